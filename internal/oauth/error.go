@@ -1,0 +1,77 @@
+package oauth
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Error is an error answer of the token endpoint (RFC 6749 §5.2). Values are
+// compared by identity with errors.Is; descriptions never repeat input.
+type Error struct {
+	// Status is the HTTP status code.
+	Status int
+	// Code is the value of "error".
+	Code string
+	// Description is the value of "error_description", in the characters that RFC 6749 §5.2 allows.
+	Description string
+
+	body []byte
+}
+
+// Error returns code and description, for logs.
+func (e *Error) Error() string { return e.Code + ": " + e.Description }
+
+// Body returns the JSON answer. The caller must not change it.
+func (e *Error) Body() []byte { return e.body }
+
+// The codes of RFC 6749 §5.2 and RFC 8707 §2.
+const (
+	codeInvalidRequest       = "invalid_request"
+	codeInvalidClient        = "invalid_client"
+	codeInvalidScope         = "invalid_scope"
+	codeInvalidTarget        = "invalid_target"
+	codeUnsupportedGrantType = "unsupported_grant_type"
+	// The two codes of RFC 6749 §4.1.2.1 that fit an answer which is not the client's fault.
+	codeTemporarilyUnavailable = "temporarily_unavailable"
+	codeServerError            = "server_error"
+)
+
+// The error answers of the token endpoint, each one fixed: what differs between two
+// requests with the same fault must not show.
+var (
+	// ErrInvalidClient is the one answer to all that is wrong with credentials or their owner.
+	ErrInvalidClient = newError(http.StatusUnauthorized, codeInvalidClient, "Client authentication failed.")
+
+	ErrMethod           = newError(http.StatusMethodNotAllowed, codeInvalidRequest, "The token endpoint takes POST.")
+	ErrUnknownRealm     = newError(http.StatusNotFound, codeInvalidRequest, "There is no such realm.")
+	ErrNotFound         = newError(http.StatusNotFound, codeInvalidRequest, "There is nothing at this address.")
+	ErrBodyTooLarge     = newError(http.StatusRequestEntityTooLarge, codeInvalidRequest, "The body is larger than 8 KiB.")
+	ErrRequestLine      = newError(http.StatusRequestURITooLong, codeInvalidRequest, "The request line is longer than 4 KiB.")
+	ErrHeadersTooLarge  = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The headers are larger than 16 KiB.")
+	ErrContentType      = newError(http.StatusBadRequest, codeInvalidRequest, "The body must be application/x-www-form-urlencoded.")
+	ErrUnreadableBody   = newError(http.StatusBadRequest, codeInvalidRequest, "The body could not be read.")
+	ErrMalformed        = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter has a bad percent escape, is not UTF-8 or holds NUL.")
+	ErrTooMany          = newError(http.StatusBadRequest, codeInvalidRequest, "There are more than 32 parameters.")
+	ErrRepeated         = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter is given more than once.")
+	ErrCredentialsQuery = newError(http.StatusBadRequest, codeInvalidRequest,
+		"Credentials stand in the query, where they end up in logs. Treat the secret as exposed, and send it in the Authorization header.")
+	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The client authenticates in more than one way.")
+	ErrClientIDMismatch = newError(http.StatusBadRequest, codeInvalidRequest, "client_id differs from the one that authenticates.")
+	ErrNoGrantType      = newError(http.StatusBadRequest, codeInvalidRequest, "grant_type is missing.")
+	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials.")
+	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "The scope is malformed, unknown or not granted to this client.")
+	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
+	ErrNotLoaded        = newError(http.StatusServiceUnavailable, codeTemporarilyUnavailable, "The server has not yet loaded its realms. Try again shortly.")
+	ErrServer           = newError(http.StatusInternalServerError, codeServerError, "The token could not be issued.")
+)
+
+func newError(status int, code, description string) *Error {
+	body, err := json.Marshal(struct {
+		Error       string `json:"error"`
+		Description string `json:"error_description"`
+	}{code, description})
+	if err != nil {
+		panic(err) // two strings always encode
+	}
+	return &Error{Status: status, Code: code, Description: description, body: append(body, '\n')}
+}

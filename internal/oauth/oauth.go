@@ -1,0 +1,65 @@
+// Package oauth holds the words of the OAuth 2.0 wire: parameter names, error
+// values, and the parsing of what a token request says. It knows no HTTP server,
+// no realm and no client; it turns bytes from outside into values or errors.
+package oauth
+
+import "time"
+
+// Values and names that RFC 6749 and its relatives fix.
+const (
+	// GrantTypeClientCredentials is the one grant that is served (RFC 6749 §4.4.2).
+	GrantTypeClientCredentials = "client_credentials"
+	// TokenTypeBearer is the token_type of every answer (RFC 6750 §6.1.1).
+	TokenTypeBearer = "bearer"
+	// ContentTypeForm is the media type of a token request's body (RFC 6749 appendix B).
+	ContentTypeForm = "application/x-www-form-urlencoded"
+)
+
+// Paths below the service's address; {realm} is the first path segment.
+const (
+	// TokenPath is the token endpoint, after the realm.
+	TokenPath = "/oauth2/token"
+	// JWKSPath is where a realm's public keys are, after the realm.
+	JWKSPath = "/oauth2/jwks"
+	// ServerMetadataPath is the well-known prefix of RFC 8414 §3.
+	ServerMetadataPath = "/.well-known/oauth-authorization-server"
+	// OpenIDConfigurationPath is where verifiers that follow OpenID Connect Discovery look, after the realm.
+	OpenIDConfigurationPath = "/.well-known/openid-configuration"
+)
+
+// JWKSMaxAge is how long a verifier may cache a realm's public keys.
+const JWKSMaxAge = 5 * time.Minute
+
+// Metadata is the authorization server metadata of RFC 8414 §2, as far as it is
+// true of a realm.
+type Metadata struct {
+	Issuer                            string   `json:"issuer"`
+	TokenEndpoint                     string   `json:"token_endpoint"`
+	JWKSURI                           string   `json:"jwks_uri"`
+	ScopesSupported                   []string `json:"scopes_supported,omitempty"`
+	ResponseTypesSupported            []string `json:"response_types_supported"`
+	GrantTypesSupported               []string `json:"grant_types_supported"`
+	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
+}
+
+// OpenIDConfiguration is Metadata with the members that OpenID Connect Discovery
+// 1.0 §3 requires of every document, for verifiers that discover that way.
+type OpenIDConfiguration struct {
+	Metadata
+	SubjectTypesSupported            []string `json:"subject_types_supported"`
+	IDTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
+}
+
+// NewMetadata returns the metadata of the realm whose issuer is given. A realm has no
+// authorization endpoint, so response_types_supported is present and empty, as RFC 8414 requires the member.
+func NewMetadata(issuer string, scopes []string) Metadata {
+	return Metadata{
+		Issuer:                            issuer,
+		TokenEndpoint:                     issuer + TokenPath,
+		JWKSURI:                           issuer + JWKSPath,
+		ScopesSupported:                   scopes,
+		ResponseTypesSupported:            []string{},
+		GrantTypesSupported:               []string{GrantTypeClientCredentials},
+		TokenEndpointAuthMethodsSupported: []string{"client_secret_basic", "client_secret_post"},
+	}
+}
