@@ -1,0 +1,121 @@
+package clientsecret
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const (
+	schemeHMAC = "hmac-sha256"
+	saltBytes  = 16
+)
+
+var (
+	// ErrHashFormat says that a hash is not in PHC string format or breaks one of its bounds.
+	ErrHashFormat = errors.New("not a hash in the form $hmac-sha256$<salt>$<mac>")
+	// ErrHashScheme says that a hash names a scheme that is not supported.
+	ErrHashScheme = errors.New("hash scheme not supported")
+)
+
+// encoding is the Base64 of the PHC string format: no padding, one spelling for each value.
+var encoding = base64.RawStdEncoding.Strict()
+
+// Verifier checks a secret without holding it.
+type Verifier struct {
+	salt [saltBytes]byte
+	mac  [sha256.Size]byte
+}
+
+// Hash makes the verifier of a generated secret: HMAC-SHA-256 (RFC 2104) over the
+// secret, keyed with a salt of 16 bytes read from random.
+//
+// The error is random's.
+func Hash(secret string, random io.Reader) (Verifier, error) {
+	var v Verifier
+	if _, err := io.ReadFull(random, v.salt[:]); err != nil {
+		return Verifier{}, fmt.Errorf("reading a random salt: %w", err)
+	}
+	v.mac = v.sum(secret)
+	return v, nil
+}
+
+// ParseVerifier reads the PHC string that Verifier.String writes:
+// $hmac-sha256$<salt>$<mac>, with 16 and 32 bytes in unpadded Base64.
+//
+// Errors: ErrHashFormat; ErrHashScheme for a PHC string of another scheme.
+func ParseVerifier(phc string) (Verifier, error) {
+	fields := strings.Split(phc, "$")
+	if len(fields) < 3 || fields[0] != "" || fields[1] == "" {
+		return Verifier{}, ErrHashFormat
+	}
+	if fields[1] != schemeHMAC {
+		return Verifier{}, ErrHashScheme
+	}
+	var v Verifier
+	if len(fields) != 4 || !decodeExactly(v.salt[:], fields[2]) || !decodeExactly(v.mac[:], fields[3]) {
+		return Verifier{}, ErrHashFormat
+	}
+	return v, nil
+}
+
+// String returns the PHC string that ParseVerifier reads. It doesn't hold the secret.
+func (v Verifier) String() string {
+	return "$" + schemeHMAC + "$" + encoding.EncodeToString(v.salt[:]) + "$" + encoding.EncodeToString(v.mac[:])
+}
+
+// Verify reports whether secret is the one that v was made of, in a time that
+// doesn't depend on where they differ.
+func (v *Verifier) Verify(secret string) bool {
+	mac := v.sum(secret)
+	return subtle.ConstantTimeCompare(mac[:], v.mac[:]) == 1
+}
+
+// VerifyAny reports whether secret is accepted by one of the verifiers. It always
+// evaluates all of them, and one that nothing passes when there are none, so that the time taken
+// tells neither which one matched nor whether there was any.
+func VerifyAny(verifiers []Verifier, secret string) bool {
+	if len(verifiers) == 0 {
+		nobody.Verify(secret)
+		return false
+	}
+	matched := 0
+	for i := range verifiers {
+		mac := verifiers[i].sum(secret)
+		matched |= subtle.ConstantTimeCompare(mac[:], verifiers[i].mac[:])
+	}
+	return matched == 1
+}
+
+// nobody stands in for the verifier of a client that doesn't exist: finding a secret for an
+// all-zero MAC is a preimage of SHA-256, and its result is never used.
+var nobody Verifier
+
+func (v *Verifier) sum(secret string) (mac [sha256.Size]byte) {
+	h := hmac.New(sha256.New, v.salt[:])
+	_, _ = io.WriteString(h, secret) // a hash never fails
+	h.Sum(mac[:0])
+	return mac
+}
+
+func decodeExactly(dst []byte, s string) bool {
+	// The decoder passes over line breaks, which a PHC string can't hold.
+	if encoding.DecodedLen(len(s)) != len(dst) || strings.ContainsAny(s, "\r\n") {
+		return false
+	}
+	n, err := encoding.Decode(dst, []byte(s))
+	return err == nil && n == len(dst)
+}
+
+// ID returns a short name for the secret behind the verifier, for status and logs. It is
+// computed from the salt, so that it tells nothing about the secret.
+func (v Verifier) ID() string {
+	sum := sha256.Sum256(v.salt[:])
+	return hex.EncodeToString(sum[:6])
+}
