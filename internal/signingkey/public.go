@@ -1,0 +1,40 @@
+package signingkey
+
+import (
+	"cmp"
+	"crypto"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// PublicKey is the part of a Key that may be published. Only Key.Public makes
+// one, from the public half: it has no way to hold a private member.
+type PublicKey struct {
+	id        string
+	algorithm Algorithm
+	key       crypto.PublicKey
+}
+
+// ID returns the key's "kid".
+func (k PublicKey) ID() string { return k.id }
+
+// Algorithm returns the one algorithm that the key verifies.
+func (k PublicKey) Algorithm() Algorithm { return k.algorithm }
+
+// JWKS returns the JWK Set (RFC 7517 §5) of the keys, sorted by id: the same keys
+// give the same bytes.
+func JWKS(keys []PublicKey) ([]byte, error) {
+	keys = slices.SortedFunc(slices.Values(keys), func(a, b PublicKey) int { return cmp.Compare(a.id, b.id) })
+	set := jose.JSONWebKeySet{Keys: make([]jose.JSONWebKey, 0, len(keys))}
+	for _, k := range keys {
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: k.key, KeyID: k.id, Algorithm: string(k.algorithm), Use: "sig"})
+	}
+	data, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a JWK Set: %w", err)
+	}
+	return data, nil
+}
