@@ -1,0 +1,129 @@
+// Package token builds access tokens: JWTs in the profile of RFC 9068.
+package token
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// Type is the "typ" of an access token's header (RFC 9068 §2.1).
+const Type = "at+jwt"
+
+// maxSignature is the size of the largest signature, RSA with 2048 bits.
+const maxSignature = 256
+
+// idBytes is how many random bytes a token's "jti" carries: 128 bits.
+const idBytes = 16
+
+// Claims are what a token says (RFC 9068 §2.2). Times count in whole seconds.
+type Claims struct {
+	Issuer   string
+	ClientID string   // "client_id" and "sub": the client acts for itself
+	Audience []string // at least one
+	Scope    string   // scope tokens joined with spaces; empty: the token has no scope
+	IssuedAt time.Time
+	Lifetime time.Duration
+}
+
+// Signer issues the tokens of one signing key. It is safe for concurrent use.
+type Signer struct {
+	key    *signingkey.Signer
+	header string // encoded, with the dot that follows it
+}
+
+// NewSigner returns what issues tokens with key.
+func NewSigner(key *signingkey.Signer) *Signer {
+	header := `{"alg":` + quote(string(key.Algorithm())) + `,"kid":` + quote(key.KeyID()) + `,"typ":"` + Type + `"}`
+	return &Signer{key: key, header: base64.RawURLEncoding.EncodeToString([]byte(header)) + "."}
+}
+
+// Sign returns the signed token (JWS Compact Serialization, RFC 7515 §7.1). Its "jti"
+// is read from random.
+//
+// Errors are those of random and of the signature.
+func (s *Signer) Sign(claims Claims, random io.Reader) (string, error) {
+	var id [idBytes]byte
+	if _, err := io.ReadFull(random, id[:]); err != nil {
+		return "", fmt.Errorf("reading random bytes for a token id: %w", err)
+	}
+	payload := appendClaims(make([]byte, 0, 512), claims, id)
+
+	size := len(s.header) + base64.RawURLEncoding.EncodedLen(len(payload)) + 1 + base64.RawURLEncoding.EncodedLen(maxSignature)
+	jwt := append(make([]byte, 0, size), s.header...)
+	jwt = base64.RawURLEncoding.AppendEncode(jwt, payload)
+
+	var space [maxSignature]byte
+	signature, err := s.key.Sign(space[:0], jwt)
+	if err != nil {
+		return "", err
+	}
+	jwt = append(jwt, '.')
+	return string(base64.RawURLEncoding.AppendEncode(jwt, signature)), nil
+}
+
+// appendClaims writes the claims as JSON. It is written out by hand since it stands
+// in the path of every token; a test holds it against encoding/json.
+func appendClaims(b []byte, c Claims, id [idBytes]byte) []byte {
+	issuedAt := c.IssuedAt.Unix()
+	b = append(b, `{"iss":`...)
+	b = appendString(b, c.Issuer)
+	b = append(b, `,"sub":`...)
+	b = appendString(b, c.ClientID)
+	b = append(b, `,"client_id":`...)
+	b = appendString(b, c.ClientID)
+	b = append(b, `,"aud":`...)
+	b = appendAudience(b, c.Audience)
+	b = append(b, `,"iat":`...)
+	b = strconv.AppendInt(b, issuedAt, 10)
+	b = append(b, `,"exp":`...)
+	b = strconv.AppendInt(b, issuedAt+int64(c.Lifetime/time.Second), 10)
+	b = append(b, `,"jti":"`...)
+	b = base64.RawURLEncoding.AppendEncode(b, id[:])
+	b = append(b, '"')
+	if c.Scope != "" {
+		b = append(b, `,"scope":`...)
+		b = appendString(b, c.Scope)
+	}
+	return append(b, '}')
+}
+
+// appendAudience writes one audience as a string, and several as an array (RFC 7519 §4.1.3).
+func appendAudience(b []byte, audience []string) []byte {
+	if len(audience) == 1 {
+		return appendString(b, audience[0])
+	}
+	b = append(b, '[')
+	for i, a := range audience {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, a)
+	}
+	return append(b, ']')
+}
+
+// appendString writes s as a JSON string, and leaves what needs escaping to encoding/json.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return append(b, quote(s)...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+func quote(s string) string {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always encodes
+	}
+	return string(quoted)
+}
