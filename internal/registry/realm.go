@@ -1,0 +1,140 @@
+package registry
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/token"
+)
+
+// ErrNoActiveKey says that a realm can't sign.
+var ErrNoActiveKey = errors.New("realm has no active signing key")
+
+// RealmSettings are the facts that a Realm is prepared from.
+type RealmSettings struct {
+	UID           string
+	Name          string // first path segment
+	Issuer        string // "iss", and the base of the realm's addresses
+	Disabled      bool   // no token is issued
+	TokenLifetime time.Duration
+	Audiences     []string // what tokens carry when none is asked for; empty: the issuer
+	Scopes        []string // for the metadata
+	Keys          []signingkey.Key
+}
+
+// Realm is a realm as requests need it: everything that doesn't depend on the
+// request is computed. It never changes.
+type Realm struct {
+	UID           string
+	Name          string
+	Issuer        string
+	Disabled      bool
+	TokenLifetime time.Duration
+	Audiences     []string // at least one
+
+	// Signer issues tokens with the active key.
+	Signer *token.Signer
+	// JWKS, Metadata and OpenIDConfiguration are the documents that the realm publishes, as JSON.
+	JWKS                []byte
+	Metadata            []byte
+	OpenIDConfiguration []byte
+
+	clients *table // set by the registry that holds the realm
+}
+
+// NewRealm prepares a realm.
+//
+// Errors: ErrNoActiveKey; those of encoding the documents.
+func NewRealm(s RealmSettings) (*Realm, error) {
+	realm := &Realm{
+		UID: s.UID, Name: s.Name, Issuer: s.Issuer, Disabled: s.Disabled,
+		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences,
+		clients: &table{},
+	}
+	if len(realm.Audiences) == 0 {
+		realm.Audiences = []string{s.Issuer}
+	}
+	public := make([]signingkey.PublicKey, 0, len(s.Keys))
+	var algorithms []string
+	for i := range s.Keys {
+		key := &s.Keys[i]
+		public = append(public, key.Public())
+		if key.State == signingkey.Active {
+			realm.Signer = token.NewSigner(key.Signer())
+			algorithms = append(algorithms, string(key.Algorithm))
+		}
+	}
+	if realm.Signer == nil {
+		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, ErrNoActiveKey)
+	}
+
+	var err error
+	if realm.JWKS, err = signingkey.JWKS(public); err != nil {
+		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
+	}
+	metadata := oauth.NewMetadata(s.Issuer, s.Scopes)
+	if realm.Metadata, err = json.Marshal(metadata); err != nil {
+		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
+	}
+	realm.OpenIDConfiguration, err = json.Marshal(oauth.OpenIDConfiguration{
+		Metadata:                         metadata,
+		SubjectTypesSupported:            []string{"public"},
+		IDTokenSigningAlgValuesSupported: algorithms,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
+	}
+	return realm, nil
+}
+
+// Client returns the client of that id, or nil. The caller must not change it.
+func (r *Realm) Client(id string) *Client {
+	if clients := r.clients.load(id); len(clients) > 0 {
+		return clients[0]
+	}
+	return nil
+}
+
+// Client is a client as requests need it. It never changes once a registry holds it.
+type Client struct {
+	UID       string
+	RealmUID  string
+	ID        string // client_id, unique in the realm
+	CreatedAt time.Time
+	Disabled  bool      // no token is issued
+	ExpiresAt time.Time // no token is issued from then on; zero: never
+	// TokenLifetime shortens the realm's; zero: the realm's.
+	TokenLifetime time.Duration
+	Scopes        []string // granted, sorted
+	Audiences     []string // granted; empty: the realm's
+	Verifiers     []clientsecret.Verifier
+}
+
+// Usable reports whether the client may get a token at that time.
+func (c *Client) Usable(now time.Time) bool {
+	return !c.Disabled && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
+}
+
+// comparePrecedence orders rivals for one client id. The operator enables at most one of
+// them, which comes first; then the older does, and the UID breaks a tie, so that all
+// token servers answer alike.
+func comparePrecedence(a, b *Client) int {
+	return cmp.Or(compareBool(a.Disabled, b.Disabled), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.UID, b.UID))
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
