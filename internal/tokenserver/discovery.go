@@ -1,0 +1,48 @@
+package tokenserver
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+)
+
+// discovery answers with the documents that a realm publishes: its keys and its
+// metadata. They were encoded when the realm changed.
+type discovery struct {
+	registry *registry.Registry
+}
+
+func (d *discovery) mount(mux *http.ServeMux) {
+	metadata := d.document(func(r *registry.Realm) []byte { return r.Metadata })
+	mux.HandleFunc("GET "+oauth.ServerMetadataPath+"/{realm}", metadata)
+	mux.HandleFunc("GET /{realm}"+oauth.ServerMetadataPath, metadata)
+	mux.HandleFunc("GET /{realm}"+oauth.OpenIDConfigurationPath, d.document(func(r *registry.Realm) []byte { return r.OpenIDConfiguration }))
+	mux.HandleFunc("GET /{realm}"+oauth.JWKSPath, d.document(func(r *registry.Realm) []byte { return r.JWKS }))
+}
+
+var (
+	documentContentType = []string{"application/json"}
+	documentCaching     = []string{"public, max-age=" + strconv.Itoa(int(oauth.JWKSMaxAge/time.Second))}
+)
+
+func (d *discovery) document(of func(*registry.Realm) []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("realm")
+		if !d.registry.Loaded() {
+			writeRefusal(w, oauth.ErrNotLoaded, name)
+			return
+		}
+		realm := d.registry.Realm(name)
+		if realm == nil {
+			writeError(w, oauth.ErrUnknownRealm)
+			return
+		}
+		header := w.Header()
+		header["Content-Type"] = documentContentType
+		header["Cache-Control"] = documentCaching
+		_, _ = w.Write(of(realm))
+	}
+}

@@ -1,0 +1,70 @@
+package tokenserver
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"sync"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+)
+
+// bodies lends the space that a form body is read into: one byte more than is allowed,
+// which tells a body that is too large.
+var bodies = sync.Pool{New: func() any { return new([oauth.MaxBodyBytes + 1]byte) }}
+
+// readForm returns the body of a token request that is within the limits; empty
+// when there is none. Parsing is oauth.ParseParameters's.
+//
+// Errors are *oauth.Error values.
+func readForm(r *http.Request) (string, error) {
+	if len(r.Method)+len(r.RequestURI)+len(r.Proto)+len("  ") > oauth.MaxRequestLineBytes {
+		return "", oauth.ErrRequestLine
+	}
+	if headerBytes(r.Header) > oauth.MaxHeaderBytes {
+		return "", oauth.ErrHeadersTooLarge
+	}
+	if r.ContentLength > oauth.MaxBodyBytes {
+		return "", oauth.ErrBodyTooLarge
+	}
+	if r.ContentLength == 0 {
+		return "", nil
+	}
+	buffer, _ := bodies.Get().(*[oauth.MaxBodyBytes + 1]byte)
+	defer func() {
+		clear(buffer[:]) // it may have held a secret
+		bodies.Put(buffer)
+	}()
+	n, err := io.ReadFull(r.Body, buffer[:])
+	switch {
+	case err == nil:
+		return "", oauth.ErrBodyTooLarge
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return "", oauth.ErrUnreadableBody
+	case n == 0:
+		return "", nil
+	case !isForm(r.Header.Get("Content-Type")):
+		return "", oauth.ErrContentType
+	}
+	return string(buffer[:n]), nil
+}
+
+func isForm(contentType string) bool {
+	if contentType == oauth.ContentTypeForm {
+		return true
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && mediaType == oauth.ContentTypeForm
+}
+
+// headerBytes is the size of the headers as HTTP/1.1 writes them.
+func headerBytes(header http.Header) int {
+	n := 0
+	for name, values := range header {
+		for _, value := range values {
+			n += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	return n
+}

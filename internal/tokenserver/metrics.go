@@ -1,0 +1,58 @@
+package tokenserver
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+)
+
+// Metrics counts what the token endpoint answers.
+type Metrics struct {
+	requests *prometheus.CounterVec
+	issued   prometheus.Counter
+}
+
+// NewMetrics registers the metrics of a token server with registerer.
+func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metrics {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "realmkeeper_token_requests_total",
+		Help: `Token requests by result: "issued", or the OAuth 2.0 error code of the refusal.`,
+	}, []string{"result"})
+	registerer.MustRegister(requests,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "realmkeeper_registry_realms",
+			Help: "Realms that this server serves.",
+		}, func() float64 { realms, _ := reg.Size(); return float64(realms) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "realmkeeper_registry_clients",
+			Help: "Clients that this server serves.",
+		}, func() float64 { _, clients := reg.Size(); return float64(clients) }),
+	)
+	return &Metrics{requests: requests, issued: requests.WithLabelValues("issued")}
+}
+
+func (m *Metrics) refused(refusal *oauth.Error) {
+	m.requests.WithLabelValues(refusal.Code).Inc()
+}
+
+// NewOperations returns the handler of the port that is never public: /healthz says
+// that the process lives, /readyz that ready reports true, and /metrics what gatherer has.
+func NewOperations(ready func() bool, gatherer prometheus.Gatherer) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "not ready: the registry is not loaded, or the server is stopping", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	return mux
+}

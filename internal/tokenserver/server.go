@@ -1,0 +1,66 @@
+// Package tokenserver answers the OAuth 2.0 requests of a realm's clients and
+// verifiers over HTTP, from the registry alone.
+package tokenserver
+
+import (
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+)
+
+// Options are what a token server stands on. All are required.
+type Options struct {
+	Registry *registry.Registry
+	Metrics  *Metrics
+	Logger   *slog.Logger
+	// Now is the clock; Random gives token ids.
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// New returns the handler of the public port.
+func New(o Options) http.Handler {
+	mux := http.NewServeMux()
+	(&tokenEndpoint{Options: o}).mount(mux)
+	(&discovery{registry: o.Registry}).mount(mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		writeError(w, oauth.ErrNotFound)
+	})
+	return mux
+}
+
+// The time limits of the public port. A request is a few hundred bytes and an answer is
+// made in microseconds, so that whoever needs longer is broken or hostile.
+const (
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 10 * time.Second
+	writeTimeout      = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+)
+
+// NewHTTPServer returns the server of the public port: TLS 1.2 and later with the
+// certificate that getCertificate gives at each handshake, HTTP/1.1 and HTTP/2.
+func NewHTTPServer(handler http.Handler, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		// The handler refuses at MaxHeaderBytes with an answer of the endpoint's form;
+		// this bound protects the memory before it.
+		MaxHeaderBytes: 2 * oauth.MaxHeaderBytes,
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: getCertificate,
+			NextProtos:     []string{"h2", "http/1.1"},
+		},
+		// Handshakes of port scanners and probes are no news.
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
