@@ -1,0 +1,192 @@
+// Package config reads the instance configuration: the one YAML file that says what this
+// installation of Realmkeeper is. It is decoded strictly; a key that means nothing is an error.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	apiVersion = "config.realmkeeper.dev/v1alpha1"
+	kind       = "InstanceConfiguration"
+)
+
+// TokenServiceName is the name of the token service's Deployment, Service and what belongs to them.
+const TokenServiceName = "realmkeeper-token-server"
+
+// ErrInvalid says that a configuration can't be used; its message names the key.
+var ErrInvalid = errors.New("instance configuration")
+
+// Instance is the configuration of one installation.
+type Instance struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+
+	// InstanceDomain is the domain of the installation; the service's address is "api." and it.
+	InstanceDomain string `json:"instanceDomain"`
+	// ExternalPort is the port in the service's address, 1 to 65535. Left out: 443, which doesn't show.
+	ExternalPort int32 `json:"externalPort,omitempty"`
+
+	Security    Security    `json:"security"`
+	TokenServer TokenServer `json:"tokenServer,omitzero"`
+	TLS         TLS         `json:"tls,omitzero"`
+
+	// SystemNamespace is where the operator keeps records and runs the token service. It
+	// is no part of the file: the process says it.
+	SystemNamespace string `json:"-"`
+}
+
+// Security holds what all realms are bound by.
+type Security struct {
+	// DefaultTokenLifetime is how long tokens of a realm are valid that says nothing: whole
+	// seconds, 10s to 24h. Required.
+	DefaultTokenLifetime metav1.Duration `json:"defaultTokenLifetime"`
+	// MaximumTokenLifetime is the longest that a realm may set: whole seconds, from the default to 24h.
+	// Left out: 24h.
+	MaximumTokenLifetime metav1.Duration `json:"maximumTokenLifetime,omitzero"`
+}
+
+// TokenServer says how the operator runs the token servers.
+type TokenServer struct {
+	// Image is left out to run the operator's own image, so that versions never skew.
+	Image           string            `json:"image,omitempty"`
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+	// Replicas is the number of token servers, at least 1. Left out: 2.
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Resources is left out for requests of 100m CPU and 64Mi, and a limit of 256Mi.
+	Resources                 *corev1.ResourceRequirements      `json:"resources,omitempty"`
+	NodeSelector              map[string]string                 `json:"nodeSelector,omitempty"`
+	Tolerations               []corev1.Toleration               `json:"tolerations,omitempty"`
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
+	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
+}
+
+// TLS says where the serving certificate comes from; at most one member is set.
+type TLS struct {
+	// Managed has the operator keep a CA and a serving certificate. This is the default.
+	Managed *ManagedTLS `json:"managed,omitempty"`
+	// SecretName is a Secret of type kubernetes.io/tls in the system namespace, such as cert-manager's.
+	SecretName string `json:"secretName,omitempty"`
+}
+
+// ManagedTLS has no settings.
+type ManagedTLS struct{}
+
+// Bounds of a token's lifetime, as the API has them too.
+const (
+	minTokenLifetime = 10 * time.Second
+	maxTokenLifetime = 24 * time.Hour
+)
+
+// Load reads the file at path.
+//
+// The error is one line; it wraps ErrInvalid, or is the file system's.
+func Load(path string) (*Instance, error) {
+	data, err := os.ReadFile(path) //nolint:gosec // The path is what the administrator says.
+	if err != nil {
+		return nil, fmt.Errorf("reading the instance configuration: %w", err)
+	}
+	instance, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return instance, nil
+}
+
+// Parse reads a configuration and fills in what is left out.
+//
+// The error wraps ErrInvalid and names the key.
+func Parse(data []byte) (*Instance, error) {
+	document, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, invalid("not valid YAML: %s", oneLine(err))
+	}
+	instance := &Instance{}
+	strict, err := json.UnmarshalStrict(document, instance)
+	if err != nil {
+		return nil, invalid("%s: %s", culprit(document), oneLine(err))
+	}
+	if len(strict) > 0 {
+		return nil, invalid("%s", oneLine(strict[0]))
+	}
+	instance.setDefaults()
+	if err := instance.validate(); err != nil {
+		return nil, err
+	}
+	return instance, nil
+}
+
+func (i *Instance) setDefaults() {
+	if i.ExternalPort == 0 {
+		i.ExternalPort = 443
+	}
+	if i.Security.MaximumTokenLifetime.Duration == 0 {
+		i.Security.MaximumTokenLifetime.Duration = maxTokenLifetime
+	}
+	if i.TokenServer.Replicas == nil {
+		replicas := int32(2)
+		i.TokenServer.Replicas = &replicas
+	}
+	if i.TokenServer.Resources == nil {
+		i.TokenServer.Resources = &corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("100m"),
+				corev1.ResourceMemory: resource.MustParse("64Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+		}
+	}
+	if i.TLS.SecretName == "" && i.TLS.Managed == nil {
+		i.TLS.Managed = &ManagedTLS{}
+	}
+}
+
+// Host returns the host name of the service's address.
+func (i *Instance) Host() string { return "api." + i.InstanceDomain }
+
+// ServiceHost returns the host name of the token service inside the cluster.
+func (i *Instance) ServiceHost() string {
+	return TokenServiceName + "." + i.SystemNamespace + ".svc"
+}
+
+// ClusterURL returns the base of the token service's addresses inside the cluster.
+func (i *Instance) ClusterURL() string { return "https://" + i.ServiceHost() }
+
+// Issuer returns the issuer of a realm, which is the base of its addresses.
+func (i *Instance) Issuer(realm string) string {
+	host := i.Host()
+	if i.ExternalPort != 443 {
+		host = net.JoinHostPort(host, strconv.Itoa(int(i.ExternalPort)))
+	}
+	return "https://" + host + "/" + realm
+}
+
+// TokenLifetime returns how long tokens of a realm are valid that sets the given lifetime,
+// or nil for none.
+func (i *Instance) TokenLifetime(set *metav1.Duration) time.Duration {
+	if set != nil {
+		return set.Duration
+	}
+	return i.Security.DefaultTokenLifetime.Duration
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// validate checks what decoding can't: values, and keys that contradict each other.
+func (i *Instance) validate() error {
+	if i.APIVersion != apiVersion {
+		return invalid("apiVersion must be %q, not %q", apiVersion, i.APIVersion)
+	}
+	if i.Kind != kind {
+		return invalid("kind must be %q, not %q", kind, i.Kind)
+	}
+	if i.InstanceDomain == "" {
+		return invalid("instanceDomain is required, such as example.com")
+	}
+	if problems := validation.IsDNS1123Subdomain(i.Host()); len(problems) > 0 {
+		return invalid("instanceDomain %q is not a domain name: %s", i.InstanceDomain, problems[0])
+	}
+	if i.ExternalPort < 1 || i.ExternalPort > 65535 {
+		return invalid("externalPort %d is not between 1 and 65535", i.ExternalPort)
+	}
+	if err := i.Security.validate(); err != nil {
+		return err
+	}
+	if *i.TokenServer.Replicas < 1 {
+		return invalid("tokenServer.replicas must be at least 1, not %d", *i.TokenServer.Replicas)
+	}
+	if i.TLS.Managed != nil && i.TLS.SecretName != "" {
+		return invalid("tls.managed and tls.secretName contradict each other; set one of them")
+	}
+	if i.TLS.SecretName != "" {
+		if problems := validation.IsDNS1123Subdomain(i.TLS.SecretName); len(problems) > 0 {
+			return invalid("tls.secretName %q is not a Secret's name: %s", i.TLS.SecretName, problems[0])
+		}
+	}
+	return nil
+}
+
+func (s *Security) validate() error {
+	if s.DefaultTokenLifetime.Duration == 0 {
+		return invalid("security.defaultTokenLifetime is required, such as 5m")
+	}
+	if err := lifetime("security.defaultTokenLifetime", s.DefaultTokenLifetime.Duration); err != nil {
+		return err
+	}
+	if err := lifetime("security.maximumTokenLifetime", s.MaximumTokenLifetime.Duration); err != nil {
+		return err
+	}
+	if s.DefaultTokenLifetime.Duration > s.MaximumTokenLifetime.Duration {
+		return invalid("security.defaultTokenLifetime %s is longer than security.maximumTokenLifetime %s",
+			s.DefaultTokenLifetime.Duration, s.MaximumTokenLifetime.Duration)
+	}
+	return nil
+}
+
+func lifetime(key string, d time.Duration) error {
+	if d < minTokenLifetime || d > maxTokenLifetime || d%time.Second != 0 {
+		return invalid("%s %s is not whole seconds between %s and %s", key, d, minTokenLifetime, maxTokenLifetime)
+	}
+	return nil
+}
