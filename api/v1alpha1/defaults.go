@@ -1,0 +1,55 @@
+package v1alpha1
+
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EffectiveAlgorithm returns the algorithm that new keys of the realm have: ES256 where
+// the spec is silent.
+func (s Signing) EffectiveAlgorithm() SigningAlgorithm {
+	return cmp.Or(s.Algorithm, SigningAlgorithmES256)
+}
+
+// EffectiveClientID returns the client id of c: "<namespace>.<name>" where the spec is
+// silent.
+func (c *ApiClient) EffectiveClientID() string {
+	return cmp.Or(c.Spec.ClientID, c.Namespace+"."+c.Name)
+}
+
+// EffectiveSecretName returns the name of the consumer Secret of c: that of c where the
+// spec is silent.
+func (c *ApiClient) EffectiveSecretName() string {
+	return cmp.Or(c.GeneratedSecret().SecretName, c.Name)
+}
+
+// GeneratedSecret returns how the generated secret of c is handed out. Without
+// spec.secret that is the zero value, as for "generated: {}".
+func (c *ApiClient) GeneratedSecret() GeneratedSecret {
+	if c.Spec.Secret == nil || c.Spec.Secret.Generated == nil {
+		return GeneratedSecret{}
+	}
+	return *c.Spec.Secret.Generated
+}
+
+// DataKey returns the key of the consumer Secret that key, one of the SecretKey
+// constants, is renamed to: key itself where the spec is silent.
+func (s GeneratedSecret) DataKey(key string) string {
+	return cmp.Or(string(s.Keys[key]), key)
+}
+
+// LabelSelector returns s as the label selector of Kubernetes that it reads as. What the
+// API server let pass is always a valid one.
+func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
+	selector := &metav1.LabelSelector{}
+	for key, value := range s.MatchLabels {
+		metav1.AddLabelToSelector(selector, key, string(value))
+	}
+	for _, r := range s.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: r.Key, Operator: r.Operator, Values: r.Values,
+		})
+	}
+	return selector
+}

@@ -1,0 +1,104 @@
+package v1alpha1_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+func TestEffectiveAlgorithm(t *testing.T) {
+	for name, tc := range map[string]struct {
+		signing v1alpha1.Signing
+		want    v1alpha1.SigningAlgorithm
+	}{
+		"left out": {v1alpha1.Signing{}, v1alpha1.SigningAlgorithmES256},
+		"given":    {v1alpha1.Signing{Algorithm: v1alpha1.SigningAlgorithmRS256}, v1alpha1.SigningAlgorithmRS256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.signing.EffectiveAlgorithm(); got != tc.want {
+				t.Errorf("Got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestApiClientDefaults(t *testing.T) {
+	metadata := metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing"}
+	for name, tc := range map[string]struct {
+		spec           v1alpha1.ApiClientSpec
+		wantClientID   string
+		wantSecretName string
+		wantDataKey    string // for client_id
+	}{
+		"all left out": {
+			wantClientID:   "acme-apps.billing",
+			wantSecretName: "billing",
+			wantDataKey:    "client_id",
+		},
+		"empty secret": {
+			spec:           v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}},
+			wantClientID:   "acme-apps.billing",
+			wantSecretName: "billing",
+			wantDataKey:    "client_id",
+		},
+		"all given": {
+			spec: v1alpha1.ApiClientSpec{
+				ClientID: "bill",
+				Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
+					SecretName: "billing-oauth",
+					Keys:       map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyClientID: "OAUTH_CLIENT_ID"},
+				}},
+			},
+			wantClientID:   "bill",
+			wantSecretName: "billing-oauth",
+			wantDataKey:    "OAUTH_CLIENT_ID",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &v1alpha1.ApiClient{ObjectMeta: metadata, Spec: tc.spec}
+			if got := client.EffectiveClientID(); got != tc.wantClientID {
+				t.Errorf("Client id: got %q, want %q", got, tc.wantClientID)
+			}
+			if got := client.EffectiveSecretName(); got != tc.wantSecretName {
+				t.Errorf("Secret: got %q, want %q", got, tc.wantSecretName)
+			}
+			if got := client.GeneratedSecret().DataKey(v1alpha1.SecretKeyClientID); got != tc.wantDataKey {
+				t.Errorf("Data key: got %q, want %q", got, tc.wantDataKey)
+			}
+		})
+	}
+}
+
+func TestLabelSelector(t *testing.T) {
+	for name, tc := range map[string]struct {
+		selector v1alpha1.NamespaceSelector
+		want     *metav1.LabelSelector
+	}{
+		"nothing": {want: &metav1.LabelSelector{}},
+		"both": {
+			selector: v1alpha1.NamespaceSelector{
+				MatchLabels: map[string]v1alpha1.LabelValue{"a": "b", "c": ""},
+				MatchExpressions: []v1alpha1.NamespaceSelectorRequirement{
+					{Key: "d", Operator: metav1.LabelSelectorOpIn, Values: []string{"e", "f"}},
+					{Key: "g", Operator: metav1.LabelSelectorOpExists},
+				},
+			},
+			want: &metav1.LabelSelector{
+				MatchLabels: map[string]string{"a": "b", "c": ""},
+				MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: "d", Operator: metav1.LabelSelectorOpIn, Values: []string{"e", "f"}},
+					{Key: "g", Operator: metav1.LabelSelectorOpExists},
+				},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.selector.LabelSelector()); diff != "" {
+				t.Errorf("Selector (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
