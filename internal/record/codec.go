@@ -1,0 +1,132 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// envelope carries the schema version beside a record's members.
+type envelope[T Realm | Client] struct {
+	SchemaVersion int `json:"schemaVersion"`
+	Body          T   `json:"body"`
+}
+
+// ForRealm returns the record of a Realm, for the system namespace. It belongs to the
+// Realm by owner reference too, so that it goes with the Realm even while no operator runs.
+func ForRealm(namespace string, owner *v1alpha1.Realm, body Realm) (*corev1ac.SecretApplyConfiguration, error) {
+	secret, err := newSecret(namespace, KindRealm, owner.Name, SecretName(KindRealm, owner.UID), body)
+	if err != nil {
+		return nil, err
+	}
+	return secret.WithOwnerReferences(metav1ac.OwnerReference().
+		WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("Realm").
+		WithName(owner.Name).WithUID(owner.UID).WithController(true)), nil
+}
+
+// ForClient returns the record of an ApiClient, for the system namespace. An owner
+// reference can't cross namespaces; the operator removes the record.
+func ForClient(namespace string, owner *v1alpha1.ApiClient, body Client) (*corev1ac.SecretApplyConfiguration, error) {
+	return newSecret(namespace, KindClient, owner.Namespace+"/"+owner.Name, SecretName(KindClient, owner.UID), body)
+}
+
+func newSecret[T Realm | Client](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
+	data, err := json.Marshal(envelope[T]{SchemaVersion: SchemaVersion, Body: body})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
+	}
+	return corev1ac.Secret(name, namespace).
+		WithLabels(map[string]string{v1alpha1.RecordLabel: string(kind), v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}).
+		WithAnnotations(map[string]string{v1alpha1.OwnerAnnotation: owner}).
+		WithType(corev1.SecretTypeOpaque).
+		WithData(map[string][]byte{DataKey: data}), nil
+}
+
+// ReadRealm returns the record of a Realm that secret holds.
+//
+// The error is ErrUnreadable, with what is wrong, never with what stands there.
+func ReadRealm(secret *corev1.Secret) (Realm, error) {
+	body, err := read[Realm](secret, KindRealm)
+	if err != nil {
+		return Realm{}, err
+	}
+	active := 0
+	for i := range body.Keys {
+		if body.Keys[i].State == signingkey.Active {
+			active++
+		}
+	}
+	switch {
+	case body.Name == "" || body.Issuer == "":
+		return Realm{}, unreadable(secret, "name or issuer is missing")
+	case body.TokenLifetimeSeconds < 1 || body.TokenLifetimeSeconds > maxLifetimeSeconds:
+		return Realm{}, unreadable(secret, "tokenLifetimeSeconds is not between one second and one day")
+	case active != 1:
+		return Realm{}, unreadable(secret, "there is not exactly one active signing key")
+	}
+	return body, nil
+}
+
+// ReadClient returns the record of an ApiClient that secret holds.
+//
+// The error is ErrUnreadable, with what is wrong, never with what stands there.
+func ReadClient(secret *corev1.Secret) (Client, error) {
+	body, err := read[Client](secret, KindClient)
+	if err != nil {
+		return Client{}, err
+	}
+	switch {
+	case body.RealmUID == "" || body.ClientID == "":
+		return Client{}, unreadable(secret, "realmUID or clientID is missing")
+	case body.TokenLifetimeSeconds < 0 || body.TokenLifetimeSeconds > maxLifetimeSeconds:
+		return Client{}, unreadable(secret, "tokenLifetimeSeconds is negative or more than one day")
+	}
+	for _, s := range body.Secrets {
+		if _, err := clientsecret.ParseVerifier(s.Hash); err != nil {
+			return Client{}, fmt.Errorf("%w: Secret %s/%s: %w", ErrUnreadable, secret.Namespace, secret.Name, err)
+		}
+	}
+	return body, nil
+}
+
+// maxLifetimeSeconds is the longest lifetime that the API allows.
+const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
+
+func read[T Realm | Client](secret *corev1.Secret, kind Kind) (T, error) {
+	var got envelope[T]
+	if KindOf(secret) != kind {
+		return got.Body, unreadable(secret, "label and name don't say that it is the record of a "+string(kind))
+	}
+	data, ok := secret.Data[DataKey]
+	if !ok {
+		return got.Body, unreadable(secret, "data key "+DataKey+" is missing")
+	}
+	// The version is read first: another version's members need not fit at all.
+	var version struct {
+		SchemaVersion int `json:"schemaVersion"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return got.Body, unreadable(secret, "data key "+DataKey+" is not JSON")
+	}
+	if version.SchemaVersion != SchemaVersion {
+		return got.Body, unreadable(secret, fmt.Sprintf("schemaVersion %d is not %d, which this version reads", version.SchemaVersion, SchemaVersion))
+	}
+	if err := json.Unmarshal(data, &got); err != nil {
+		// Of the JSON package's messages only the type of fault is safe to repeat.
+		return got.Body, unreadable(secret, "a member of data key "+DataKey+" can't be used")
+	}
+	return got.Body, nil
+}
+
+func unreadable(secret *corev1.Secret, why string) error {
+	return fmt.Errorf("%w: Secret %s/%s: %s", ErrUnreadable, secret.Namespace, secret.Name, why)
+}
