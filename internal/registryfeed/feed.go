@@ -1,0 +1,197 @@
+// Package registryfeed keeps a token server's registry at what the records in the
+// cluster say, and tells the operator how far it has come.
+package registryfeed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+)
+
+// Options are what a feed stands on. All are required.
+type Options struct {
+	Client    kubernetes.Interface
+	Namespace string // the system namespace
+	Server    string // this server's identity, unique among token servers
+	Registry  *registry.Registry
+	Logger    *slog.Logger
+	Metrics   prometheus.Registerer
+	Now       func() time.Time
+}
+
+// Feed lists and watches the records and puts them into the registry. Run starts it.
+type Feed struct {
+	Options
+	progress  *progress
+	heartbeat *publisher
+
+	mu         sync.Mutex
+	unreadable map[string]bool // names of records that can't be read now
+}
+
+// New returns a feed that does not run yet.
+func New(o Options) *Feed {
+	f := &Feed{Options: o, progress: newProgress(), unreadable: map[string]bool{}}
+	f.heartbeat = newPublisher(o, f.progress)
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_registry_unreadable_records",
+		Help: "Records that can't be read. Their last good state is served; the status of the Realm or ApiClient says what to do.",
+	}, func() float64 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return float64(len(f.unreadable))
+	}))
+	return f
+}
+
+// Run feeds the registry and keeps the heartbeat until ctx ends; then it removes the
+// heartbeat, so that the operator doesn't wait for this server. While the API server
+// can't be reached the registry stays as it is.
+func (f *Feed) Run(ctx context.Context) {
+	records := f.Client.CoreV1().Secrets(f.Namespace)
+	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			selector(&o)
+			return records.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			selector(&o)
+			return records.Watch(ctx, o)
+		},
+	}, f.Client)
+	logger := logr.FromSlogHandler(f.Logger.Handler())
+	reflector := cache.NewReflectorWithOptions(source, &corev1.Secret{}, f, cache.ReflectorOptions{
+		Name:   "records",
+		Logger: &logger,
+		// A watch that broke is resumed within seconds: what was revoked meanwhile counts.
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 3 * time.Second},
+	})
+	var running sync.WaitGroup
+	running.Go(func() { f.heartbeat.run(ctx) })
+	reflector.RunWithContext(ctx)
+	running.Wait()
+}
+
+// Add, Update, Delete, Replace and Resync make Feed the store of its reflector: it
+// takes events in the order of the watch, and a new list as one change.
+var _ cache.ReflectorStore = &Feed{}
+
+// Add takes a new record.
+func (f *Feed) Add(obj any) error { return f.Update(obj) }
+
+// Update takes a changed record. One that can't be read changes nothing in the registry.
+func (f *Feed) Update(obj any) error {
+	secret, err := asSecret(obj)
+	if err != nil {
+		return err
+	}
+	realm, client, err := prepare(secret)
+	f.mark(secret.Name, err)
+	switch {
+	case realm != nil:
+		f.Registry.SetRealm(realm)
+	case client != nil:
+		f.Registry.SetClient(client)
+	}
+	f.progress.reach(secret.ResourceVersion)
+	return nil
+}
+
+// Delete takes that a record is gone.
+func (f *Feed) Delete(obj any) error {
+	secret, err := asSecret(obj)
+	if err != nil {
+		return err
+	}
+	f.mark(secret.Name, nil)
+	uid := string(record.OwnerUID(secret))
+	f.Registry.RemoveRealm(uid)
+	f.Registry.RemoveClient(uid)
+	f.progress.reach(secret.ResourceVersion)
+	return nil
+}
+
+// Replace takes a new list, as of a resource version.
+func (f *Feed) Replace(list []any, version string) error {
+	realms := make([]*registry.Realm, 0, len(list))
+	clients := make([]*registry.Client, 0, len(list))
+	unreadable := map[string]error{}
+	kept := map[string]bool{}
+	for _, obj := range list {
+		secret, err := asSecret(obj)
+		if err != nil {
+			return err
+		}
+		realm, client, err := prepare(secret)
+		switch {
+		case err != nil:
+			unreadable[secret.Name] = err
+			kept[string(record.OwnerUID(secret))] = true
+		case realm != nil:
+			realms = append(realms, realm)
+		case client != nil:
+			clients = append(clients, client)
+		}
+	}
+	f.Registry.Replace(realms, clients, func(uid string) bool { return kept[uid] })
+	f.markOnly(unreadable)
+	f.progress.reach(version)
+	f.Logger.Info("Records loaded", "realms", len(realms), "clients", len(clients), "unreadable", len(unreadable), "resourceVersion", version)
+	return nil
+}
+
+// Resync has nothing to do: the registry is all that there is.
+func (f *Feed) Resync() error { return nil }
+
+// mark notes whether the record of that name could be read, and logs one that couldn't.
+func (f *Feed) mark(name string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.markLocked(name, err)
+}
+
+func (f *Feed) markOnly(unreadable map[string]error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.unreadable)
+	for name, err := range unreadable {
+		f.markLocked(name, err)
+	}
+}
+
+func (f *Feed) markLocked(name string, err error) {
+	if err == nil {
+		delete(f.unreadable, name)
+		return
+	}
+	f.unreadable[name] = true
+	f.Logger.Error("Record skipped, its last good state is served", "record", name, "error", err)
+}
+
+var errNotASecret = errors.New("not a Secret")
+
+func asSecret(obj any) (*corev1.Secret, error) {
+	secret, ok := obj.(*corev1.Secret)
+	if !ok {
+		return nil, fmt.Errorf("taking a record: %w: %T", errNotASecret, obj)
+	}
+	return secret, nil
+}
