@@ -1,0 +1,65 @@
+package servingcert
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// The names of the Secrets of the system namespace that hold the pairs.
+const (
+	AuthoritySecret = "realmkeeper-ca"
+	ServingSecret   = "realmkeeper-serving-cert"
+)
+
+// Secret returns the pair as a Secret of type kubernetes.io/tls.
+func (p Pair) Secret(namespace, name string, labels map[string]string) *corev1ac.SecretApplyConfiguration {
+	return corev1ac.Secret(name, namespace).
+		WithLabels(labels).
+		WithType(corev1.SecretTypeTLS).
+		WithData(map[string][]byte{corev1.TLSCertKey: p.Certificate, corev1.TLSPrivateKeyKey: p.Key})
+}
+
+// FromSecret returns the pair that a Secret holds, whether usable or not.
+func FromSecret(secret *corev1.Secret) Pair {
+	return Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
+}
+
+// AuthorityReader gives the certificate of the managed CA to those who tell consumers what to trust.
+type AuthorityReader struct {
+	system    cache.Cache
+	namespace string
+}
+
+// NewAuthorityReader returns a reader over a cache of our Secrets in the system namespace.
+func NewAuthorityReader(system cache.Cache, namespace string) *AuthorityReader {
+	return &AuthorityReader{system: system, namespace: namespace}
+}
+
+// Certificate returns the CA's certificate as PEM, nil while there is none.
+func (r *AuthorityReader) Certificate(ctx context.Context) ([]byte, error) {
+	secret := &corev1.Secret{}
+	err := r.system.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: AuthoritySecret}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the managed CA: %w", err)
+	}
+	return secret.Data[corev1.TLSCertKey], nil
+}
+
+// Source makes a controller reconcile what concerned returns when the CA changes.
+func (r *AuthorityReader) Source(concerned handler.MapFunc) source.SyncingSource {
+	return source.Kind(r.system, client.Object(&corev1.Secret{}),
+		handler.EnqueueRequestsFromMapFunc(concerned),
+		predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == AuthoritySecret }))
+}
