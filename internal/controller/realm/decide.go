@@ -1,0 +1,95 @@
+package realm
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/condition"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// publishAhead is how long a new key is published before it signs: many times what
+// verifiers may cache.
+const publishAhead = time.Hour
+
+// decision is what a Realm comes to.
+type decision struct {
+	accepted condition.Verdict
+	// unreadable says why the record can't be used; then it is left as it is, and token
+	// servers go on with its last good state.
+	unreadable *condition.Verdict
+	// record is what the record shall be; nil: it stays as it is, also when there is none.
+	record *record.Realm
+	// lifetime is how long tokens are valid.
+	lifetime time.Duration
+	// next is when to decide again; zero: when something changes.
+	next time.Time
+}
+
+// decide is a pure function of what was read, the time and the random source.
+//
+// The error is that of making a key.
+func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
+	realm := seen.realm
+	d := decision{
+		accepted: accepted(realm, instance),
+		lifetime: instance.TokenLifetime(realm.Spec.TokenLifetime),
+	}
+	var current record.Realm
+	if seen.record != nil {
+		var err error
+		if current, err = record.ReadRealm(seen.record); err != nil {
+			d.unreadable = keysUnreadable(err)
+			return d, nil
+		}
+	}
+	if d.accepted.Status != "True" {
+		if seen.record != nil {
+			current.Disabled = true
+			d.record = &current
+		}
+		return d, nil
+	}
+
+	keys, next, err := signingkey.Plan(now, current.Keys, signingkey.Policy{
+		Algorithm:     signingkey.Algorithm(realm.Spec.Signing.EffectiveAlgorithm()),
+		PublishAhead:  publishAhead,
+		TokenLifetime: d.lifetime,
+	}, random)
+	if err != nil {
+		return decision{}, err
+	}
+	d.next = next
+	d.record = &record.Realm{
+		Name:                 realm.Name,
+		Issuer:               instance.Issuer(realm.Name),
+		Disabled:             realm.Spec.Suspend,
+		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
+		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
+		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
+		Keys:                 keys,
+	}
+	return d, nil
+}
+
+// accepted checks what the schema can't: the instance's bounds.
+func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Verdict {
+	lifetime, longest := instance.TokenLifetime(realm.Spec.TokenLifetime), instance.Security.MaximumTokenLifetime.Duration
+	if lifetime > longest {
+		return condition.Fault(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
+			"spec.tokenLifetime %s is longer than %s, the maximum of this instance. Shorten it, or have security.maximumTokenLifetime raised; no token is issued until then.",
+			lifetime, longest))
+	}
+	return condition.Verdict{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid."}
+}
+
+func keysUnreadable(err error) *condition.Verdict {
+	v := condition.Fault(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
+		"The signing keys can't be read: %v. Token servers go on with the last good ones. Restore the Secret from a backup, or delete it to have new keys made.", err))
+	return &v
+}

@@ -1,0 +1,73 @@
+package realm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/recordstore"
+)
+
+// observed is all that a decision stands on, as it was read.
+type observed struct {
+	realm  *v1alpha1.Realm
+	record *corev1.Secret // nil: there is none yet
+}
+
+// Reconcile brings one Realm to what its spec says. Status is written whatever happens.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	seen, err := r.gather(ctx, req)
+	if err != nil || seen.realm == nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Now()
+	decided, err := decide(seen, r.Instance, now, r.Random)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("deciding on Realm %q: %w", req.Name, err)
+	}
+	state, applyErr := r.apply(ctx, req, seen, decided)
+	if apply.IsStale(applyErr) {
+		// All that was read is in doubt; it is read again, and nothing is said of it.
+		return ctrl.Result{}, applyErr
+	}
+	statusErr := r.writeStatus(ctx, seen.realm, status(seen.realm, decided, state, r.Instance, now))
+
+	result := ctrl.Result{}
+	if !decided.next.IsZero() {
+		result.RequeueAfter = decided.next.Sub(now)
+	}
+	return result, errors.Join(applyErr, statusErr)
+}
+
+// gather reads the Realm and its record, and removes the records of earlier Realms of
+// that name. The Realm is nil when it is gone or going.
+func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, error) {
+	realm := &v1alpha1.Realm{}
+	if err := r.Client.Get(ctx, req.NamespacedName, realm); client.IgnoreNotFound(err) != nil {
+		return observed{}, fmt.Errorf("reading Realm %q: %w", req.Name, err)
+	}
+	gone := realm.UID == "" || !realm.DeletionTimestamp.IsZero()
+	uid := realm.UID
+	if gone {
+		uid = types.UID("")
+		r.Tracker.Forget(acknowledgement.Realm, req)
+	}
+	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.Realm{})
+	if err := r.Records.RemoveStrays(ctx, record.KindRealm, req.NamespacedName, uid, newest); err != nil {
+		return observed{}, err
+	}
+	if gone {
+		return observed{}, nil
+	}
+	secret, err := r.Records.Get(ctx, record.KindRealm, uid)
+	return observed{realm: realm, record: secret}, err
+}
