@@ -1,0 +1,67 @@
+// Package apiclient reconciles ApiClients: it resolves the realm, keeps the client's
+// secret and its verifiers, and writes record, consumer Secret and status.
+package apiclient
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+)
+
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients,verbs=get;list;watch
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+
+// concurrency is how many ApiClients are reconciled at once. Nearly all of the time goes
+// into waiting for the API server.
+const concurrency = 16
+
+// Reconciler reconciles ApiClients. All fields are required.
+type Reconciler struct {
+	Client    client.Client
+	Live      client.Reader // asks the API server itself
+	Records   *recordstore.Store
+	Authority *servingcert.AuthorityReader
+	Tracker   *acknowledgement.Tracker
+	Instance  *config.Instance
+	Now       func() time.Time
+	Random    io.Reader
+}
+
+// SetupWithManager makes the manager run the reconciler: when the ApiClient's spec changes,
+// when a Secret or record of it changes, when what it refers to changes, and when the token
+// servers have come further with it.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("indexing ApiClients: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.ApiClient{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.Secret{}).
+		Watches(&v1alpha1.ApiClient{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOf), builder.WithPredicates(realmMatters())).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clientsIn), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(r.Records.Source(record.KindClient)).
+		WatchesRawSource(r.Authority.Source(r.allClients)).
+		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(r)
+}

@@ -1,0 +1,142 @@
+package apiclient
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/condition"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// decision is what an ApiClient comes to.
+type decision struct {
+	accepted condition.Verdict
+	// blocked says why nothing is written although the spec is accepted.
+	blocked *condition.Verdict
+	// record is what the record shall be; nil: it stays as it is, also when there is none.
+	record *record.Client
+	// consumer is what the consumer Secret shall be; nil: it stays as it is.
+	consumer *corev1ac.SecretApplyConfiguration
+}
+
+// decide is a pure function of what was read, the time and the random source.
+//
+// The error is that of the random source.
+func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
+	d := decision{accepted: accepted(seen, instance)}
+	var current record.Client
+	if seen.record != nil {
+		var err error
+		if current, err = record.ReadClient(seen.record); err != nil {
+			d.blocked = fault(v1alpha1.ReasonRecordUnreadable,
+				"The client's record can't be read: %v. Token servers go on with its last good state. Restore the Secret from a backup, or delete it to have a new client secret made.", err)
+			return d, nil
+		}
+	}
+	if d.accepted.Status != metav1.ConditionTrue {
+		if seen.record != nil {
+			current.Disabled = true
+			d.record = &current
+		}
+		return d, nil
+	}
+	if seen.authorityMissing {
+		v := condition.Progressing("Waiting for the certificate authority of the token servers.")
+		d.blocked = &v
+		return d, nil
+	}
+
+	secrets, secret := current.Secrets, plaintext(&seen)
+	if secret == "" || current.RealmUID != seen.realm.UID {
+		// Without a record, with a consumer Secret that doesn't hold what the record verifies, or in
+		// a realm that is not the one before, there is no secret to keep.
+		var err error
+		if secrets, secret, err = newSecret(now, random); err != nil {
+			return decision{}, err
+		}
+	}
+	d.record = newRecord(seen.client, seen.realm, secrets)
+	d.consumer = newConsumer(seen, secret, instance)
+	return d, nil
+}
+
+func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.ClientSecret) *record.Client {
+	body := &record.Client{
+		RealmUID:  realm.UID,
+		ClientID:  c.EffectiveClientID(),
+		CreatedAt: c.CreationTimestamp.UTC(),
+		Disabled:  c.Spec.Suspend,
+		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
+		Audiences: slices.Sorted(slices.Values(c.Spec.Audiences)),
+		Secrets:   secrets,
+	}
+	if c.Spec.ExpiresAt != nil {
+		body.ExpiresAt = c.Spec.ExpiresAt.UTC()
+	}
+	if c.Spec.TokenLifetime != nil {
+		body.TokenLifetimeSeconds = int64(c.Spec.TokenLifetime.Duration / time.Second)
+	}
+	return body
+}
+
+// newSecret makes a secret and its one verifier.
+func newSecret(now time.Time, random io.Reader) ([]record.ClientSecret, string, error) {
+	secret, err := clientsecret.Generate(random)
+	if err != nil {
+		return nil, "", err
+	}
+	verifier, err := clientsecret.Hash(secret, random)
+	if err != nil {
+		return nil, "", fmt.Errorf("hashing a client secret: %w", err)
+	}
+	return []record.ClientSecret{{
+		ID:        verifier.ID(),
+		CreatedAt: now.UTC().Truncate(time.Second),
+		Hash:      verifier.String(),
+	}}, secret, nil
+}
+
+// plaintext returns the secret in the consumer Secret that the record verifies, under
+// whatever key it stands; empty when there is none, or the Secret isn't this client's.
+func plaintext(seen *observed) string {
+	if seen.record == nil || seen.consumer == nil || !ours(seen.consumer, seen.client) {
+		return ""
+	}
+	body, err := record.ReadClient(seen.record)
+	if err != nil {
+		return ""
+	}
+	for _, value := range seen.consumer.Data {
+		if candidate := string(value); clientsecret.WellFormed(candidate) && verifies(body.Secrets, candidate) {
+			return candidate
+		}
+	}
+	return ""
+}
+
+func verifies(secrets []record.ClientSecret, candidate string) bool {
+	for _, s := range secrets {
+		if verifier, err := clientsecret.ParseVerifier(s.Hash); err == nil && verifier.Verify(candidate) {
+			return true
+		}
+	}
+	return false
+}
+
+// ours reports whether a Secret is the consumer Secret of this ApiClient: it carries our
+// label and belongs to it by controller reference. One that belonged to a deleted ApiClient of the same
+// name counts too; the garbage collector may not have come to it yet.
+func ours(secret *corev1.Secret, c *v1alpha1.ApiClient) bool {
+	owner := metav1.GetControllerOf(secret)
+	return secret.Labels[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated &&
+		owner != nil && owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == kind && owner.Name == c.Name
+}

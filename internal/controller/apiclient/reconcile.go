@@ -1,0 +1,48 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/apply"
+)
+
+// conflictInterval is how often a Secret that is in the way is looked at again: it carries
+// no label of ours, so no watch tells when it goes.
+const conflictInterval = time.Minute
+
+// Reconcile brings one ApiClient to what its spec says. Status is written whatever happens.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	seen, err := r.gather(ctx, req)
+	if err != nil || seen.client == nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Now()
+	decided, err := decide(seen, r.Instance, now, r.Random)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("deciding on ApiClient %s: %w", req, err)
+	}
+	state, applyErr := r.apply(ctx, req, seen, decided)
+	if apply.IsStale(applyErr) {
+		// All that was read is in doubt; it is read again, and nothing is said of it.
+		return ctrl.Result{}, applyErr
+	}
+	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, state, r.Instance, now))
+	return ctrl.Result{RequeueAfter: nextLook(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
+}
+
+// nextLook returns in what time something changes that no watch tells; zero for never.
+func nextLook(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
+	if d.accepted.Reason == v1alpha1.ReasonSecretConflict {
+		return conflictInterval
+	}
+	if at := c.Spec.ExpiresAt; at != nil && now.Before(at.Time) {
+		return at.Sub(now)
+	}
+	return 0
+}

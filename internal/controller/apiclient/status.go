@@ -1,0 +1,114 @@
+package apiclient
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/condition"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+)
+
+// status is a pure function: what people are told of the ApiClient. state is nil while
+// there is no record that token servers could load.
+func status(seen observed, d decision, state *acknowledgement.State, instance *config.Instance, now time.Time) v1alpha1.ApiClientStatus {
+	c := seen.client
+	s := v1alpha1.ApiClientStatus{
+		ObservedGeneration: c.Generation,
+		ClientID:           c.EffectiveClientID(),
+		TokenEndpoint:      instance.Issuer(c.Spec.RealmRef.Name) + oauth.TokenPath,
+		SecretName:         c.Status.SecretName,
+		Secrets:            c.Status.Secrets,
+	}
+	if d.consumer != nil {
+		s.SecretName = c.EffectiveSecretName()
+	}
+	if d.record != nil {
+		s.Secrets = nil
+		for _, secret := range d.record.Secrets {
+			s.Secrets = append(s.Secrets, v1alpha1.ClientSecretStatus{ID: secret.ID, CreatedAt: metav1.NewTime(secret.CreatedAt)})
+		}
+	}
+	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
+	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
+	programmed := programmed(d, state)
+	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
+	verdict := summary(seen, d, programmed, now)
+	conditions.Summarize(verdict, stuck[verdict.Reason])
+	s.Conditions = conditions.Conditions()
+	return s
+}
+
+// stuck are the reasons that someone has to act upon here. The others are decisions, or
+// end when another object comes.
+var stuck = map[v1alpha1.ConditionReason]bool{
+	v1alpha1.ReasonNamespaceNotAllowed:  true,
+	v1alpha1.ReasonClientIDConflict:     true,
+	v1alpha1.ReasonScopeNotInRealm:      true,
+	v1alpha1.ReasonAudienceNotInRealm:   true,
+	v1alpha1.ReasonLifetimeExceedsRealm: true,
+	v1alpha1.ReasonSecretConflict:       true,
+	v1alpha1.ReasonRecordUnreadable:     true,
+}
+
+func programmed(d decision, state *acknowledgement.State) condition.Verdict {
+	switch {
+	case d.blocked != nil:
+		return *d.blocked
+	case d.accepted.Status != metav1.ConditionTrue:
+		return d.accepted
+	case state == nil:
+		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
+	}
+	return state.Verdict()
+}
+
+// summary is the verdict on the client as a whole: whether it can get a token now.
+func summary(seen observed, d decision, programmed condition.Verdict, now time.Time) condition.Verdict {
+	spec := &seen.client.Spec
+	switch {
+	case d.accepted.Status != metav1.ConditionTrue:
+		return d.accepted
+	case d.blocked != nil:
+		return *d.blocked
+	case spec.Suspend:
+		return condition.Fault(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
+	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
+		return condition.Fault(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
+	case programmed.Status != metav1.ConditionTrue:
+		return programmed
+	}
+	return realmVerdict(seen.realm)
+}
+
+// realmVerdict lets a client be Ready only in a realm that is.
+func realmVerdict(realm *v1alpha1.Realm) condition.Verdict {
+	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
+	switch {
+	case ready == nil || ready.ObservedGeneration != realm.Generation || ready.Status == metav1.ConditionUnknown:
+		return condition.Progressing("Waiting for Realm \"" + realm.Name + "\" to become Ready.")
+	case ready.Status == metav1.ConditionFalse:
+		return condition.Fault(v1alpha1.ReasonRealmNotReady, "Realm \""+realm.Name+"\" is not Ready ("+ready.Reason+"). Its status says what to do; this client then goes on by itself.")
+	}
+	return condition.Ready("The client can get tokens.")
+}
+
+// writeStatus applies the status unless the ApiClient has it already.
+func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v1alpha1.ApiClientStatus) error {
+	if equality.Semantic.DeepEqual(c.Status, s) {
+		return nil
+	}
+	desired, err := apply.Convert[v1alpha1ac.ApiClientStatusApplyConfiguration](s)
+	if err != nil {
+		return err
+	}
+	return apply.Status(ctx, r.Client, v1alpha1ac.ApiClient(c.Name, c.Namespace).WithStatus(desired))
+}

@@ -1,0 +1,104 @@
+package apiclient
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// Cache indexes of ApiClients: by the realm's name, and by realm and client id.
+const (
+	byRealm    = "realm"
+	byClientID = "clientID"
+)
+
+func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byRealm, func(obj client.Object) []string {
+		c, ok := obj.(*v1alpha1.ApiClient)
+		if !ok {
+			return nil
+		}
+		return []string{c.Spec.RealmRef.Name}
+	})
+	if err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byClientID, func(obj client.Object) []string {
+		c, ok := obj.(*v1alpha1.ApiClient)
+		if !ok {
+			return nil
+		}
+		return []string{clientIDKey(c)}
+	})
+}
+
+func clientIDKey(c *v1alpha1.ApiClient) string {
+	return c.Spec.RealmRef.Name + "/" + c.EffectiveClientID()
+}
+
+// realmMatters passes over changes of a Realm that make no difference to its clients.
+func realmMatters() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*v1alpha1.Realm)
+		after, okAfter := e.ObjectNew.(*v1alpha1.Realm)
+		return okBefore && okAfter && readiness(before) != readiness(after)
+	}})
+}
+
+// readiness is what a Realm's Ready condition says, of which generation.
+func readiness(realm *v1alpha1.Realm) string {
+	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
+	if ready == nil || ready.ObservedGeneration != realm.Generation {
+		return ""
+	}
+	return string(ready.Status) + ready.Reason
+}
+
+// rivalsOf returns the other ApiClients that claim the same client id: when one comes or
+// goes, another may have to yield or may move up.
+func (r *Reconciler) rivalsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+	c, ok := obj.(*v1alpha1.ApiClient)
+	if !ok {
+		return nil
+	}
+	rivals := r.requests(ctx, client.MatchingFields{byClientID: clientIDKey(c)})
+	for i, rival := range rivals {
+		if rival.Namespace == c.Namespace && rival.Name == c.Name {
+			return append(rivals[:i], rivals[i+1:]...)
+		}
+	}
+	return rivals
+}
+
+func (r *Reconciler) clientsOf(ctx context.Context, realm client.Object) []reconcile.Request {
+	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
+}
+
+func (r *Reconciler) clientsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(namespace.GetName()))
+}
+
+func (r *Reconciler) allClients(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.requests(ctx)
+}
+
+func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOption) []reconcile.Request {
+	clients := &v1alpha1.ApiClientList{}
+	if err := r.Client.List(ctx, clients, selection...); err != nil {
+		// A cache that runs always answers; what remains is a stopping process.
+		ctrl.LoggerFrom(ctx).Error(err, "ApiClients could not be listed")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(clients.Items))
+	for i := range clients.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clients.Items[i])})
+	}
+	return requests
+}
