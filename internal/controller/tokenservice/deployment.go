@@ -1,0 +1,137 @@
+package tokenservice
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+)
+
+const (
+	tlsVolume = "serving-cert"
+	tlsPath   = "/etc/realmkeeper/tls"
+
+	// drainDelay is how long a token server that is asked to stop goes on taking
+	// connections: endpoints take that long to be updated everywhere.
+	drainDelay = 10 * time.Second
+	// gracePeriod leaves time beyond that for the requests in flight.
+	gracePeriod = 30 * time.Second
+)
+
+// deployment returns the token servers' Deployment. A new one is up before an old one goes.
+func deployment(instance *config.Instance, image string) *appsv1ac.DeploymentApplyConfiguration {
+	return appsv1ac.Deployment(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+		WithSpec(appsv1ac.DeploymentSpec().
+			WithReplicas(*instance.TokenServer.Replicas).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
+			WithStrategy(appsv1ac.DeploymentStrategy().
+				WithType(appsv1.RollingUpdateDeploymentStrategyType).
+				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+					WithMaxUnavailable(intstr.FromInt32(0)).
+					WithMaxSurge(intstr.FromInt32(1)))).
+			WithTemplate(podTemplate(instance, image)))
+}
+
+func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
+	settings := &instance.TokenServer
+	secret := servingcert.ServingSecret
+	if instance.TLS.SecretName != "" {
+		secret = instance.TLS.SecretName
+	}
+	spec := corev1ac.PodSpec().
+		WithServiceAccountName(config.TokenServiceName).
+		WithTerminationGracePeriodSeconds(int64(gracePeriod / time.Second)).
+		WithSecurityContext(corev1ac.PodSecurityContext().
+			WithRunAsNonRoot(true).
+			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		WithContainers(container(instance, image)).
+		WithVolumes(corev1ac.Volume().WithName(tlsVolume).
+			WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret)))
+	if len(settings.NodeSelector) > 0 {
+		spec.WithNodeSelector(settings.NodeSelector)
+	}
+	if settings.PriorityClassName != "" {
+		spec.WithPriorityClassName(settings.PriorityClassName)
+	}
+	spec.Tolerations = converted[corev1ac.TolerationApplyConfiguration](settings.Tolerations)
+	spec.TopologySpreadConstraints = converted[corev1ac.TopologySpreadConstraintApplyConfiguration](settings.TopologySpreadConstraints)
+
+	template := corev1ac.PodTemplateSpec().WithLabels(labels()).WithSpec(spec)
+	if len(settings.PodAnnotations) > 0 {
+		template.WithAnnotations(settings.PodAnnotations)
+	}
+	return template
+}
+
+func container(instance *config.Instance, image string) *corev1ac.ContainerApplyConfiguration {
+	c := corev1ac.Container().
+		WithName("token-server").
+		WithImage(image).
+		WithCommand("/token-server").
+		WithArgs(
+			"--namespace=$(POD_NAMESPACE)",
+			"--name=$(POD_NAME)",
+			"--tls-cert-file="+tlsPath+"/"+corev1.TLSCertKey,
+			"--tls-key-file="+tlsPath+"/"+corev1.TLSPrivateKeyKey,
+			"--drain-delay="+drainDelay.String(),
+		).
+		WithEnv(fieldEnv("POD_NAMESPACE", "metadata.namespace"), fieldEnv("POD_NAME", "metadata.name")).
+		WithPorts(
+			corev1ac.ContainerPort().WithName(portHTTPS).WithContainerPort(containerHTTPS).WithProtocol(corev1.ProtocolTCP),
+			corev1ac.ContainerPort().WithName(portOperations).WithContainerPort(containerOperations).WithProtocol(corev1.ProtocolTCP),
+		).
+		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(2)).
+		WithLivenessProbe(probe("/healthz").WithPeriodSeconds(10).WithFailureThreshold(6)).
+		WithSecurityContext(corev1ac.SecurityContext().
+			WithAllowPrivilegeEscalation(false).
+			WithReadOnlyRootFilesystem(true).
+			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))).
+		WithVolumeMounts(corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(tlsPath).WithReadOnly(true)).
+		WithResources(resources(instance))
+	if policy := instance.TokenServer.ImagePullPolicy; policy != "" {
+		c.WithImagePullPolicy(policy)
+	}
+	return c
+}
+
+func resources(instance *config.Instance) *corev1ac.ResourceRequirementsApplyConfiguration {
+	r := corev1ac.ResourceRequirements()
+	if requests := instance.TokenServer.Resources.Requests; len(requests) > 0 {
+		r.WithRequests(requests)
+	}
+	if limits := instance.TokenServer.Resources.Limits; len(limits) > 0 {
+		r.WithLimits(limits)
+	}
+	return r
+}
+
+func probe(path string) *corev1ac.ProbeApplyConfiguration {
+	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString(portOperations)))
+}
+
+func fieldEnv(name, path string) *corev1ac.EnvVarApplyConfiguration {
+	return corev1ac.EnvVar().WithName(name).
+		WithValueFrom(corev1ac.EnvVarSource().WithFieldRef(corev1ac.ObjectFieldSelector().WithFieldPath(path)))
+}
+
+// converted turns configured values into apply configurations. The strict decoding of
+// the configuration has seen that they have the API's form.
+func converted[C, T any](values []T) []C {
+	var list []C
+	for _, value := range values {
+		c, err := apply.Convert[C](value)
+		if err != nil {
+			panic(err) // the two types have the same members
+		}
+		list = append(list, *c)
+	}
+	return list
+}
