@@ -1,0 +1,90 @@
+// Command token-server turns client credentials into access tokens.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/version"
+)
+
+const usage = `realmkeeper token-server %s
+
+Serves POST /<realm>/oauth2/token, the realms' public keys and their metadata over HTTPS,
+from the records that the operator keeps in the system namespace. It holds them in
+memory and goes on with what it has while the API server can't be reached.
+
+Usage:
+  token-server --tls-cert-file FILE --tls-key-file FILE [flags]
+
+Flags:
+`
+
+type options struct {
+	namespace         string
+	name              string
+	listen            string
+	operationsListen  string
+	certFile, keyFile string
+	kubeconfig        string
+	drainDelay        time.Duration
+	reusePort         bool
+	debug             bool
+}
+
+func main() {
+	o, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		os.Exit(2)
+	}
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "realmkeeper token-server:", err)
+		os.Exit(1)
+	}
+}
+
+var errUsage = errors.New("usage")
+
+func parse(args []string, out io.Writer) (options, error) {
+	var o options
+	hostname, _ := os.Hostname() // without one, --name is asked for below
+	flags := flag.NewFlagSet("token-server", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.Usage = func() {
+		fmt.Fprintf(out, usage, version.String())
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system", "the system `namespace`, where the records are")
+	flags.StringVar(&o.name, "name", hostname, "the `name` of this server, unique among the token servers of the instance; default: the host name")
+	flags.StringVar(&o.listen, "listen", ":8443", "the `address` of the public port, HTTPS")
+	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "the `address` of /healthz, /readyz and /metrics, plain HTTP; never make it public")
+	flags.StringVar(&o.certFile, "tls-cert-file", "", "the serving certificate, a PEM `file`; taken up when it changes (required)")
+	flags.StringVar(&o.keyFile, "tls-key-file", "", "the key of the serving certificate, a PEM `file` (required)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "the kubeconfig `file`; default: KUBECONFIG, then the pod's service account")
+	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "how long to go on taking connections after SIGTERM, while load balancers learn of it")
+	flags.BoolVar(&o.reusePort, "reuse-port", false, "share the public port with other token servers on this host, among which the kernel then spreads connections")
+	flags.BoolVar(&o.debug, "debug", false, "log at debug level; secrets and tokens are logged at no level")
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	for _, required := range []struct{ name, value string }{
+		{"tls-cert-file", o.certFile}, {"tls-key-file", o.keyFile}, {"name", o.name},
+	} {
+		if required.value == "" {
+			fmt.Fprintf(out, "--%s is required; see --help\n", required.name)
+			return options{}, errUsage
+		}
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(out, "unexpected argument %q; see --help\n", flags.Arg(0))
+		return options{}, errUsage
+	}
+	return o, nil
+}

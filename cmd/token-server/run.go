@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sys/unix"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/version"
+)
+
+const (
+	// shutdownTimeout bounds the wait for requests in flight.
+	shutdownTimeout = 10 * time.Second
+	// operationsTimeout bounds reading and writing at the operations port.
+	operationsTimeout = 10 * time.Second
+)
+
+// run serves until SIGINT or SIGTERM; a second one ends it at once.
+func run(o options) error {
+	logger := newLogger(o.debug)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+
+	client, err := newClient(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	certificate, err := certwatcher.New(o.certFile, o.keyFile)
+	if err != nil {
+		return fmt.Errorf("reading the serving certificate: %w", err)
+	}
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg := registry.New()
+	feed := registryfeed.New(registryfeed.Options{
+		Client: client, Namespace: o.namespace, Server: o.name,
+		Registry: reg, Logger: logger, Metrics: metrics, Now: time.Now,
+	})
+	public := tokenserver.NewHTTPServer(tokenserver.New(tokenserver.Options{
+		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
+	}), certificate.GetCertificate, logger)
+	var draining atomic.Bool
+	operations := &http.Server{
+		Handler:           tokenserver.NewOperations(func() bool { return reg.Loaded() && !draining.Load() }, metrics),
+		ReadHeaderTimeout: operationsTimeout,
+		ReadTimeout:       operationsTimeout,
+		WriteTimeout:      operationsTimeout,
+	}
+	publicListener, err := listen(ctx, o.listen, o.reusePort)
+	if err != nil {
+		return fmt.Errorf("listening at --listen: %w", err)
+	}
+	operationsListener, err := listen(ctx, o.operationsListen, false)
+	if err != nil {
+		return fmt.Errorf("listening at --operations-listen: %w", err)
+	}
+
+	// The feed outlives the public port: a server that drains still takes changes.
+	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFeed()
+	failed := make(chan error, 3)
+	var running sync.WaitGroup
+	running.Go(func() { feed.Run(feedCtx) })
+	running.Go(func() { failed <- wrap("watching the serving certificate", certificate.Start(feedCtx)) })
+	running.Go(func() { failed <- wrap("serving HTTPS", public.ServeTLS(publicListener, "", "")) })
+	running.Go(func() { failed <- wrap("serving operations", operations.Serve(operationsListener)) })
+	logger.Info("Token server listens", "version", version.Version, "revision", version.Revision, "name", o.name,
+		"address", publicListener.Addr().String(), "operations", operationsListener.Addr().String())
+
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		stop()
+		logger.Info("Token server drains", "delay", o.drainDelay.String())
+		draining.Store(true)
+		public.SetKeepAlivesEnabled(false)
+		time.Sleep(o.drainDelay)
+	}
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	err = errors.Join(err, public.Shutdown(shutdownCtx))
+	stopFeed()
+	err = errors.Join(err, operations.Shutdown(shutdownCtx))
+	running.Wait()
+	logger.Info("Token server has stopped")
+	return err
+}
+
+// wrap says what failed; that a server was closed is no failure.
+func wrap(doing string, err error) error {
+	if err == nil || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+func newLogger(debug bool) *slog.Logger {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	logger := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: level}))
+	klog.SetSlogLogger(logger)
+	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	return logger
+}
+
+func newClient(kubeconfig string) (kubernetes.Interface, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("finding the API server: %w", err)
+	}
+	cfg.ContentType = "application/vnd.kubernetes.protobuf" // half the work of JSON for many records
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return client, nil
+}
+
+func listen(ctx context.Context, address string, reusePort bool) (net.Listener, error) {
+	var lc net.ListenConfig
+	if reusePort {
+		lc.Control = func(_, _ string, c syscall.RawConn) error {
+			var optErr error
+			err := c.Control(func(fd uintptr) {
+				optErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+			})
+			return errors.Join(err, optErr)
+		}
+	}
+	return lc.Listen(ctx, "tcp", address)
+}

@@ -1,0 +1,197 @@
+// Package operator puts the operator together: caches, client and the three controllers.
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/controller/apiclient"
+	"github.com/realmkeeper/realmkeeper/internal/controller/realm"
+	"github.com/realmkeeper/realmkeeper/internal/controller/tokenservice"
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+)
+
+// leaderLease is the name of the Lease that the leader holds.
+const leaderLease = "realmkeeper-operator"
+
+// Options are what an operator stands on.
+type Options struct {
+	Instance *config.Instance
+	// Image is what the token servers run.
+	Image string
+	// LeaderElection is off only where nobody else can run.
+	LeaderElection bool
+	// Addresses of the probes and the metrics, as for net.Listen; "0" for none.
+	ProbeAddress   string
+	MetricsAddress string
+}
+
+// Scheme returns the types that the operator works with.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("building the scheme: %w", err)
+	}
+	return scheme, nil
+}
+
+// New returns a manager with the three controllers, ready to start.
+func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	namespace := o.Instance.SystemNamespace
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions(namespace),
+		LeaderElection:                o.LeaderElection,
+		LeaderElectionID:              leaderLease,
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        o.ProbeAddress,
+		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	if err := addControllers(ctx, mgr, o); err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding the health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr)); err != nil {
+		return nil, fmt.Errorf("adding the readiness check: %w", err)
+	}
+	return mgr, nil
+}
+
+func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	namespace := o.Instance.SystemNamespace
+	system, err := systemCache(mgr, namespace)
+	if err != nil {
+		return err
+	}
+	records, err := recordstore.New(ctx, system, mgr.GetClient(), namespace)
+	if err != nil {
+		return err
+	}
+	tracker := acknowledgement.NewTracker()
+	if err := tracker.Watch(ctx, mgr, namespace, time.Now); err != nil {
+		return err
+	}
+	realms := &realm.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
+		Instance: o.Instance, Now: time.Now, Random: rand.Reader,
+	}
+	if err := realms.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the Realm controller: %w", err)
+	}
+	clients := &apiclient.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
+		Authority: servingcert.NewAuthorityReader(system, namespace),
+		Instance:  o.Instance, Now: time.Now, Random: rand.Reader,
+	}
+	if err := clients.SetupWithManager(ctx, mgr); err != nil {
+		return fmt.Errorf("setting up the ApiClient controller: %w", err)
+	}
+	service := &tokenservice.Reconciler{
+		Client: mgr.GetClient(), System: system,
+		Instance: o.Instance, Image: o.Image, Now: time.Now, Random: rand.Reader,
+	}
+	if err := service.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the token service controller: %w", err)
+	}
+	return nil
+}
+
+// cacheOptions keeps out of memory what isn't ours: of Secrets those that are labelled as
+// client secrets, of the token service's kinds what stands in the system namespace.
+func cacheOptions(namespace string) cache.Options {
+	here := map[string]cache.Config{namespace: {LabelSelector: managedByUs()}}
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Secret{}:                {Label: exists(v1alpha1.ClientSecretLabel)},
+		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
+		&coordinationv1.Lease{}:         {Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}},
+		&corev1.ServiceAccount{}:        {Namespaces: here},
+		&corev1.Service{}:               {Namespaces: here},
+		&rbacv1.Role{}:                  {Namespaces: here},
+		&rbacv1.RoleBinding{}:           {Namespaces: here},
+		&networkingv1.NetworkPolicy{}:   {Namespaces: here},
+		&policyv1.PodDisruptionBudget{}: {Namespaces: here},
+		&appsv1.Deployment{}:            {Namespaces: here},
+	}}
+}
+
+// systemCache holds our Secrets in the system namespace: records and certificates. It is
+// apart from the manager's cache, which holds consumer Secrets by another label.
+func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
+	system, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme:            mgr.GetScheme(),
+		Mapper:            mgr.GetRESTMapper(),
+		HTTPClient:        mgr.GetHTTPClient(),
+		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByUs()}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of the system namespace: %w", err)
+	}
+	if err := mgr.Add(system); err != nil {
+		return nil, fmt.Errorf("adding the cache of the system namespace: %w", err)
+	}
+	return system, nil
+}
+
+func managedByUs() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
+}
+
+func exists(label string) labels.Selector {
+	requirement, err := labels.NewRequirement(label, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the label is a constant
+	}
+	return labels.NewSelector().Add(*requirement)
+}
+
+func cachesSynced(mgr ctrl.Manager) healthz.Checker {
+	return func(r *http.Request) error {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errNotSynced
+		}
+		return nil
+	}
+}
+
+var errNotSynced = errors.New("the caches are not filled yet")
