@@ -1,0 +1,135 @@
+# Everything a contributor runs. It needs Go, make, git and bash; what else is
+# needed is built from pinned sources, once. `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+REVISION ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+FUZZTIME ?= 60s
+
+STAMP := github.com/realmkeeper/realmkeeper/internal/version
+LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
+
+# The same on every machine, with a C compiler or without; so one build cache serves
+# all targets. Only the race detector needs cgo.
+export CGO_ENABLED := 0
+
+# The tools are pinned in modules of their own; go builds them once and keeps them.
+TOOL := go tool -modfile=hack/tools/go.mod
+GOLANGCI_LINT := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
+
+# What `make generate` writes, and `make verify` expects unchanged.
+GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md
+MODULES := . hack/tools hack/tools/golangci hack/controlplane/etcd hack/controlplane/kubernetes
+
+##@ General
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Try it
+
+.PHONY: demo
+demo: ## Run everything on this machine, without containers, and get a token.
+	@go run ./hack/demo up
+
+.PHONY: demo-down
+demo-down: ## Stop the demo and remove all that it made.
+	@go run ./hack/demo down
+
+##@ Build
+
+.PHONY: build
+build: ## Build the binaries into bin/.
+	@echo "Building bin/ (version $(VERSION)); about 2 min the first time ..."
+	@mkdir -p bin
+	@go build -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+.PHONY: control-plane
+control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, once per version (5 min).
+	@hack/controlplane/build.sh >/dev/null
+
+.PHONY: clean
+clean: ## Remove what was built here. The shared caches and a running demo stay.
+	@rm -rf bin dist coverage*
+
+##@ Develop
+
+.PHONY: generate
+generate: ## Write deepcopy, apply configurations, CRDs, RBAC and the API reference anew.
+	@echo "Generating code, CRDs, RBAC and the API reference; about 20 s, 1 min the first time ..."
+	@$(TOOL) controller-gen paths=./api/... \
+		object:headerFile=hack/boilerplate.go.txt \
+		applyconfiguration:headerFile=hack/boilerplate.go.txt \
+		crd output:crd:dir=config/crd/bases
+	@$(TOOL) controller-gen paths=./internal/... paths=./cmd/... \
+		rbac:roleName=realmkeeper-operator output:rbac:dir=config/rbac
+	@mkdir -p docs
+	@$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api/v1alpha1 --renderer=markdown \
+		--config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs --output-path=docs/api-reference.md
+
+.PHONY: fmt
+fmt: ## Format the Go code.
+	@$(GOLANGCI_LINT) fmt ./...
+
+.PHONY: lint
+lint: ## Lint, with the import rules of the architecture.
+	@echo "Linting; about 1 min, 3 min the first time because the linter is built ..."
+	@$(GOLANGCI_LINT) run ./...
+
+##@ Test
+
+.PHONY: test
+test: lint test-go ## Lint, then run every test with the race detector and a real API server.
+
+.PHONY: test-go
+test-go: control-plane c-compiler ## The tests alone.
+	@echo "Testing with the race detector; some minutes, 5 more the first time ..."
+	@CGO_ENABLED=1 go test -race -timeout 20m ./...
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (60s).
+	@hack/fuzz.sh "$(FUZZTIME)"
+
+.PHONY: bench
+bench: ## Measure against the limits of this machine (docs/operations.md tells what).
+	@go run ./hack/bench
+
+.PHONY: verify
+verify: verify-generated verify-format verify-modules vet lint ## Fail on anything stale or untidy: all of the following, and lint.
+
+.PHONY: verify-generated
+verify-generated: generate ## Fail when a generated file differs from what is committed.
+	@stale=$$(git status --porcelain -- $(GENERATED)); \
+	if [[ -n $$stale ]]; then \
+		git --no-pager diff -- $(GENERATED); \
+		printf 'Generated files differ from what is committed:\n%s\nRun make generate and commit the result.\n' "$$stale" >&2; \
+		exit 1; \
+	fi
+
+.PHONY: verify-format
+verify-format: ## Fail when Go code isn't formatted.
+	@unformatted=$$($(TOOL) gofumpt -l .); \
+	if [[ -n $$unformatted ]]; then \
+		printf 'Not formatted:\n%s\nRun make fmt.\n' "$$unformatted" >&2; \
+		exit 1; \
+	fi
+
+.PHONY: verify-modules
+verify-modules: ## Fail when a go.mod isn't tidy.
+	@echo "Checking that the go.mod files are tidy; some seconds, 1 min the first time ..."
+	@for module in $(MODULES); do (cd "$$module" && go mod tidy -diff); done
+
+.PHONY: vet
+vet: ## Run go vet.
+	@go vet ./...
+
+.PHONY: c-compiler
+c-compiler: ## Install gcc where it is missing: the race detector needs it.
+	@hack/c-compiler.sh
