@@ -1,0 +1,8 @@
+{{- define "gvList" -}}
+<!-- Generated from the comments in api/v1alpha1 by `make generate`. Do not edit. -->
+
+# API reference
+{{ range . }}
+{{ template "gvDetails" . }}
+{{- end }}
+{{- end -}}
