@@ -1,0 +1,107 @@
+package controlplane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/realmkeeper/realmkeeper/hack/controlplane/process"
+)
+
+const (
+	etcdName      = "etcd"
+	apiServerName = "kube-apiserver"
+	managerName   = "kube-controller-manager"
+
+	// dataDir is etcd's directory in Options.Dir.
+	dataDir = "etcd"
+)
+
+// command runs one of the binaries. The process inherits the locks on what it uses, so
+// that they are held exactly as long as it lives.
+func (c *ControlPlane) command(name string, locks []*os.File, args []string) process.Command {
+	return process.Command{
+		Name:    name,
+		Path:    filepath.Join(c.options.BinDir, name),
+		Args:    args,
+		Dir:     c.options.Dir,
+		Detach:  c.options.Detach,
+		Inherit: locks,
+	}
+}
+
+func (c *ControlPlane) file(name string) string { return filepath.Join(c.options.Dir, name) }
+
+func (c *ControlPlane) etcdCommand() process.Command {
+	client := "http://" + c.ports.etcdClient.Address()
+	peer := "http://" + c.ports.etcdPeer.Address()
+	locks := []*os.File{c.lock.File(), c.ports.etcdClient.Lock(), c.ports.etcdPeer.Lock()}
+	return c.command(etcdName, locks, []string{
+		"--name=default",
+		"--data-dir=" + c.file(dataDir),
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=default=" + peer,
+		// The data is worth nothing after a power cut, and syncing is most of the
+		// cost of a write.
+		"--unsafe-no-fsync",
+		"--log-level=warn",
+	})
+}
+
+func (c *ControlPlane) apiServerCommand() process.Command {
+	args := []string{
+		"--etcd-servers=http://" + c.ports.etcdClient.Address(),
+		"--bind-address=127.0.0.1",
+		"--advertise-address=127.0.0.1",
+		// A loopback address is no valid endpoint of the kubernetes Service; without
+		// pods nobody misses it.
+		"--endpoint-reconciler-type=none",
+		fmt.Sprintf("--secure-port=%d", c.ports.apiServer.Number()),
+		"--cert-dir=" + c.options.Dir,
+		"--tls-cert-file=" + c.file(servingCertFile),
+		"--tls-private-key-file=" + c.file(servingKeyFile),
+		"--token-auth-file=" + c.file(tokensFile),
+		"--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.file(serviceAccountKeyFile),
+		"--service-account-signing-key-file=" + c.file(serviceAccountKeyFile),
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--allow-privileged=true",
+		"--profiling=false",
+	}
+	if !c.options.ControllerManager {
+		// It refuses pods of a namespace without service account, and only the
+		// controller manager makes one.
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	if c.options.AuditLog != "" {
+		args = append(args,
+			"--audit-policy-file="+c.file(auditPolicyFile),
+			"--audit-log-path="+c.options.AuditLog,
+			// In megabytes: whoever counts in the log wants it in one piece.
+			"--audit-log-maxsize=100000",
+		)
+	}
+	return c.command(apiServerName, []*os.File{c.ports.apiServer.Lock()}, args)
+}
+
+func (c *ControlPlane) managerCommand() process.Command {
+	return c.command(managerName, nil, []string{
+		"--kubeconfig=" + c.file(managerKubeconfigFile),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--root-ca-file=" + c.file(caFile),
+		"--service-account-private-key-file=" + c.file(serviceAccountKeyFile),
+		"--use-service-account-credentials",
+		// The defaults spread the start over seconds to spare a shared API server.
+		"--kube-api-qps=1000",
+		"--kube-api-burst=1000",
+		// Nodes, volumes and certificate requests have no one to serve here.
+		"--controllers=*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller," +
+			"-persistentvolume-binder-controller,-persistentvolume-attach-detach-controller," +
+			"-persistentvolume-expander-controller,-certificatesigningrequest-signing-controller",
+	})
+}
