@@ -1,0 +1,73 @@
+package testenv
+
+import (
+	"fmt"
+	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/hack/controlplane"
+)
+
+// Option says what the control plane of a test binary is made of.
+type Option func(*options)
+
+type options struct {
+	controllerManager bool
+	auditLog          bool
+	scheme            *runtime.Scheme
+	crds              []string
+	ownCRDs           bool // crds replaces the default
+}
+
+func newOptions(opts []Option) *options {
+	o := &options{}
+	for _, apply := range opts {
+		apply(o)
+	}
+	if o.scheme == nil {
+		o.scheme = runtime.NewScheme()
+		utilruntime.Must(clientgoscheme.AddToScheme(o.scheme))
+		utilruntime.Must(apiextensionsv1.AddToScheme(o.scheme))
+		utilruntime.Must(v1alpha1.AddToScheme(o.scheme))
+	}
+	return o
+}
+
+// WithControllerManager runs kube-controller-manager too: garbage collection by owner
+// reference, the end of deleted namespaces, service accounts, Deployments.
+func WithControllerManager() Option {
+	return func(o *options) { o.controllerManager = true }
+}
+
+// WithAuditLog has the API server log every request to Env.AuditLog, for Env.Writes.
+func WithAuditLog() Option {
+	return func(o *options) { o.auditLog = true }
+}
+
+// WithScheme sets the types that Env.Client knows. Left out, they are those of
+// Kubernetes, CustomResourceDefinition and the product's own.
+func WithScheme(scheme *runtime.Scheme) Option {
+	return func(o *options) { o.scheme = scheme }
+}
+
+// WithCRDs installs the CRDs of these files and directories, or none, instead of the
+// product's in config/crd/bases.
+func WithCRDs(paths ...string) Option {
+	return func(o *options) { o.crds, o.ownCRDs = paths, true }
+}
+
+func (o *options) crdPaths() ([]string, error) {
+	if o.ownCRDs {
+		return o.crds, nil
+	}
+	root, err := controlplane.RepositoryRoot()
+	if err != nil {
+		return nil, fmt.Errorf("find the CRDs: %w", err)
+	}
+	return []string{filepath.Join(root, "config", "crd", "bases")}, nil
+}
