@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// Label marks the Leases of token servers; its value is LabelValue.
-	Label      = "auth.realmkeeper.dev/heartbeat"
+	// Label marks the Leases of token servers.
+	Label = "auth.realmkeeper.dev/heartbeat"
+	// LabelValue is the value of Label.
 	LabelValue = "token-server"
-
 	// LoadedAnnotation holds the newest resource version of the records that the server serves.
 	LoadedAnnotation = "auth.realmkeeper.dev/loaded"
 )

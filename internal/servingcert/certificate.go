@@ -53,11 +53,11 @@ func NewAuthority(now time.Time, random io.Reader) (Pair, error) {
 	return sign(template, nil, now, random)
 }
 
-// Issue makes a serving certificate for the hosts, the first of which names it, valid for
-// 90 days.
+// Issue makes a serving certificate, signed by the CA p, for the hosts, the first of which
+// names it. It is valid for 90 days.
 //
-// Errors: ErrPair for an authority that can't be used; those of random.
-func (authority Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pair, error) {
+// Errors: ErrPair for a CA that can't be used; those of random.
+func (p Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: shortName(hosts[0])},
 		DNSNames:    hosts,
@@ -65,18 +65,18 @@ func (authority Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pa
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
-	return sign(template, &authority, now, random)
+	return sign(template, &p, now, random)
 }
 
-// RenewAt returns when a serving certificate is to be renewed: now, if it isn't usable,
-// isn't authority's or doesn't cover the hosts.
-func (authority Pair) RenewAt(serving Pair, hosts []string, now time.Time) time.Time {
+// RenewAt returns when a serving certificate of the CA p is to be renewed: now, if it
+// isn't usable, isn't that CA's or doesn't cover the hosts.
+func (p Pair) RenewAt(serving Pair, hosts []string, now time.Time) time.Time {
 	parsed, err := serving.parse()
 	if err != nil {
 		return now
 	}
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority.Certificate)
+	roots.AppendCertsFromPEM(p.Certificate)
 	for _, host := range hosts {
 		if _, err := parsed.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
 			return now

@@ -32,6 +32,8 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
+// The operator takes the token servers' image from its own pod.
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get,namespace=realmkeeper-system
 // The operator can give token servers only rights that it has itself.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;patch;update;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=delete,namespace=realmkeeper-system

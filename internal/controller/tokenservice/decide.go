@@ -53,7 +53,10 @@ func decide(seen observed, instance *config.Instance, image string, now time.Tim
 	if instance.TLS.Managed == nil {
 		return d, nil
 	}
-	return d, decideCertificates(&d, seen, instance, now, random)
+	if err := decideCertificates(&d, seen, instance, now, random); err != nil {
+		return decision{}, err
+	}
+	return d, nil
 }
 
 func decideCertificates(d *decision, seen observed, instance *config.Instance, now time.Time, random io.Reader) error {

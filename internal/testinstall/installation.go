@@ -1,0 +1,211 @@
+// Package testinstall runs Realmkeeper for tests as its users do: the real operator and
+// token server binaries against a real API server.
+package testinstall
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/hack/controlplane"
+	"github.com/realmkeeper/realmkeeper/hack/controlplane/process"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/testenv"
+)
+
+const (
+	// Domain is the instance domain of an installation.
+	Domain = "realmkeeper.localhost"
+	// grace is how long a process may take to end in good order.
+	grace = 30 * time.Second
+	// patience bounds every wait. It is no promise of speed.
+	patience = time.Minute
+	interval = 20 * time.Millisecond
+)
+
+// Installation is one instance of Realmkeeper in a system namespace of its own. Realms are
+// cluster-scoped, so there can be one at a time; at the end of its test it is stopped, and all
+// Realms and ApiClients are deleted.
+type Installation struct {
+	Env *testenv.Env
+	// Namespace is the system namespace.
+	Namespace string
+
+	dir      string
+	config   string
+	front    *controlplane.Port // the port in the service's address; the first token server listens there
+	operator *process.Process
+	servers  []*TokenServer
+}
+
+// Settings are the lines of an instance configuration that tests change.
+type Settings struct {
+	DefaultTokenLifetime string // left out: 1h
+	MaximumTokenLifetime string // left out: 24h
+}
+
+// New makes an installation in which nothing runs yet.
+func New(t testing.TB, env *testenv.Env, settings Settings) *Installation {
+	t.Helper()
+	front, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &Installation{Env: env, Namespace: env.Namespace(t), dir: t.TempDir(), front: front}
+	i.config = filepath.Join(i.dir, "config.yaml")
+	i.Configure(t, settings)
+	t.Cleanup(func() { i.cleanUp(t) })
+	return i
+}
+
+// Configure writes the instance configuration; the operator takes it up at its next start.
+func (i *Installation) Configure(t testing.TB, s Settings) {
+	t.Helper()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n")
+	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
+	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
+		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
+	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
+	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// StartOperator starts the operator. kubeconfig names another way to the API server than
+// the environment's; empty for that.
+func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
+	t.Helper()
+	if kubeconfig == "" {
+		kubeconfig = i.Env.Kubeconfig
+	}
+	operator, err := process.Start(process.Command{
+		Name: "operator", Path: binary(t, "operator"), Dir: i.dir,
+		Args: []string{
+			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
+			// A killed leader holds its Lease for a while; tests of that turn it on.
+			"--leader-elect=false", "--health-probe-bind-address=0", "--metrics-bind-address=0",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.operator = operator
+}
+
+// StopOperator ends the operator in good order, KillOperator with SIGKILL.
+func (i *Installation) StopOperator(t testing.TB) {
+	t.Helper()
+	if i.operator == nil {
+		return
+	}
+	if err := i.operator.Stop(grace); err != nil {
+		t.Errorf("Stopping the operator: %v", err)
+	}
+	i.operator = nil
+}
+
+// KillOperator ends the operator with SIGKILL.
+func (i *Installation) KillOperator(t testing.TB) {
+	t.Helper()
+	if err := i.operator.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	i.operator = nil
+}
+
+// OperatorLog returns what the operators of this installation have written.
+func (i *Installation) OperatorLog(t testing.TB) string {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(i.dir, "operator.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(log)
+}
+
+// Servers are the token servers that were started and not stopped.
+func (i *Installation) Servers() []*TokenServer { return i.servers }
+
+// authority waits for the managed CA's certificate.
+func (i *Installation) authority(t testing.TB) []byte {
+	t.Helper()
+	return i.secret(t, servingcert.AuthoritySecret).Data[corev1.TLSCertKey]
+}
+
+func (i *Installation) secret(t testing.TB, name string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	Eventually(t, "Secret "+name, func() error {
+		return i.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: i.Namespace, Name: name}, secret)
+	})
+	return secret
+}
+
+func (i *Installation) cleanUp(t testing.TB) {
+	i.StopOperator(t)
+	for _, s := range i.servers {
+		s.stop(t)
+	}
+	i.front.Release()
+	ctx, stop := cleanUpContext()
+	defer stop()
+	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); err != nil {
+		t.Errorf("Deleting Realms: %v", err)
+	}
+	clients := &v1alpha1.ApiClientList{}
+	if err := i.Env.Client.List(ctx, clients); err != nil {
+		t.Errorf("Listing ApiClients: %v", err)
+	}
+	for k := range clients.Items {
+		if err := i.Env.Client.Delete(ctx, &clients.Items[k]); client.IgnoreNotFound(err) != nil {
+			t.Errorf("Deleting ApiClients: %v", err)
+		}
+	}
+	if t.Failed() {
+		t.Logf("End of the operator's log:\n%s", i.logTail("operator"))
+	}
+}
+
+func (i *Installation) logTail(name string) string {
+	log, err := os.ReadFile(filepath.Join(i.dir, name+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(log[max(0, len(log)-8<<10):])
+}
+
+// KubeconfigFor writes a kubeconfig like the environment's that goes to another server,
+// whose certificate is not checked: a proxy of the test's.
+func (i *Installation) KubeconfigFor(t testing.TB, server string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(i.Env.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = server
+		cluster.CertificateAuthorityData = nil
+		cluster.InsecureSkipTLSVerify = true
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,80 @@
+package testinstall
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// Realm returns the smallest Realm of that name, changed by the given functions.
+func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
+	realm := &v1alpha1.Realm{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.RealmSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll}},
+	}
+	for _, f := range change {
+		f(realm)
+	}
+	return realm
+}
+
+// ApiClient returns the smallest ApiClient of that name, changed by the given functions.
+func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+	c := &v1alpha1.ApiClient{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: realm}},
+	}
+	for _, f := range change {
+		f(c)
+	}
+	return c
+}
+
+// Create creates the objects in their order.
+func (i *Installation) Create(t testing.TB, objects ...client.Object) {
+	t.Helper()
+	for _, obj := range objects {
+		if err := i.Env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatalf("Creating %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
+		}
+	}
+}
+
+// Change patches the spec of an object as change has it.
+func Change[T client.Object](t testing.TB, i *Installation, obj T, change func(T)) {
+	t.Helper()
+	if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		t.Fatal(err)
+	}
+	before, ok := obj.DeepCopyObject().(T)
+	if !ok {
+		t.Fatalf("copying %T", obj)
+	}
+	change(obj)
+	if err := i.Env.Client.Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
+		t.Fatalf("Changing %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
+	}
+}
+
+// ConsumerSecret waits for the consumer Secret of an ApiClient.
+func (i *Installation) ConsumerSecret(t testing.TB, c *v1alpha1.ApiClient) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: c.Namespace, Name: c.EffectiveSecretName()}
+	Eventually(t, "consumer Secret "+key.String(), func() error {
+		return i.Env.Client.Get(t.Context(), key, secret)
+	})
+	return secret
+}
+
+// Delete deletes an object.
+func (i *Installation) Delete(t testing.TB, obj client.Object) {
+	t.Helper()
+	if err := i.Env.Client.Delete(t.Context(), obj); err != nil {
+		t.Fatalf("Deleting %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
+	}
+}

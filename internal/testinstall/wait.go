@@ -1,0 +1,97 @@
+package testinstall
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// Eventually waits until condition returns nil, and fails the test with its last error
+// if that doesn't come.
+func Eventually(t testing.TB, what string, condition func() error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(context.Context) (bool, error) {
+		last = condition()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("Waiting for %s: %v", what, last)
+	}
+}
+
+// AwaitReady waits until the object's Ready condition has this status and reason, for its
+// newest generation, and leaves the object as it is then.
+func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) {
+	t.Helper()
+	Eventually(t, fmt.Sprintf("%T %s to be Ready=%s/%s", obj, client.ObjectKeyFromObject(obj), status, reason), func() error {
+		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(conditions(obj), string(v1alpha1.ConditionReady))
+		if ready == nil {
+			return fmt.Errorf("there is no Ready condition yet")
+		}
+		if ready.Status != status || ready.Reason != string(reason) || ready.ObservedGeneration != obj.GetGeneration() {
+			return fmt.Errorf("Ready is %s/%s for generation %d of %d: %s", ready.Status, ready.Reason, ready.ObservedGeneration, obj.GetGeneration(), ready.Message)
+		}
+		return nil
+	})
+}
+
+func conditions(obj client.Object) []metav1.Condition {
+	switch o := obj.(type) {
+	case *v1alpha1.Realm:
+		return o.Status.Conditions
+	case *v1alpha1.ApiClient:
+		return o.Status.Conditions
+	}
+	return nil
+}
+
+// cleanUpContext is for cleanups, where the test's context is over.
+func cleanUpContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), time.Minute)
+}
+
+// AwaitQuiet waits until no Realm and no ApiClient has work to do, and the token servers
+// have said so: from then on only a change moves anything.
+func (i *Installation) AwaitQuiet(t testing.TB) {
+	t.Helper()
+	Eventually(t, "all objects to be settled", func() error {
+		realms, clients := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}
+		if err := i.Env.Client.List(t.Context(), realms); err != nil {
+			return err
+		}
+		if err := i.Env.Client.List(t.Context(), clients); err != nil {
+			return err
+		}
+		for k := range realms.Items {
+			if err := settled(&realms.Items[k]); err != nil {
+				return err
+			}
+		}
+		for k := range clients.Items {
+			if err := settled(&clients.Items[k]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func settled(obj client.Object) error {
+	ready := meta.FindStatusCondition(conditions(obj), string(v1alpha1.ConditionReady))
+	if ready == nil || ready.ObservedGeneration != obj.GetGeneration() || ready.Status == metav1.ConditionUnknown {
+		return fmt.Errorf("%T %s is not settled", obj, client.ObjectKeyFromObject(obj))
+	}
+	return nil
+}
