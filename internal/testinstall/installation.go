@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,11 +40,13 @@ type Installation struct {
 	// Namespace is the system namespace.
 	Namespace string
 
-	dir      string
-	config   string
-	front    *controlplane.Port // the port in the service's address; the first token server listens there
+	dir     string
+	config  string
+	front   *controlplane.Port // the port in the service's address; the first token server listens there
+	servers []*TokenServer
+
+	mu       sync.Mutex
 	operator *process.Process
-	servers  []*TokenServer
 }
 
 // Settings are the lines of an instance configuration that tests change.
@@ -91,26 +94,33 @@ func orDefault(s, otherwise string) string {
 // the environment's; empty for that.
 func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.startOperator(binary(t, "operator"), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 	if kubeconfig == "" {
 		kubeconfig = i.Env.Kubeconfig
 	}
-	operator, err := process.Start(process.Command{
-		Name: "operator", Path: binary(t, "operator"), Dir: i.dir,
+	i.operator, err = process.Start(process.Command{
+		Name: "operator", Path: path, Dir: i.dir,
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
 			// A killed leader holds its Lease for a while; tests of that turn it on.
 			"--leader-elect=false", "--health-probe-bind-address=0", "--metrics-bind-address=0",
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	i.operator = operator
+	return err
 }
 
-// StopOperator ends the operator in good order, KillOperator with SIGKILL.
+// StopOperator ends the operator in good order.
 func (i *Installation) StopOperator(t testing.TB) {
 	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	if i.operator == nil {
 		return
 	}
@@ -120,13 +130,19 @@ func (i *Installation) StopOperator(t testing.TB) {
 	i.operator = nil
 }
 
-// KillOperator ends the operator with SIGKILL.
-func (i *Installation) KillOperator(t testing.TB) {
+// KillAndRestartOperator ends the operator with SIGKILL and starts it again, with the
+// environment's way to the API server. It may be called from any goroutine.
+func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	t.Helper()
-	if err := i.operator.Kill(); err != nil {
-		t.Fatal(err)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	err := i.operator.Kill()
+	if err == nil {
+		err = i.startOperator(binary(t, "operator"), "")
 	}
-	i.operator = nil
+	if err != nil {
+		t.Errorf("Killing and restarting the operator: %v", err)
+	}
 }
 
 // OperatorLog returns what the operators of this installation have written.

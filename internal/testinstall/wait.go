@@ -62,9 +62,9 @@ func cleanUpContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
 }
 
-// AwaitQuiet waits until no Realm and no ApiClient has work to do, and the token servers
-// have said so: from then on only a change moves anything.
-func (i *Installation) AwaitQuiet(t testing.TB) {
+// AwaitSettled waits until the status of every Realm and ApiClient is about its newest
+// generation, and none is being worked on.
+func (i *Installation) AwaitSettled(t testing.TB) {
 	t.Helper()
 	Eventually(t, "all objects to be settled", func() error {
 		realms, clients := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}
