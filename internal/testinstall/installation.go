@@ -65,6 +65,7 @@ func New(t testing.TB, env *testenv.Env, settings Settings) *Installation {
 	i := &Installation{Env: env, Namespace: env.Namespace(t), dir: t.TempDir(), front: front}
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
+	i.grantRights(t)
 	t.Cleanup(func() { i.cleanUp(t) })
 	return i
 }
@@ -90,21 +91,18 @@ func orDefault(s, otherwise string) string {
 	return s
 }
 
-// StartOperator starts the operator. kubeconfig names another way to the API server than
+// StartOperator starts the operator with the rights that its service account has. kubeconfig names another way to the API server than
 // the environment's; empty for that.
 func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	t.Helper()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.startOperator(binary(t, "operator"), kubeconfig); err != nil {
+	if err := i.startOperator(binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, kubeconfig)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (i *Installation) startOperator(path, kubeconfig string) (err error) {
-	if kubeconfig == "" {
-		kubeconfig = i.Env.Kubeconfig
-	}
 	i.operator, err = process.Start(process.Command{
 		Name: "operator", Path: path, Dir: i.dir,
 		Args: []string{
@@ -138,7 +136,7 @@ func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	defer i.mu.Unlock()
 	err := i.operator.Kill()
 	if err == nil {
-		err = i.startOperator(binary(t, "operator"), "")
+		err = i.startOperator(binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, ""))
 	}
 	if err != nil {
 		t.Errorf("Killing and restarting the operator: %v", err)

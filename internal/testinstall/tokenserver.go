@@ -45,13 +45,11 @@ func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
 	return s
 }
 
-// LaunchTokenServer starts a token server and doesn't wait. kubeconfig names another way to
+// LaunchTokenServer starts a token server and doesn't wait. It has the rights that
+// the operator gives it. kubeconfig names another way to
 // the API server than the environment's; empty for that.
 func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *TokenServer {
 	t.Helper()
-	if kubeconfig == "" {
-		kubeconfig = i.Env.Kubeconfig
-	}
 	s := &TokenServer{Name: fmt.Sprintf("token-server-%d", len(i.servers)), authority: i.authority(t)}
 	address := i.front.Address()
 	if len(i.servers) > 0 {
@@ -70,7 +68,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	s.process, err = process.Start(process.Command{
 		Name: s.Name, Path: binary(t, "token-server"), Dir: i.dir,
 		Args: []string{
-			"--namespace", i.Namespace, "--name", s.Name, "--kubeconfig", kubeconfig,
+			"--namespace", i.Namespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
 			"--listen", address, "--operations-listen", operations,
 			"--tls-cert-file", cert, "--tls-key-file", key, "--debug",
 		},
