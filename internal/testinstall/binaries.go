@@ -3,7 +3,6 @@ package testinstall
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -16,40 +15,36 @@ import (
 // buildTimeout bounds a build with cold caches on two cores.
 const buildTimeout = 15 * time.Minute
 
-// binaries are built once for each test binary, with the race detector: what it finds ends the process.
-var binaries = sync.OnceValues(func() (string, error) {
-	root, err := controlplane.RepositoryRoot()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "realmkeeper-binaries-")
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
-	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-race", "-buildvcs=false", "-o", dir+"/", "./cmd/operator", "./cmd/token-server")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building operator and token server: %w\n%s", err, out)
-	}
-	return dir, nil
-})
+// build is done once for each test binary.
+var build struct {
+	once sync.Once
+	err  error
+}
 
-func binary(t testing.TB, name string) string {
+// binary returns the path of the product's binary of that name. It stands in the
+// directory of the control plane, and goes with it.
+func (i *Installation) binary(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := binaries()
-	if err != nil {
-		t.Fatal(err)
+	dir := filepath.Join(filepath.Dir(i.Env.Kubeconfig), "bin")
+	build.once.Do(func() { build.err = buildInto(dir) })
+	if build.err != nil {
+		t.Fatal(build.err)
 	}
 	return filepath.Join(dir, name)
 }
 
-// RemoveBinaries removes what was built, at the end of a test binary.
-func RemoveBinaries() error {
-	dir, err := binaries()
+func buildInto(dir string) error {
+	root, err := controlplane.RepositoryRoot()
 	if err != nil {
-		return nil //nolint:nilerr // What was not built needs no removing.
+		return fmt.Errorf("building operator and token server: %w", err)
 	}
-	return os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+	defer cancel()
+	args := append([]string{"build", "-buildvcs=false", "-o", dir + "/"}, buildFlags...)
+	command := exec.CommandContext(ctx, "go", append(args, "./cmd/operator", "./cmd/token-server")...)
+	command.Dir = root
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("building operator and token server: %w\n%s", err, out)
+	}
+	return nil
 }

@@ -66,7 +66,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 
 	var err error
 	s.process, err = process.Start(process.Command{
-		Name: s.Name, Path: binary(t, "token-server"), Dir: i.dir,
+		Name: s.Name, Path: i.binary(t, "token-server"), Dir: i.dir,
 		Args: []string{
 			"--namespace", i.Namespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
 			"--listen", address, "--operations-listen", operations,

@@ -36,7 +36,7 @@ func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1
 		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
-		ready := meta.FindStatusCondition(conditions(obj), string(v1alpha1.ConditionReady))
+		ready := meta.FindStatusCondition(Conditions(obj), string(v1alpha1.ConditionReady))
 		if ready == nil {
 			return fmt.Errorf("there is no Ready condition yet")
 		}
@@ -47,7 +47,8 @@ func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1
 	})
 }
 
-func conditions(obj client.Object) []metav1.Condition {
+// Conditions returns the conditions of a Realm or ApiClient.
+func Conditions(obj client.Object) []metav1.Condition {
 	switch o := obj.(type) {
 	case *v1alpha1.Realm:
 		return o.Status.Conditions
@@ -89,7 +90,7 @@ func (i *Installation) AwaitSettled(t testing.TB) {
 }
 
 func settled(obj client.Object) error {
-	ready := meta.FindStatusCondition(conditions(obj), string(v1alpha1.ConditionReady))
+	ready := meta.FindStatusCondition(Conditions(obj), string(v1alpha1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != obj.GetGeneration() || ready.Status == metav1.ConditionUnknown {
 		return fmt.Errorf("%T %s is not settled", obj, client.ObjectKeyFromObject(obj))
 	}
