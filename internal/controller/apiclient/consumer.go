@@ -34,10 +34,7 @@ func newConsumer(seen observed, secret string, instance *config.Instance) *corev
 	}
 	data := make(map[string][]byte, len(values))
 	for key, value := range values {
-		if renamed, ok := generated.Keys[key]; ok {
-			key = string(renamed)
-		}
-		data[key] = []byte(value)
+		data[generated.DataKey(key)] = []byte(value)
 	}
 
 	labels := map[string]string{}

@@ -1,0 +1,166 @@
+package apiclient
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func instance() *config.Instance {
+	return &config.Instance{
+		InstanceDomain: "example.com", ExternalPort: 443, SystemNamespace: "system",
+		Security: config.Security{DefaultTokenLifetime: metav1.Duration{Duration: time.Hour}},
+		TLS:      config.TLS{Managed: &config.ManagedTLS{}},
+	}
+}
+
+// seenAt returns what is observed of a client in a realm that allows all, changed by the
+// given functions.
+func seenAt(change ...func(*observed)) observed {
+	c := v1alpha1.ApiClient{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "billing", UID: "c1", Generation: 2, CreationTimestamp: metav1.NewTime(now)},
+		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}},
+	}
+	seen := observed{
+		client: &c,
+		realm: &v1alpha1.Realm{
+			ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r1"},
+			Spec: v1alpha1.RealmSpec{
+				AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll},
+				Scopes:            []string{"read"},
+			},
+		},
+		claimants: []v1alpha1.ApiClient{c},
+		authority: []byte("PEM"),
+	}
+	for _, f := range change {
+		f(&seen)
+	}
+	return seen
+}
+
+// settled returns what is observed once a decision on seen has been applied.
+func settled(t *testing.T, seen observed) observed {
+	t.Helper()
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desired, err := record.ForClient("system", seen.client, *d.record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen.record, err = apply.Convert[corev1.Secret](desired); err != nil {
+		t.Fatal(err)
+	}
+	if seen.consumer, err = apply.Convert[corev1.Secret](d.consumer); err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+// What decides whether the secret stays is whether the consumer Secret holds what the
+// record verifies, for this identity of client and realm.
+func TestDecideKeepsOrMakesTheSecret(t *testing.T) {
+	for name, test := range map[string]struct {
+		disturb  func(*observed)
+		wantKept bool
+	}{
+		"nothing changed":               {func(*observed) {}, true},
+		"keys renamed":                  {func(s *observed) { rename(s) }, true},
+		"suspended":                     {func(s *observed) { s.client.Spec.Suspend = true }, true},
+		"consumer Secret gone":          {func(s *observed) { s.consumer = nil }, false},
+		"record gone":                   {func(s *observed) { s.record = nil }, false},
+		"secret overwritten":            {func(s *observed) { s.consumer.Data["client_secret"] = []byte("guessable") }, false},
+		"realm recreated":               {func(s *observed) { s.realm.UID = "r2" }, false},
+		"consumer Secret of a namesake": {func(s *observed) { s.record, s.client.UID = nil, "c2" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := settled(t, seenAt())
+			before := plaintext(&seen)
+			test.disturb(&seen)
+			d, err := decide(seen, instance(), now, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			consumer, err := apply.Convert[corev1.Secret](d.consumer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret := string(consumer.Data[seen.client.GeneratedSecret().DataKey(v1alpha1.SecretKeyClientSecret)])
+			if kept := secret == before; kept != test.wantKept {
+				t.Errorf("the secret is kept: %t, want %t", kept, test.wantKept)
+			}
+			if !clientsecret.WellFormed(secret) || !verifies(d.record.Secrets, secret) {
+				t.Error("the consumer Secret doesn't hold a secret that the record verifies")
+			}
+		})
+	}
+}
+
+func rename(seen *observed) {
+	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
+		Keys: map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyClientSecret: "PASSWORD"},
+	}}
+}
+
+// A client that isn't accepted loses nothing: its record stays and is switched off.
+func TestDecideSwitchesOffWhatIsNotAccepted(t *testing.T) {
+	seen := settled(t, seenAt())
+	before, err := record.ReadClient(seen.record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen.client.Spec.Scopes = []string{"write"}
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before.Disabled = true
+	if diff := cmp.Diff(&before, d.record); diff != "" || d.consumer != nil {
+		t.Errorf("record (-want +got):\n%s\nconsumer Secret: %v, want none", diff, d.consumer)
+	}
+
+	d, err = decide(seenAt(func(s *observed) { s.realm = nil }), instance(), now, rand.Reader)
+	if err != nil || d.record != nil || d.consumer != nil {
+		t.Errorf("a client that never was accepted gets record %v, consumer Secret %v, error %v", d.record, d.consumer, err)
+	}
+}
+
+// Nothing is handed out before consumers can be told whom to trust.
+func TestDecideWaitsForTheAuthority(t *testing.T) {
+	d, err := decide(seenAt(func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
+	if err != nil || d.record != nil || d.consumer != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
+		t.Errorf("decision %+v, error %v", d, err)
+	}
+}
+
+func TestConsumerSecretHoldsAllThatIsNeeded(t *testing.T) {
+	seen := settled(t, seenAt(func(s *observed) { s.client.Spec.Scopes = []string{"read"} }))
+	got := map[string]string{}
+	for key, value := range seen.consumer.Data {
+		got[key] = string(value)
+	}
+	want := map[string]string{
+		"client_id": "team.billing", "client_secret": plaintext(&seen), "scope": "read", "ca.crt": "PEM",
+		"issuer":            "https://api.example.com/acme",
+		"token_url":         "https://api.example.com/acme/oauth2/token",
+		"jwks_url":          "https://api.example.com/acme/oauth2/jwks",
+		"cluster_token_url": "https://realmkeeper-token-server.system.svc/acme/oauth2/token",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,87 @@
+package apiclient
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+func TestAccepted(t *testing.T) {
+	rival := func(namespace, name string, age time.Duration) v1alpha1.ApiClient {
+		return v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: types.UID(namespace + name), CreationTimestamp: metav1.NewTime(now.Add(-age)),
+		}}
+	}
+	allow := func(from v1alpha1.NamespacesFrom, names ...string) func(*observed) {
+		return func(s *observed) {
+			s.realm.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: from, Names: names}
+		}
+	}
+	selecting := func(s *observed) {
+		s.realm.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
+			From:     v1alpha1.NamespacesFromSelector,
+			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
+		}
+	}
+	labelled := func(value string) func(*observed) {
+		return func(s *observed) { s.namespaces = map[string]map[string]string{"team": {"realm": value}} }
+	}
+	with := func(c v1alpha1.ApiClient) func(*observed) {
+		return func(s *observed) { s.claimants = append(s.claimants, c) }
+	}
+	for name, test := range map[string]struct {
+		change     []func(*observed)
+		wantReason v1alpha1.ConditionReason
+		wantWord   string
+	}{
+		"all is well":                    {nil, v1alpha1.ReasonAccepted, ""},
+		"no realm":                       {[]func(*observed){func(s *observed) { s.realm = nil }}, v1alpha1.ReasonRealmNotFound, `"acme"`},
+		"namespace named":                {[]func(*observed){allow(v1alpha1.NamespacesFromNames, "other", "team")}, v1alpha1.ReasonAccepted, ""},
+		"namespace not named":            {[]func(*observed){allow(v1alpha1.NamespacesFromNames, "other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
+		"namespace selected":             {[]func(*observed){selecting, labelled("acme")}, v1alpha1.ReasonAccepted, ""},
+		"namespace not selected":         {[]func(*observed){selecting, labelled("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
+		"a younger rival":                {[]func(*observed){with(rival("team", "a", -time.Hour))}, v1alpha1.ReasonAccepted, ""},
+		"an older rival":                 {[]func(*observed){with(rival("other", "z", time.Hour))}, v1alpha1.ReasonClientIDConflict, "other/z"},
+		"as old, and first by name":      {[]func(*observed){with(rival("team", "a", 0))}, v1alpha1.ReasonClientIDConflict, "team/a"},
+		"as old, and later by name":      {[]func(*observed){with(rival("team", "z", 0))}, v1alpha1.ReasonAccepted, ""},
+		"an older rival without a right": {[]func(*observed){allow(v1alpha1.NamespacesFromNames, "team"), with(rival("other", "z", time.Hour))}, v1alpha1.ReasonAccepted, ""},
+		"an older rival that is going": {[]func(*observed){func(s *observed) {
+			going := rival("other", "z", time.Hour)
+			going.DeletionTimestamp = &metav1.Time{Time: now}
+			s.claimants = append(s.claimants, going)
+		}}, v1alpha1.ReasonAccepted, ""},
+		"a scope that the realm lacks":     {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1alpha1.ReasonScopeNotInRealm, "write"},
+		"an audience that the realm lacks": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1alpha1.ReasonAudienceNotInRealm, "orders"},
+		"the issuer as audience":           {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"https://api.example.com/acme"} }}, v1alpha1.ReasonAccepted, ""},
+		"a lifetime as the realm's": {[]func(*observed){func(s *observed) {
+			s.client.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour}
+		}}, v1alpha1.ReasonAccepted, ""},
+		"a lifetime beyond the realm's": {[]func(*observed){func(s *observed) {
+			s.client.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour + time.Second}
+		}}, v1alpha1.ReasonLifetimeExceedsRealm, "1h0m1s"},
+		"a foreign Secret": {[]func(*observed){func(s *observed) {
+			s.consumer = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "billing"}}
+		}}, v1alpha1.ReasonSecretConflict, `"billing"`},
+		"a Secret with our label and another's owner": {[]func(*observed){func(s *observed) {
+			s.consumer = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+				Name: "billing", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
+			}}
+		}}, v1alpha1.ReasonSecretConflict, `"billing"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := accepted(seenAt(test.change...), instance())
+			if got.Reason != test.wantReason || !strings.Contains(got.Message, test.wantWord) {
+				t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, test.wantReason, test.wantWord)
+			}
+			if isTrue := got.Status == metav1.ConditionTrue; isTrue != (test.wantReason == v1alpha1.ReasonAccepted) {
+				t.Errorf("status %s with reason %s", got.Status, got.Reason)
+			}
+		})
+	}
+}
