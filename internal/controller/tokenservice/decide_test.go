@@ -1,0 +1,133 @@
+package tokenservice
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func instance(t *testing.T, more string) *config.Instance {
+	t.Helper()
+	i, err := config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\ninstanceDomain: example.com\nsecurity: {defaultTokenLifetime: 5m}\n" + more))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.SystemNamespace = "system"
+	return i
+}
+
+func decided(t *testing.T, seen observed, i *config.Instance, at time.Time) decision {
+	t.Helper()
+	d, err := decide(seen, i, "image:1", at, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// settled returns what is observed once the certificates of a decision are written.
+func settled(t *testing.T, d decision) observed {
+	t.Helper()
+	return observed{authority: secretOf(t, d.authority), serving: secretOf(t, d.serving)}
+}
+
+func secretOf(t *testing.T, pair *servingcert.Pair) *corev1.Secret {
+	t.Helper()
+	secret, err := apply.Convert[corev1.Secret](pair.Secret("system", "some", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func TestCertificatesAreMadeOnceAndRenewedInTime(t *testing.T) {
+	i := instance(t, "")
+	first := decided(t, observed{}, i, now)
+	if first.authority == nil || first.serving == nil {
+		t.Fatal("there is no CA or no serving certificate at the start")
+	}
+	verifies(t, first.authority, first.serving, "api.example.com", "realmkeeper-token-server.system.svc")
+
+	seen := settled(t, first)
+	if d := decided(t, seen, i, now.Add(time.Hour)); d.authority != nil || d.serving != nil || !d.renewAt.Equal(first.renewAt) {
+		t.Errorf("an hour later CA %v and certificate %v are made, renewal at %s", d.authority, d.serving, d.renewAt)
+	}
+	if d := decided(t, seen, i, first.renewAt); d.authority != nil || d.serving == nil {
+		t.Error("when it is time the serving certificate isn't renewed, or the CA is")
+	}
+
+	moved := instance(t, "")
+	moved.InstanceDomain = "example.org"
+	if d := decided(t, seen, moved, now); d.serving == nil {
+		t.Error("with another instance domain the certificate stays")
+	}
+}
+
+func verifies(t *testing.T, authority, serving *servingcert.Pair, hosts ...string) {
+	t.Helper()
+	block, _ := pem.Decode(serving.Certificate)
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.Certificate)
+	for _, host := range hosts {
+		if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
+			t.Errorf("the certificate doesn't hold for %s: %v", host, err)
+		}
+	}
+}
+
+// Consumers trust the CA: one that can't be read is never replaced.
+func TestDamagedAuthorityStays(t *testing.T) {
+	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
+	seen.authority.Data[corev1.TLSPrivateKeyKey] = []byte("damaged")
+	if _, err := decide(seen, instance(t, ""), "image:1", now, rand.Reader); !errors.Is(err, servingcert.ErrPair) {
+		t.Errorf("the error is %v, want ErrPair", err)
+	}
+}
+
+func TestObjectsFollowTheConfiguration(t *testing.T) {
+	alone := decided(t, observed{}, instance(t, "tokenServer: {replicas: 1}"), now)
+	if alone.disruptionBudget != nil {
+		t.Error("a single replica gets a PodDisruptionBudget, which would forbid its eviction")
+	}
+	if decided(t, observed{}, instance(t, ""), now).disruptionBudget == nil {
+		t.Error("two replicas get no PodDisruptionBudget")
+	}
+
+	d := decided(t, observed{}, instance(t, `
+tls: {secretName: ours}
+tokenServer:
+  replicas: 3
+  resources: {limits: {memory: 1Gi}}
+  nodeSelector: {disk: ssd}
+  priorityClassName: high
+  podAnnotations: {team: platform}
+  tolerations: [{key: dedicated, operator: Exists}]
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+`), now)
+	if d.authority != nil || d.serving != nil || !d.renewAt.IsZero() {
+		t.Error("a certificate is made although it comes from elsewhere")
+	}
+	spec, template := d.deployment.Spec, d.deployment.Spec.Template
+	pod := template.Spec
+	if *spec.Replicas != 3 || *pod.PriorityClassName != "high" || pod.NodeSelector["disk"] != "ssd" ||
+		template.Annotations["team"] != "platform" || *pod.Tolerations[0].Key != "dedicated" ||
+		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "ours" ||
+		*pod.Containers[0].Image != "image:1" || pod.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
+		t.Errorf("the Deployment doesn't follow the configuration: %+v", pod)
+	}
+}

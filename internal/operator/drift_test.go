@@ -1,0 +1,47 @@
+package operator_test
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+)
+
+// What the operator says of the token service comes back when it is changed or deleted;
+// what others add stays.
+func TestTokenServiceDriftIsCorrected(t *testing.T) {
+	env := testenv.Start(t)
+	install := running(t, env)
+	key := client.ObjectKey{Namespace: install.Namespace, Name: config.TokenServiceName}
+
+	deployment := &appsv1.Deployment{}
+	deployment.Namespace, deployment.Name = key.Namespace, key.Name
+	testinstall.Eventually(t, "the Deployment", func() error { return env.Client.Get(t.Context(), key, deployment) })
+	image := deployment.Spec.Template.Spec.Containers[0].Image
+	testinstall.Change(t, install, deployment, func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Image = "other"
+		d.Annotations = map[string]string{"theirs": "stays"}
+	})
+	testinstall.Eventually(t, "the image to come back", func() error {
+		if err := env.Client.Get(t.Context(), key, deployment); err != nil {
+			return err
+		}
+		if got := deployment.Spec.Template.Spec.Containers[0].Image; got != image {
+			return errorf("it is %s", got)
+		}
+		return nil
+	})
+	if deployment.Annotations["theirs"] != "stays" {
+		t.Error("somebody else's annotation is gone")
+	}
+
+	role := &rbacv1.Role{}
+	role.Namespace, role.Name = key.Namespace, key.Name
+	install.Delete(t, role)
+	testinstall.Eventually(t, "the Role to come back", func() error { return env.Client.Get(t.Context(), key, role) })
+}
