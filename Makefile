@@ -37,6 +37,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run everything on this machine, without containers, and get a token.
+	@echo "Building the demo; about 2 min the first time ..."
 	@go run ./hack/demo up
 
 .PHONY: demo-down

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// fieldOwner is the field manager of what the demo applies.
+const fieldOwner = "realmkeeper-demo"
+
+// connect makes the client of an administrator.
+func (d *demo) connect() error {
+	config, err := clientcmd.BuildConfigFromFlags("", d.adminKubeconfig())
+	if err != nil {
+		return err
+	}
+	config.QPS = -1 // nobody else needs sparing
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	d.cluster, err = client.New(config, client.Options{Scheme: scheme})
+	return err
+}
+
+// install applies what an administrator applies once: the system namespace, the CRDs,
+// and the operator's rights. Its Deployment is left out; the demo runs the process.
+func (d *demo) install(ctx context.Context) error {
+	d.step("Applying config/manager/namespace.yaml, config/crd and config/rbac ...")
+	for _, path := range []string{"config/manager/namespace.yaml", "config/crd", "config/rbac"} {
+		if _, err := d.apply(ctx, path); err != nil {
+			return err
+		}
+	}
+	return d.await(ctx, "waiting for the CRDs to be served", func(ctx context.Context) error {
+		return errors.Join(d.cluster.List(ctx, &v1alpha1.RealmList{}), d.cluster.List(ctx, &v1alpha1.ApiClientList{}))
+	})
+}
+
+// apply applies the objects of a manifest or kustomization of the repository, and
+// returns them.
+func (d *demo) apply(ctx context.Context, path string) ([]*unstructured.Unstructured, error) {
+	objects, err := readManifests(filepath.Join(d.root, path))
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		err := d.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+			client.FieldOwner(fieldOwner), client.ForceOwnership)
+		if err != nil {
+			return nil, fmt.Errorf("applying %s: %w", describe(object), err)
+		}
+	}
+	return objects, nil
+}
+
+// readManifests reads the objects of a YAML file, or of the resources of a kustomization
+// in their order. It knows nothing else of kustomize.
+func readManifests(path string) ([]*unstructured.Unstructured, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return readManifest(path)
+	}
+	content, err := os.ReadFile(filepath.Join(path, "kustomization.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var kustomization struct {
+		Resources []string `json:"resources"`
+	}
+	if err := sigsyaml.Unmarshal(content, &kustomization); err != nil {
+		return nil, fmt.Errorf("reading the kustomization in %s: %w", path, err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, resource := range kustomization.Resources {
+		more, err := readManifests(filepath.Join(path, resource))
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, more...)
+	}
+	return objects, nil
+}
+
+func readManifest(path string) ([]*unstructured.Unstructured, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var objects []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4<<10); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		if len(object.Object) > 0 { // else there are only comments between two separators
+			objects = append(objects, object)
+		}
+	}
+}
+
+// describe names an object as in "ApiClient acme-apps/billing".
+func describe(object *unstructured.Unstructured) string {
+	return object.GetKind() + " " + strings.TrimPrefix(client.ObjectKeyFromObject(object).String(), "/")
+}
+
+// serviceAccountKubeconfig writes a kubeconfig with the rights of a ServiceAccount of the
+// system namespace, which a Pod would have: the demo's processes may do no more than in
+// a cluster.
+func (d *demo) serviceAccountKubeconfig(ctx context.Context, name string) (path string, err error) {
+	year := int64(365 * 24 * time.Hour / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &year}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
+	err = d.await(ctx, "getting a token of ServiceAccount "+name, func(ctx context.Context) error {
+		return d.cluster.SubResource("token").Create(ctx, account, request)
+	})
+	if err != nil {
+		return "", err
+	}
+	config, err := clientcmd.LoadFromFile(d.adminKubeconfig())
+	if err != nil {
+		return "", err
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+	}
+	path = filepath.Join(d.runDir(), name+".kubeconfig")
+	return path, clientcmd.WriteToFile(*config, path)
+}
