@@ -100,10 +100,12 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	if seen.record, err = r.Records.Get(ctx, record.KindClient, seen.client.UID); err != nil {
 		return err
 	}
-	if seen.authority, err = r.Authority.Certificate(ctx); err != nil {
-		return err
+	if r.Instance.TLS.Managed != nil {
+		if seen.authority, err = r.Authority.Certificate(ctx); err != nil {
+			return err
+		}
+		seen.authorityMissing = seen.authority == nil
 	}
-	seen.authorityMissing = r.Instance.TLS.Managed != nil && seen.authority == nil
 
 	// The cache has only Secrets with our label, and may lag. Where what it has would lead
 	// to a new secret, the API server itself is asked.
