@@ -95,8 +95,9 @@ type RealmSpec struct {
 
 	// scopes are the scopes that an ApiClient of this realm may list, at most 256 of at
 	// most 128 characters each. Each one is a scope-token of RFC 6749, section 3.3:
-	// printable ASCII characters without space, double quote and backslash. A scope that
-	// is taken away is taken from all clients at once.
+	// printable ASCII characters without space, double quote and backslash. When a
+	// scope is taken away, the clients that list it are no longer accepted and get no
+	// token until they drop it.
 	// Left out or empty, the realm has no scopes, and tokens carry no scope claim.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1

@@ -21,8 +21,8 @@ const (
 )
 
 // OwnerAnnotation names the object that a record belongs to: "name" for a Realm,
-// "namespace/name" for an ApiClient. It is for people; the owner's UID, which is in
-// the record's name, is what counts.
+// "namespace/name" for an ApiClient. It says whom to look at when the record changes; the
+// owner's UID, which is in the record's name, says whose it is.
 const OwnerAnnotation = "auth.realmkeeper.dev/owner"
 
 const (

@@ -20,8 +20,8 @@ import (
 // ApiClient is a client of a Realm: an identity that gets access tokens with the
 // client credentials grant (RFC 6749, section 4.4), and the credentials for it.
 //
-// A deleted ApiClient that is created again is a new one: the secrets and tokens of the
-// old one are refused.
+// A deleted ApiClient that is created again is a new one: the secrets of the old one are
+// refused. Tokens that it got verify offline until they expire.
 type ApiClientApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard metadata of a Kubernetes object. Where spec.clientId is
