@@ -11,6 +11,7 @@ import (
 	"os"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,11 +50,12 @@ type options struct {
 }
 
 func main() {
-	o, err := parse(os.Args[1:], os.Stderr)
+	o, err := parse(os.Args[1:], os.Stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return
 	case err != nil:
+		fmt.Fprintf(os.Stderr, "realmkeeper operator: %v; see --help\n", err)
 		os.Exit(2)
 	}
 	if err := run(o); err != nil {
@@ -62,14 +64,13 @@ func main() {
 	}
 }
 
-func parse(args []string, out io.Writer) (options, error) {
+var errUsage = errors.New("bad flag")
+
+// parse reads the flags; asked for help it writes it to help and returns flag.ErrHelp.
+func parse(args []string, help io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
-	flags.SetOutput(out)
-	flags.Usage = func() {
-		fmt.Fprintf(out, usage, version.String())
-		flags.PrintDefaults()
-	}
+	flags.SetOutput(io.Discard) // one line tells an error; help is for who asks
 	flags.StringVar(&o.config, "config", "", "the instance configuration `file` (required)")
 	flags.StringVar(&o.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "realmkeeper-system"),
 		"the system `namespace`, where records are kept and token servers run; POD_NAMESPACE sets the default")
@@ -83,26 +84,26 @@ func parse(args []string, out io.Writer) (options, error) {
 	}
 	o.logging.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintf(help, usage, version.String())
+			flags.SetOutput(help)
+			flags.PrintDefaults()
+		}
 		return options{}, err
 	}
 	if flags.NArg() > 0 {
-		fmt.Fprintf(out, "unexpected argument %q; see --help\n", flags.Arg(0))
-		return options{}, errUsage
+		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))
 	}
 	if o.config == "" {
-		fmt.Fprintln(out, "--config is required; see --help")
-		return options{}, errUsage
+		return options{}, fmt.Errorf("%w: --config is required", errUsage)
+	}
+	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
+		return options{}, fmt.Errorf("%w: --namespace %q is not a namespace's name: %s", errUsage, o.namespace, problems[0])
 	}
 	return o, nil
 }
 
-var errUsage = errors.New("usage")
-
 func run(o options) error {
-	logger := zap.New(zap.UseFlagOptions(&o.logging))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
-
 	instance, err := config.Load(o.config)
 	if err != nil {
 		return err
@@ -110,8 +111,13 @@ func run(o options) error {
 	instance.SystemNamespace = o.namespace
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding the API server: %w", err)
+		return fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
+	// Logging begins when the input is known to be good: a bad one is told in one line, and
+	// finding no API server would be logged beside it.
+	logger := zap.New(zap.UseFlagOptions(&o.logging))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
 	ctx := ctrl.SetupSignalHandler()
 	image, err := tokenServerImage(ctx, cfg, instance, o)
 	if err != nil {
@@ -131,6 +137,9 @@ func run(o options) error {
 		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "tokenServerImage", image)
 	return mgr.Start(ctx)
 }
+
+// containerName is the name of the operator's container in its pod.
+const containerName = "operator"
 
 var errNoImage = errors.New("tokenServer.image is not set in the configuration, and POD_NAME names no pod whose image to take; set one of them or --token-server-image")
 
@@ -152,5 +161,11 @@ func tokenServerImage(ctx context.Context, cfg *rest.Config, instance *config.In
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, pod); err != nil {
 		return "", fmt.Errorf("reading this process's pod for its image: %w", err)
 	}
-	return pod.Spec.Containers[0].Image, nil
+	for i := range pod.Spec.Containers {
+		// By name: meshes put containers of their own first.
+		if c := &pod.Spec.Containers[i]; c.Name == containerName {
+			return c.Image, nil
+		}
+	}
+	return "", fmt.Errorf("%w: pod %s has no container %q", errNoImage, name, containerName)
 }

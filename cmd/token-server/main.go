@@ -9,6 +9,9 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -37,11 +40,12 @@ type options struct {
 }
 
 func main() {
-	o, err := parse(os.Args[1:], os.Stderr)
+	o, err := parse(os.Args[1:], os.Stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return
 	case err != nil:
+		fmt.Fprintf(os.Stderr, "realmkeeper token-server: %v; see --help\n", err)
 		os.Exit(2)
 	}
 	if err := run(o); err != nil {
@@ -50,17 +54,14 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage")
+var errUsage = errors.New("bad flag")
 
-func parse(args []string, out io.Writer) (options, error) {
+// parse reads the flags; asked for help it writes it to help and returns flag.ErrHelp.
+func parse(args []string, help io.Writer) (options, error) {
 	var o options
 	hostname, _ := os.Hostname() // without one, --name is asked for below
 	flags := flag.NewFlagSet("token-server", flag.ContinueOnError)
-	flags.SetOutput(out)
-	flags.Usage = func() {
-		fmt.Fprintf(out, usage, version.String())
-		flags.PrintDefaults()
-	}
+	flags.SetOutput(io.Discard) // one line tells an error; help is for who asks
 	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system", "the system `namespace`, where the records are")
 	flags.StringVar(&o.name, "name", hostname, "the `name` of this server, unique among the token servers of the instance; default: the host name")
 	flags.StringVar(&o.listen, "listen", ":8443", "the `address` of the public port, HTTPS")
@@ -72,19 +73,29 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.BoolVar(&o.reusePort, "reuse-port", false, "share the public port with other token servers on this host, among which the kernel then spreads connections")
 	flags.BoolVar(&o.debug, "debug", false, "log at debug level; secrets and tokens are logged at no level")
 	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintf(help, usage, version.String())
+			flags.SetOutput(help)
+			flags.PrintDefaults()
+		}
 		return options{}, err
 	}
 	for _, required := range []struct{ name, value string }{
 		{"tls-cert-file", o.certFile}, {"tls-key-file", o.keyFile}, {"name", o.name},
 	} {
 		if required.value == "" {
-			fmt.Fprintf(out, "--%s is required; see --help\n", required.name)
-			return options{}, errUsage
+			return options{}, fmt.Errorf("%w: --%s is required", errUsage, required.name)
 		}
 	}
 	if flags.NArg() > 0 {
-		fmt.Fprintf(out, "unexpected argument %q; see --help\n", flags.Arg(0))
-		return options{}, errUsage
+		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))
+	}
+	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
+		return options{}, fmt.Errorf("%w: --namespace %q is not a namespace's name: %s", errUsage, o.namespace, problems[0])
+	}
+	// The name is part of that of a Lease, without which no client gets ready.
+	if problems := validation.IsDNS1123Subdomain(heartbeat.LeaseName(o.name)); len(problems) > 0 {
+		return options{}, fmt.Errorf("%w: --name %q doesn't fit a Lease's name: %s", errUsage, o.name, problems[0])
 	}
 	return o, nil
 }

@@ -22,9 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
@@ -51,7 +50,7 @@ func run(o options) error {
 	}
 	certificate, err := certwatcher.New(o.certFile, o.keyFile)
 	if err != nil {
-		return fmt.Errorf("reading the serving certificate: %w", err)
+		return fmt.Errorf("reading the serving certificate at --tls-cert-file and --tls-key-file: %w", err)
 	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -132,7 +131,7 @@ func newLogger(debug bool) *slog.Logger {
 func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("finding the API server: %w", err)
+		return nil, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
 	cfg.ContentType = "application/vnd.kubernetes.protobuf" // half the work of JSON for many records
 	client, err := kubernetes.NewForConfig(cfg)

@@ -1,7 +1,6 @@
 package clientsecret
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -97,11 +96,19 @@ func VerifyAny(verifiers []Verifier, secret string) bool {
 // all-zero MAC is a preimage of SHA-256, and its result is never used.
 var nobody Verifier
 
-func (v *Verifier) sum(secret string) (mac [sha256.Size]byte) {
-	h := hmac.New(sha256.New, v.salt[:])
-	_, _ = io.WriteString(h, secret) // a hash never fails
-	h.Sum(mac[:0])
-	return mac
+// sum computes HMAC-SHA-256 as RFC 2104 §2 writes it. It does so on the stack: each token
+// needs one, and what crypto/hmac makes on the heap for a key takes as long as the hashing.
+func (v *Verifier) sum(secret string) [sha256.Size]byte {
+	inner := make([]byte, sha256.BlockSize, 2*sha256.BlockSize)
+	outer := make([]byte, sha256.BlockSize, sha256.BlockSize+sha256.Size)
+	copy(inner, v.salt[:])
+	copy(outer, v.salt[:])
+	for i := range sha256.BlockSize {
+		inner[i] ^= 0x36
+		outer[i] ^= 0x5c
+	}
+	digest := sha256.Sum256(append(inner, secret...))
+	return sha256.Sum256(append(outer, digest[:]...))
 }
 
 func decodeExactly(dst []byte, s string) bool {

@@ -3,8 +3,10 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+	stream "sigs.k8s.io/yaml/goyaml.v2" // the parser under sigs.k8s.io/yaml
 )
 
 const (
@@ -114,6 +117,9 @@ func Parse(data []byte) (*Instance, error) {
 	if err != nil {
 		return nil, invalid("not valid YAML: %s", oneLine(err))
 	}
+	if err := single(data); err != nil {
+		return nil, err
+	}
 	instance := &Instance{}
 	strict, err := json.UnmarshalStrict(document, instance)
 	if err != nil {
@@ -127,6 +133,22 @@ func Parse(data []byte) (*Instance, error) {
 		return nil, err
 	}
 	return instance, nil
+}
+
+// single refuses what follows the first YAML document, which decoding passes over.
+func single(data []byte) error {
+	documents := stream.NewDecoder(bytes.NewReader(data))
+	for n := 0; ; n++ {
+		var content any
+		switch err := documents.Decode(&content); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return invalid("not valid YAML: %s", oneLine(err))
+		case n > 0 && content != nil:
+			return invalid("a second YAML document follows; the file must hold one document")
+		}
+	}
 }
 
 func (i *Instance) setDefaults() {

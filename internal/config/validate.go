@@ -26,8 +26,8 @@ func (i *Instance) validate() error {
 	if err := i.Security.validate(); err != nil {
 		return err
 	}
-	if *i.TokenServer.Replicas < 1 {
-		return invalid("tokenServer.replicas must be at least 1, not %d", *i.TokenServer.Replicas)
+	if err := i.TokenServer.validate(); err != nil {
+		return err
 	}
 	if i.TLS.Managed != nil && i.TLS.SecretName != "" {
 		return invalid("tls.managed and tls.secretName contradict each other; set one of them")

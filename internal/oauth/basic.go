@@ -6,6 +6,9 @@ import (
 	"unicode/utf8"
 )
 
+// basicEncoding is the Base64 of the Basic scheme once its padding is off: one spelling for each value.
+var basicEncoding = base64.RawStdEncoding.Strict()
+
 // Credentials are what a client authenticates with: its id and its secret.
 type Credentials struct {
 	ClientID     string
@@ -21,10 +24,10 @@ type Credentials struct {
 // escapes, no colon, an empty id or secret, invalid UTF-8, control characters.
 func ParseBasic(header string) (Credentials, bool) {
 	encoded, ok := cutScheme(header, "Basic")
-	if !ok {
+	if !ok || strings.ContainsAny(encoded, "\r\n") { // the decoder passes over line breaks
 		return Credentials{}, false
 	}
-	decoded, err := base64.RawStdEncoding.Strict().DecodeString(trimPadding(encoded))
+	decoded, err := basicEncoding.DecodeString(trimPadding(encoded))
 	if err != nil {
 		return Credentials{}, false
 	}

@@ -42,8 +42,8 @@ type Metadata struct {
 	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
 }
 
-// OpenIDConfiguration is Metadata with the members that OpenID Connect Discovery
-// 1.0 §3 requires of every document, for verifiers that discover that way.
+// OpenIDConfiguration is Metadata with members of OpenID Connect Discovery 1.0 §3, for
+// verifiers that discover that way. There is no authorization endpoint to name.
 type OpenIDConfiguration struct {
 	Metadata
 	SubjectTypesSupported            []string `json:"subject_types_supported"`

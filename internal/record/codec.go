@@ -6,9 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
-
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
@@ -104,7 +103,7 @@ const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
 func read[T Realm | Client](secret *corev1.Secret, kind Kind) (T, error) {
 	var got envelope[T]
 	if KindOf(secret) != kind {
-		return got.Body, unreadable(secret, "label and name don't say that it is the record of a "+string(kind))
+		return got.Body, unreadable(secret, "its name doesn't say that it is the record of a "+string(kind))
 	}
 	data, ok := secret.Data[DataKey]
 	if !ok {

@@ -93,12 +93,12 @@ func OwnerUID(secret *corev1.Secret) types.UID {
 	return types.UID(uid)
 }
 
-// KindOf returns the kind of a record's Secret, empty for a Secret that isn't one: the label
-// and the name must agree.
+// KindOf returns the kind of a record's Secret by its name, empty for a Secret that isn't
+// a record. The label only selects: a record that lost it is one still.
 func KindOf(secret *corev1.Secret) Kind {
-	kind := Kind(secret.Labels[v1alpha1.RecordLabel])
-	if (kind == KindRealm || kind == KindClient) && strings.HasPrefix(secret.Name, string(kind)+"-") {
-		return kind
+	kind, uid, _ := strings.Cut(secret.Name, "-")
+	if uid != "" && (Kind(kind) == KindRealm || Kind(kind) == KindClient) {
+		return Kind(kind)
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ var ErrNoActiveKey = errors.New("realm has no active signing key")
 // RealmSettings are the facts that a Realm is prepared from.
 type RealmSettings struct {
 	UID           string
-	Name          string // first path segment
-	Issuer        string // "iss", and the base of the realm's addresses
-	Disabled      bool   // no token is issued
+	Name          string    // first path segment
+	Issuer        string    // "iss", and the base of the realm's addresses
+	CreatedAt     time.Time // of two realms of one name the newer is served
+	Disabled      bool      // no token is issued
 	TokenLifetime time.Duration
 	Audiences     []string // what tokens carry when none is asked for; empty: the issuer
 	Scopes        []string // for the metadata
@@ -35,6 +37,7 @@ type Realm struct {
 	UID           string
 	Name          string
 	Issuer        string
+	CreatedAt     time.Time
 	Disabled      bool
 	TokenLifetime time.Duration
 	Audiences     []string // at least one
@@ -54,9 +57,9 @@ type Realm struct {
 // Errors: ErrNoActiveKey; those of encoding the documents.
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
-		UID: s.UID, Name: s.Name, Issuer: s.Issuer, Disabled: s.Disabled,
+		UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
 		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences,
-		clients: &table{},
+		clients: newTable(),
 	}
 	if len(realm.Audiences) == 0 {
 		realm.Audiences = []string{s.Issuer}
@@ -66,11 +69,15 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	for i := range s.Keys {
 		key := &s.Keys[i]
 		public = append(public, key.Public())
+		algorithms = append(algorithms, string(key.Algorithm))
 		if key.State == signingkey.Active {
 			realm.Signer = token.NewSigner(key.Signer())
-			algorithms = append(algorithms, string(key.Algorithm))
 		}
 	}
+	// Those of all published keys: a verifier that discovers now meets tokens of the key
+	// before, and of the key to come.
+	slices.Sort(algorithms)
+	algorithms = slices.Compact(algorithms)
 	if realm.Signer == nil {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, ErrNoActiveKey)
 	}
@@ -96,10 +103,14 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 
 // Client returns the client of that id, or nil. The caller must not change it.
 func (r *Realm) Client(id string) *Client {
-	if clients := r.clients.load(id); len(clients) > 0 {
-		return clients[0]
-	}
-	return nil
+	return r.clients.load(id)
+}
+
+// supersedes reports whether r is served rather than another realm of its name, which was
+// deleted before r was created and whose record is yet to go. The UID breaks a tie, so that all
+// token servers answer alike.
+func (r *Realm) supersedes(other *Realm) bool {
+	return cmp.Or(r.CreatedAt.Compare(other.CreatedAt), strings.Compare(r.UID, other.UID)) > 0
 }
 
 // Client is a client as requests need it. It never changes once a registry holds it.

@@ -14,48 +14,51 @@ import (
 // Registry holds realms by name and their clients by client id. The zero value is
 // not usable; New makes one.
 type Registry struct {
-	realms atomic.Pointer[map[string]*Realm] // by name; replaced whole, as realms are few
+	served atomic.Pointer[map[string]*Realm] // by name; replaced whole, as realms are few
 	loaded atomic.Bool
 
 	// mu orders the writers. What follows belongs to whoever holds it.
-	mu         sync.Mutex
-	realmNames map[string]string  // realm UID → name
-	tables     map[string]*table  // realm UID → clients
-	clients    map[string]*Client // client UID → client
+	mu      sync.Mutex
+	realms  map[string]*Realm  // realm UID → realm, served or superseded
+	tables  map[string]*table  // realm UID → clients
+	clients map[string]*Client // client UID → client
 }
 
 // table holds the clients of one realm identity, by client id. It can outlive the Realm
 // beside it, since the two come as records of their own, in any order.
 type table struct {
-	byID sync.Map // client id → []*Client, by precedence
-	size int
+	byID sync.Map // client id → *Client, the one that goes first
+
+	// What follows belongs to the writer.
+	rivals map[string][]*Client // client id → all that claim it, by precedence; none where one alone does
+	size   int
 }
 
 // New returns an empty registry that is not yet loaded.
 func New() *Registry {
 	r := &Registry{
-		realmNames: map[string]string{},
-		tables:     map[string]*table{},
-		clients:    map[string]*Client{},
+		realms:  map[string]*Realm{},
+		tables:  map[string]*table{},
+		clients: map[string]*Client{},
 	}
-	r.realms.Store(&map[string]*Realm{})
+	r.served.Store(&map[string]*Realm{})
 	return r
 }
 
 // Realm returns the realm of that name, or nil. The caller must not change it.
 func (r *Registry) Realm(name string) *Realm {
-	return (*r.realms.Load())[name]
+	return (*r.served.Load())[name]
 }
 
 // Loaded reports whether the registry has been filled once. Until then an unknown
 // realm or client says nothing.
 func (r *Registry) Loaded() bool { return r.loaded.Load() }
 
-// Size returns the number of realms and of clients.
+// Size returns the number of realms that are served, and of clients.
 func (r *Registry) Size() (realms, clients int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.realmNames), len(r.clients)
+	return len(*r.served.Load()), len(r.clients)
 }
 
 // Replace makes the registry hold just these realms and clients, and those others
@@ -72,7 +75,7 @@ func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(uid str
 		listed[client.UID] = true
 		r.setClient(client)
 	}
-	for uid := range r.realmNames {
+	for uid := range r.realms {
 		if !listed[uid] && !keep(uid) {
 			r.removeRealm(uid)
 		}
@@ -85,7 +88,8 @@ func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(uid str
 	r.loaded.Store(true)
 }
 
-// SetRealm adds a realm, or replaces the one of the same UID or name.
+// SetRealm adds a realm, or replaces the one of the same UID. Of several of one name the
+// newest is served.
 func (r *Registry) SetRealm(realm *Realm) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,30 +119,39 @@ func (r *Registry) RemoveClient(uid string) {
 
 func (r *Registry) setRealm(realm *Realm) {
 	realm.clients = r.table(realm.UID)
-	r.updateRealms(func(realms map[string]*Realm) {
-		if rival := realms[realm.Name]; rival != nil && rival.UID != realm.UID {
-			delete(r.realmNames, rival.UID)
-			r.dropIfUnused(rival.UID)
-		}
-		realms[realm.Name] = realm
-	})
-	r.realmNames[realm.UID] = realm.Name
+	old := r.realms[realm.UID]
+	r.realms[realm.UID] = realm
+	if old != nil && old.Name != realm.Name {
+		r.serve(old.Name)
+	}
+	r.serve(realm.Name)
 }
 
 func (r *Registry) removeRealm(uid string) {
-	name, ok := r.realmNames[uid]
+	realm, ok := r.realms[uid]
 	if !ok {
 		return
 	}
-	delete(r.realmNames, uid)
-	r.updateRealms(func(realms map[string]*Realm) { delete(realms, name) })
+	delete(r.realms, uid)
+	r.serve(realm.Name)
 	r.dropIfUnused(uid)
 }
 
-func (r *Registry) updateRealms(change func(map[string]*Realm)) {
-	realms := maps.Clone(*r.realms.Load())
-	change(realms)
-	r.realms.Store(&realms)
+// serve chooses anew who answers to a name.
+func (r *Registry) serve(name string) {
+	var newest *Realm
+	for _, realm := range r.realms {
+		if realm.Name == name && (newest == nil || realm.supersedes(newest)) {
+			newest = realm
+		}
+	}
+	served := maps.Clone(*r.served.Load())
+	if newest == nil {
+		delete(served, name)
+	} else {
+		served[name] = newest
+	}
+	r.served.Store(&served)
 }
 
 func (r *Registry) setClient(client *Client) {
@@ -148,9 +161,9 @@ func (r *Registry) setClient(client *Client) {
 		old = nil
 	}
 	t := r.table(client.RealmUID)
-	rivals := slices.DeleteFunc(slices.Clone(t.load(client.ID)), func(c *Client) bool { return c.UID == client.UID })
-	at, _ := slices.BinarySearchFunc(rivals, client, comparePrecedence)
-	t.byID.Store(client.ID, slices.Insert(rivals, at, client))
+	claimants := without(t.claimants(client.ID), client.UID)
+	at, _ := slices.BinarySearchFunc(claimants, client, comparePrecedence)
+	t.store(client.ID, slices.Insert(claimants, at, client))
 	if old == nil {
 		t.size++
 	}
@@ -165,19 +178,14 @@ func (r *Registry) removeClient(uid string) {
 	delete(r.clients, uid)
 	t := r.table(client.RealmUID)
 	t.size--
-	rivals := slices.DeleteFunc(slices.Clone(t.load(client.ID)), func(c *Client) bool { return c.UID == uid })
-	if len(rivals) > 0 {
-		t.byID.Store(client.ID, rivals)
-		return
-	}
-	t.byID.Delete(client.ID)
+	t.store(client.ID, without(t.claimants(client.ID), uid))
 	r.dropIfUnused(client.RealmUID)
 }
 
 func (r *Registry) table(realmUID string) *table {
 	t, ok := r.tables[realmUID]
 	if !ok {
-		t = &table{}
+		t = newTable()
 		r.tables[realmUID] = t
 	}
 	return t
@@ -185,13 +193,43 @@ func (r *Registry) table(realmUID string) *table {
 
 // dropIfUnused forgets the table of a realm identity that has neither realm nor clients.
 func (r *Registry) dropIfUnused(realmUID string) {
-	if _, known := r.realmNames[realmUID]; !known && r.tables[realmUID].size == 0 {
+	if _, known := r.realms[realmUID]; !known && r.tables[realmUID].size == 0 {
 		delete(r.tables, realmUID)
 	}
 }
 
-func (t *table) load(id string) []*Client {
-	clients, _ := t.byID.Load(id)
-	list, _ := clients.([]*Client)
-	return list
+func newTable() *table { return &table{rivals: map[string][]*Client{}} }
+
+func (t *table) load(id string) *Client {
+	value, _ := t.byID.Load(id)
+	client, _ := value.(*Client)
+	return client
+}
+
+// claimants returns all that claim a client id, by precedence.
+func (t *table) claimants(id string) []*Client {
+	if rivals, ok := t.rivals[id]; ok {
+		return rivals
+	}
+	if client := t.load(id); client != nil {
+		return []*Client{client}
+	}
+	return nil
+}
+
+// store makes claimants, by precedence, all that claim a client id.
+func (t *table) store(id string, claimants []*Client) {
+	delete(t.rivals, id)
+	if len(claimants) == 0 {
+		t.byID.Delete(id)
+		return
+	}
+	if len(claimants) > 1 {
+		t.rivals[id] = claimants
+	}
+	t.byID.Store(id, claimants[0])
+}
+
+func without(clients []*Client, uid string) []*Client {
+	return slices.DeleteFunc(clients, func(c *Client) bool { return c.UID == uid })
 }

@@ -31,6 +31,7 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		UID:           string(record.OwnerUID(secret)),
 		Name:          r.Name,
 		Issuer:        r.Issuer,
+		CreatedAt:     secret.CreationTimestamp.Time, // by the API server's clock
 		Disabled:      r.Disabled,
 		TokenLifetime: time.Duration(r.TokenLifetimeSeconds) * time.Second,
 		Audiences:     r.Audiences,

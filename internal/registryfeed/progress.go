@@ -20,6 +20,11 @@ func (p *progress) reach(version string) {
 	p.mu.Lock()
 	p.version = version
 	p.mu.Unlock()
+	p.nudge()
+}
+
+// nudge wakes who waits although the version has not moved.
+func (p *progress) nudge() {
 	select {
 	case p.moved <- struct{}{}:
 	default:

@@ -64,7 +64,8 @@ func (p *publisher) write(ctx context.Context, version string) {
 	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
 		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
 	if err != nil {
-		p.Logger.Warn("Heartbeat not written", "error", err)
+		p.Logger.Warn("Heartbeat not written, tried again shortly", "error", err)
+		p.progress.nudge()
 		return
 	}
 	p.lastContact.Set(float64(now.Unix()))

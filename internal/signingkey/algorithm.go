@@ -63,3 +63,18 @@ func (a Algorithm) fits(public crypto.PublicKey) bool {
 	}
 	return false
 }
+
+// whole reports whether the private half of a key makes its public half. go-jose sees to it
+// for the other kinds; what an EC key of two keys' halves signs would verify nowhere.
+func whole(private crypto.Signer) bool {
+	key, ok := private.(*ecdsa.PrivateKey)
+	if !ok {
+		return true
+	}
+	made, err := key.ECDH()
+	if err != nil {
+		return false
+	}
+	stated, err := key.PublicKey.ECDH()
+	return err == nil && made.PublicKey().Equal(stated)
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -87,7 +88,8 @@ func (k Key) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes. It refuses, with ErrKey, a key that
-// is public only, does not fit its algorithm, is not the one its id says, or has no known state.
+// is public only, does not fit its algorithm, is not the one its id says, has no known
+// state, or whose private and public members or lifetime can't be.
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
 	if err := json.Unmarshal(data, &stored); err != nil {
@@ -102,6 +104,9 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 	if !algorithm.fits(private.Public()) {
 		return fmt.Errorf("%w: %w %q for this key", ErrKey, ErrAlgorithm, algorithm)
 	}
+	if !whole(private) {
+		return fmt.Errorf("%w: its private and public members don't belong together", ErrKey)
+	}
 	id, err := thumbprint(private.Public())
 	if err != nil {
 		return err
@@ -113,6 +118,9 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 	case Pending, Active, Retiring:
 	default:
 		return fmt.Errorf("%w: state %q of key %q is unknown", ErrKey, stored.State, id)
+	}
+	if stored.LongestLifetime < 0 || stored.LongestLifetime > int64(math.MaxInt64/time.Second) {
+		return fmt.Errorf("%w: the longest lifetime of key %q is out of range", ErrKey, id)
 	}
 	*k = Key{
 		ID: id, Algorithm: algorithm, State: stored.State,

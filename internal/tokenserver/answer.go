@@ -1,6 +1,7 @@
 package tokenserver
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -26,20 +27,19 @@ var (
 )
 
 func writeToken(w http.ResponseWriter, a tokenAnswer) {
-	body := make([]byte, 0, len(a.token)+len(a.scope)+96)
-	body = append(body, `{"access_token":"`...)
-	body = append(body, a.token...)
-	body = append(body, `","token_type":"`+oauth.TokenTypeBearer+`","expires_in":`...)
-	body = strconv.AppendInt(body, int64(a.lifetime/time.Second), 10)
+	scope := ""
 	if a.scope != "" {
 		// Scope tokens hold neither quotes nor backslashes (RFC 6749 §3.3).
-		body = append(body, `,"scope":"`...)
-		body = append(body, a.scope...)
-		body = append(body, '"')
+		scope = `,"scope":"` + a.scope + `"`
 	}
-	body = append(body, "}\n"...)
 	setTokenHeaders(w.Header())
-	_, _ = w.Write(body) // a caller that has gone is no error of ours
+	// Part by part, into the buffer of net/http: a copy of the token made first is felt.
+	for _, part := range [...]string{
+		`{"access_token":"`, a.token, `","token_type":"` + oauth.TokenTypeBearer + `","expires_in":`,
+		strconv.FormatInt(int64(a.lifetime/time.Second), 10), scope, "}\n",
+	} {
+		_, _ = io.WriteString(w, part) // a caller that has gone is no error of ours
+	}
 }
 
 // writeRefusal writes an error answer of a realm's endpoint, with the headers that its

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"path"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -31,7 +32,27 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)
 	})
-	return mux
+	return guard(mux)
+}
+
+var connectionClose = []string{"close"}
+
+// guard stands before all routes, for what net/http allows and a credentials server can't.
+func guard(routes http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Of Transfer-Encoding and Content-Length net/http believes the first and hides the
+		// second. What follows on the connection may be a body to a proxy that believed the
+		// other, and must not be read as a request (RFC 9112 §6.1).
+		if len(r.TransferEncoding) > 0 {
+			w.Header()["Connection"] = connectionClose
+		}
+		// The mux would redirect to the clean path, with the query repeated in the answer.
+		if r.URL.Path != path.Clean(r.URL.Path) {
+			writeError(w, oauth.ErrNotFound)
+			return
+		}
+		routes.ServeHTTP(w, r)
+	})
 }
 
 // The time limits of the public port. A request is a few hundred bytes and an answer is

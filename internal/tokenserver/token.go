@@ -36,7 +36,8 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.Logger.Error("Token could not be issued", "realm", name, "error", err)
 		refusal = oauth.ErrServer
 	}
-	if refusal == oauth.ErrCredentialsQuery {
+	// Looked at apart from why the request was refused: the secret is exposed all the same.
+	if oauth.ExposesCredentials(r.URL.RawQuery) {
 		e.Logger.Warn("Credentials were sent in the query and count as exposed", "realm", name, "source", r.RemoteAddr)
 	}
 	e.Metrics.refused(refusal)

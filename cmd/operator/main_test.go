@@ -1,0 +1,114 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// operator is the path of the binary under test.
+var operator string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "operator-test-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		operator = filepath.Join(dir, "operator")
+		if out, err := exec.Command("go", "build", "-o", operator, ".").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the operator: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// run starts the binary where no API server is, and returns its exit code and output.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), operator, args...)
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		t.Fatal(err)
+	} else if ok {
+		code = exit.ExitCode()
+	}
+	return code, out.String(), errOut.String()
+}
+
+const good = `apiVersion: config.realmkeeper.dev/v1alpha1
+kind: InstanceConfiguration
+instanceDomain: example.com
+security: {defaultTokenLifetime: 5m}
+`
+
+// Each bad start ends at once, with one line that names what to change.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	goodFile := file("good.yaml", good)
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"no flags":                 {nil, "--config"},
+		"an empty --config":        {[]string{"--config="}, "--config"},
+		"--config without a value": {[]string{"--config"}, "config"},
+		"no such file":             {[]string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
+		"a directory":              {[]string{"--config", dir}, dir},
+		"an empty file":            {[]string{"--config", file("empty.yaml", "")}, "apiVersion"},
+		"not YAML":                 {[]string{"--config", file("broken.yaml", "a: [\nb: {\n")}, "broken.yaml"},
+		"an unknown key":           {[]string{"--config", file("unknown.yaml", good+"instanceDomian: x\n")}, "instanceDomian"},
+		"a key twice":              {[]string{"--config", file("twice.yaml", good+"kind: x\n")}, "kind"},
+		"a bad value":              {[]string{"--config", file("value.yaml", strings.Replace(good, "5m", "5 minutes", 1))}, "security.defaultTokenLifetime"},
+		"a value left out":         {[]string{"--config", file("less.yaml", strings.Replace(good, "instanceDomain: example.com\n", "", 1))}, "instanceDomain"},
+		"keys that contradict":     {[]string{"--config", file("tls.yaml", good+"tls: {managed: {}, secretName: x}\n")}, "tls.secretName"},
+		"lifetimes that do":        {[]string{"--config", file("times.yaml", strings.Replace(good, "5m", "5m, maximumTokenLifetime: 1m", 1))}, "security.maximumTokenLifetime"},
+		"a second document":        {[]string{"--config", file("two.yaml", good+"---\n"+good)}, "two.yaml"},
+		"an unknown flag":          {[]string{"--nonsense"}, "nonsense"},
+		"a bad value of a flag":    {[]string{"--config", goodFile, "--leader-elect=perhaps"}, "leader-elect"},
+		"an argument":              {[]string{"--config", goodFile, "surplus"}, "surplus"},
+		"an empty namespace":       {[]string{"--config", goodFile, "--namespace="}, "--namespace"},
+		"a bad namespace":          {[]string{"--config", goodFile, "--namespace", "a\nb"}, "--namespace"},
+		"no API server":            {[]string{"--config", goodFile}, "--kubeconfig"},
+		"no such kubeconfig":       {[]string{"--config", goodFile, "--kubeconfig", filepath.Join(dir, "none")}, "--kubeconfig"},
+		"a broken kubeconfig":      {[]string{"--config", goodFile, "--kubeconfig", goodFile}, "--kubeconfig"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			code, _, stderr := run(t, tc.args...)
+			if code == 0 {
+				t.Error("exit code 0")
+			}
+			if strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "\n") || !strings.Contains(stderr, tc.want) {
+				t.Errorf("%q, want one line that names %s", stderr, tc.want)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, flag := range []string{"-h", "--help"} {
+		code, stdout, stderr := run(t, flag)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, "--config FILE") || !strings.Contains(stdout, "-leader-elect") || !strings.Contains(stdout, "-kubeconfig") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
+		}
+	}
+}

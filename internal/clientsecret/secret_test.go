@@ -1,0 +1,123 @@
+package clientsecret_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"io"
+	"math/big"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+func generate(t testing.TB, random io.Reader) string {
+	t.Helper()
+	secret, err := clientsecret.Generate(random)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func TestGenerate(t *testing.T) {
+	seen := map[string]bool{}
+	for range 100_000 {
+		secret := generate(t, rand.Reader)
+		rest, hasPrefix := strings.CutPrefix(secret, "rk_")
+		if !hasPrefix || len(rest) != 43+6 || strings.Trim(rest, base62) != "" {
+			t.Fatalf("%q is not rk_ and 49 base62 characters", secret)
+		}
+		if seen[secret] {
+			t.Fatalf("%q came twice", secret)
+		}
+		seen[secret] = true
+	}
+	for secret := range seen {
+		if !clientsecret.WellFormed(secret) {
+			t.Fatalf("%q is not well formed", secret)
+		}
+	}
+}
+
+// Every one of the 256 bits read counts: the digits give back the bytes.
+func TestGenerateHoldsAllBits(t *testing.T) {
+	tests := map[string][]byte{
+		"no bit":        make([]byte, 32),
+		"all bits":      bytes.Repeat([]byte{0xff}, 32),
+		"the first bit": append([]byte{0x80}, make([]byte, 31)...),
+		"the last bit":  append(make([]byte, 31), 1),
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			secret := generate(t, bytes.NewReader(want))
+			n := new(big.Int)
+			for _, digit := range secret[3:46] {
+				n.Mul(n, big.NewInt(62)).Add(n, big.NewInt(int64(strings.IndexRune(base62, digit))))
+			}
+			if got := n.FillBytes(make([]byte, 32)); !bytes.Equal(got, want) {
+				t.Errorf("%s holds %x, want %x", secret, got, want)
+			}
+		})
+	}
+}
+
+func TestGenerateFailsWithItsSource(t *testing.T) {
+	broken := errors.New("no entropy")
+	if secret, err := clientsecret.Generate(iotest.ErrReader(broken)); !errors.Is(err, broken) || secret != "" {
+		t.Errorf("%q, %v, want %v", secret, err, broken)
+	}
+	if secret, err := clientsecret.Generate(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) || secret != "" {
+		t.Errorf("%q, %v, want %v", secret, err, io.ErrUnexpectedEOF)
+	}
+}
+
+func TestWellFormedRefusesEveryMutation(t *testing.T) {
+	secret := generate(t, rand.Reader)
+	for i := range len(secret) {
+		mutated := []byte(secret)
+		for b := range 256 {
+			mutated[i] = byte(b)
+			if got, want := clientsecret.WellFormed(string(mutated)), byte(b) == secret[i]; got != want {
+				t.Errorf("byte %d of %q as %q: %t, want %t", i, secret, byte(b), got, want)
+			}
+		}
+	}
+}
+
+func TestWellFormed(t *testing.T) {
+	secret := generate(t, rand.Reader)
+	tests := map[string]string{
+		"empty":            "",
+		"the prefix alone": "rk_",
+		"cut off":          secret[:len(secret)-1],
+		"one more":         secret + "0",
+		"a space before":   " " + secret,
+		"a line break":     secret + "\n",
+		"without prefix":   secret[3:],
+		"two swapped":      swap(secret),
+		"another prefix":   "sk_" + secret[3:],
+	}
+	for name, s := range tests {
+		t.Run(name, func(t *testing.T) {
+			if clientsecret.WellFormed(s) {
+				t.Errorf("%q is well formed", s)
+			}
+		})
+	}
+}
+
+// swap exchanges the first two neighbours that differ, as fingers do.
+func swap(secret string) string {
+	b := []byte(secret)
+	for i := 3; ; i++ {
+		if b[i] != b[i+1] {
+			b[i], b[i+1] = b[i+1], b[i]
+			return string(b)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package clientsecret_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+)
+
+func hash(t testing.TB, secret string) clientsecret.Verifier {
+	t.Helper()
+	verifier, err := clientsecret.Hash(secret, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verifier
+}
+
+// The hash is what anyone can compute: HMAC-SHA-256 with the salt as key, of secrets of any length.
+func TestHash(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		salt := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "salt")
+		secret := string(rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "secret"))
+		verifier, err := clientsecret.Hash(secret, bytes.NewReader(salt))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mac := hmac.New(sha256.New, salt)
+		mac.Write([]byte(secret))
+		want := "$hmac-sha256$" + base64.RawStdEncoding.EncodeToString(salt) + "$" + base64.RawStdEncoding.EncodeToString(mac.Sum(nil))
+		if got := verifier.String(); got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	})
+	broken := errors.New("no entropy")
+	if _, err := clientsecret.Hash("rk_secret", iotest.ErrReader(broken)); !errors.Is(err, broken) {
+		t.Errorf("%v, want %v", err, broken)
+	}
+}
+
+func TestVerifierDoesNotHoldTheSecret(t *testing.T) {
+	verifier := hash(t, "rk_secret")
+	if strings.Contains(fmt.Sprintf("%+v %#v %s", verifier, verifier, verifier.ID()), "rk_secret") {
+		t.Error("it does")
+	}
+}
+
+func TestHashIsSalted(t *testing.T) {
+	a, b := hash(t, "rk_secret"), hash(t, "rk_secret")
+	if a.String() == b.String() || a.ID() == b.ID() {
+		t.Error("one secret hashed twice gives the same verifier")
+	}
+	again, err := clientsecret.ParseVerifier(a.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.ID() != a.ID() {
+		t.Errorf("id %s after reading it again, want %s", again.ID(), a.ID())
+	}
+}
+
+func TestVerify(t *testing.T) {
+	secret := generate(t, rand.Reader)
+	verifier := hash(t, secret)
+	if !verifier.Verify(secret) {
+		t.Error("the secret is refused")
+	}
+	for i := range len(secret) {
+		mutated := []byte(secret)
+		mutated[i] ^= 1
+		if verifier.Verify(string(mutated)) {
+			t.Errorf("accepted %q for %q", mutated, secret)
+		}
+	}
+	for _, wrong := range []string{"", secret[1:], secret + "0", secret + "\x00", strings.ToUpper(secret)} {
+		if verifier.Verify(wrong) {
+			t.Errorf("accepted %q for %q", wrong, secret)
+		}
+	}
+}
+
+func TestVerifyAny(t *testing.T) {
+	first, second, third := hash(t, "first"), hash(t, "second"), hash(t, "third")
+	all := []clientsecret.Verifier{first, second, third}
+	tests := map[string]struct {
+		verifiers []clientsecret.Verifier
+		secret    string
+		want      bool
+	}{
+		"the first":             {all, "first", true},
+		"the second":            {all, "second", true},
+		"the last":              {all, "third", true},
+		"the same twice":        {[]clientsecret.Verifier{first, first}, "first", true},
+		"two of one secret":     {[]clientsecret.Verifier{first, hash(t, "first")}, "first", true},
+		"the only":              {all[:1], "first", true},
+		"none of them":          {all, "fourth", false},
+		"no secret":             {all, "", false},
+		"no verifier":           {nil, "first", false},
+		"neither":               {nil, "", false},
+		"the zero verifier":     {make([]clientsecret.Verifier, 1), "", false},
+		"one that is not there": {all[1:], "first", false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := clientsecret.VerifyAny(tc.verifiers, tc.secret); got != tc.want {
+				t.Errorf("%t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestParseVerifier(t *testing.T) {
+	var (
+		salt    = strings.Repeat("A", 22)
+		mac     = strings.Repeat("B", 42) + "A"
+		good    = "$hmac-sha256$" + salt + "$" + mac
+		argon2  = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$" + mac
+		shorter = base64.RawStdEncoding.EncodeToString(make([]byte, 15))
+		longer  = base64.RawStdEncoding.EncodeToString(make([]byte, 17))
+	)
+	tests := map[string]struct {
+		phc     string
+		wantErr error
+	}{
+		"good":                          {phc: good},
+		"empty":                         {"", clientsecret.ErrHashFormat},
+		"a secret":                      {"rk_secret", clientsecret.ErrHashFormat},
+		"separators alone":              {"$$$", clientsecret.ErrHashFormat},
+		"no first separator":            {good[1:], clientsecret.ErrHashFormat},
+		"something before it":           {"x" + good, clientsecret.ErrHashFormat},
+		"a space before it":             {" " + good, clientsecret.ErrHashFormat},
+		"a line break after it":         {good + "\n", clientsecret.ErrHashFormat},
+		"no mac":                        {"$hmac-sha256$" + salt, clientsecret.ErrHashFormat},
+		"an empty mac":                  {"$hmac-sha256$" + salt + "$", clientsecret.ErrHashFormat},
+		"an empty salt":                 {"$hmac-sha256$$" + mac, clientsecret.ErrHashFormat},
+		"a field more":                  {good + "$", clientsecret.ErrHashFormat},
+		"parameters":                    {"$hmac-sha256$v=1$" + salt + "$" + mac, clientsecret.ErrHashFormat},
+		"a short salt":                  {"$hmac-sha256$" + shorter + "$" + mac, clientsecret.ErrHashFormat},
+		"a long salt":                   {"$hmac-sha256$" + longer + "$" + mac, clientsecret.ErrHashFormat},
+		"a short mac":                   {good[:len(good)-2], clientsecret.ErrHashFormat},
+		"a long mac":                    {good + "A", clientsecret.ErrHashFormat},
+		"a huge mac":                    {good + strings.Repeat("A", 1<<20), clientsecret.ErrHashFormat},
+		"padded":                        {"$hmac-sha256$" + salt + "==$" + mac + "=", clientsecret.ErrHashFormat},
+		"the URL alphabet":              {"$hmac-sha256$" + "_" + salt[1:] + "$" + mac, clientsecret.ErrHashFormat},
+		"bits beyond the last byte":     {"$hmac-sha256$" + salt[:21] + "B$" + mac, clientsecret.ErrHashFormat},
+		"bits beyond the last mac byte": {good[:len(good)-1] + "B", clientsecret.ErrHashFormat},
+		"a line break in the salt":      {"$hmac-sha256$\n" + salt[1:] + "$" + mac, clientsecret.ErrHashFormat},
+		"line breaks beside the salt":   {"$hmac-sha256$" + salt + "\r\n$" + mac, clientsecret.ErrHashFormat},
+		"argon2id":                      {argon2, clientsecret.ErrHashScheme},
+		"bcrypt":                        {"$2b$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW", clientsecret.ErrHashScheme},
+		"another HMAC":                  {"$hmac-sha512$" + salt + "$" + mac, clientsecret.ErrHashScheme},
+		"the scheme in upper case":      {strings.ToUpper(good), clientsecret.ErrHashScheme},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			verifier, err := clientsecret.ParseVerifier(tc.phc)
+			if !errors.Is(err, tc.wantErr) {
+				t.Errorf("error %v, want %v", err, tc.wantErr)
+			}
+			if err == nil && verifier.String() != tc.phc {
+				t.Errorf("written again: %s, want %s", verifier, tc.phc)
+			}
+			if err != nil && (verifier != clientsecret.Verifier{}) {
+				t.Errorf("refused, and yet it returned %s", verifier)
+			}
+		})
+	}
+}
+
+// One verifier has one spelling: what is accepted is written again byte for byte.
+func FuzzParseVerifier(f *testing.F) {
+	f.Add(hash(f, "rk_secret").String())
+	f.Add("$hmac-sha256$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+	f.Add("$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAA")
+	f.Add("$hmac-sha256$AAAAAAAAAAAAAAAAAAAA\r\n$AAAA")
+	f.Add("$$$")
+	f.Fuzz(func(t *testing.T, phc string) {
+		verifier, err := clientsecret.ParseVerifier(phc)
+		if err != nil {
+			// Nothing is added to them: what stands in the place of a hash may be a secret.
+			if text := err.Error(); text != clientsecret.ErrHashFormat.Error() && text != clientsecret.ErrHashScheme.Error() {
+				t.Fatalf("error %v is neither of the two", err)
+			}
+			return
+		}
+		if verifier.String() != phc {
+			t.Fatalf("written again: %s, want %s", verifier, phc)
+		}
+	})
+}

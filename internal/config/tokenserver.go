@@ -1,0 +1,70 @@
+package config
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// validate checks what the API server would refuse in the token servers' Deployment: told
+// at the start it is told to who wrote it.
+func (s *TokenServer) validate() error {
+	if *s.Replicas < 1 {
+		return invalid("tokenServer.replicas must be at least 1, not %d", *s.Replicas)
+	}
+	switch s.ImagePullPolicy {
+	case "", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
+	default:
+		return invalid("tokenServer.imagePullPolicy must be Always, IfNotPresent or Never, not %q", s.ImagePullPolicy)
+	}
+	for name, request := range s.Resources.Requests {
+		if limit, ok := s.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
+			return invalid("tokenServer.resources.requests.%s %s is more than its limit %s", name, request.String(), limit.String())
+		}
+	}
+	if s.PriorityClassName != "" {
+		if problems := validation.IsDNS1123Subdomain(s.PriorityClassName); len(problems) > 0 {
+			return invalid("tokenServer.priorityClassName %q: %s", s.PriorityClassName, problems[0])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.PodAnnotations)) {
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return invalid("tokenServer.podAnnotations key %q: %s", key, problems[0])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.NodeSelector)) {
+		problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(s.NodeSelector[key])...)
+		if len(problems) > 0 {
+			return invalid("tokenServer.nodeSelector %q: %q: %s", key, s.NodeSelector[key], problems[0])
+		}
+	}
+	return s.validateScheduling()
+}
+
+func (s *TokenServer) validateScheduling() error {
+	for i, t := range s.Tolerations {
+		switch t.Operator {
+		case "", corev1.TolerationOpEqual, corev1.TolerationOpExists:
+		default:
+			return invalid("tokenServer.tolerations[%d].operator must be Equal or Exists, not %q", i, t.Operator)
+		}
+		switch t.Effect {
+		case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			return invalid("tokenServer.tolerations[%d].effect must be NoSchedule, PreferNoSchedule or NoExecute, not %q", i, t.Effect)
+		}
+	}
+	for i, c := range s.TopologySpreadConstraints {
+		switch {
+		case c.MaxSkew < 1:
+			return invalid("tokenServer.topologySpreadConstraints[%d].maxSkew must be at least 1, not %d", i, c.MaxSkew)
+		case c.TopologyKey == "":
+			return invalid("tokenServer.topologySpreadConstraints[%d].topologyKey is required", i)
+		case c.WhenUnsatisfiable != corev1.DoNotSchedule && c.WhenUnsatisfiable != corev1.ScheduleAnyway:
+			return invalid("tokenServer.topologySpreadConstraints[%d].whenUnsatisfiable must be DoNotSchedule or ScheduleAnyway, not %q", i, c.WhenUnsatisfiable)
+		}
+	}
+	return nil
+}

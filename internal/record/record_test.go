@@ -1,0 +1,222 @@
+package record_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+const (
+	namespace = "realmkeeper-system"
+	realmUID  = types.UID("11111111-2222-3333-4444-555555555555")
+	clientUID = types.UID("66666666-7777-8888-9999-aaaaaaaaaaaa")
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// keys are an active and a pending one, the same in each use.
+var keys = sync.OnceValue(func() []signingkey.Key {
+	var all []signingkey.Key
+	for _, algorithm := range []signingkey.Algorithm{signingkey.ES256, signingkey.EdDSA} {
+		key, err := signingkey.Generate(algorithm, now, rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, key)
+	}
+	all[0].State, all[0].ActiveAt, all[0].LongestLifetime = signingkey.Active, now, time.Hour
+	all[1].ActiveAt = now.Add(time.Hour)
+	return all
+})
+
+func goodRealm() record.Realm {
+	return record.Realm{
+		Name: "acme", Issuer: "https://api.example.com/acme", Disabled: true, TokenLifetimeSeconds: 300,
+		Audiences: []string{"https://orders.example.com"}, Scopes: []string{"orders:read"}, Keys: keys(),
+	}
+}
+
+func goodClient(t testing.TB) record.Client {
+	t.Helper()
+	verifier, err := clientsecret.Hash("rk_secret", rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record.Client{
+		RealmUID: realmUID, ClientID: "billing", CreatedAt: now, Disabled: true, ExpiresAt: now.Add(time.Hour),
+		TokenLifetimeSeconds: 60, Scopes: []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
+		Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
+	}
+}
+
+// stored is what the API server makes of what we apply.
+func stored(t testing.TB, applied *corev1ac.SecretApplyConfiguration) *corev1.Secret {
+	t.Helper()
+	data, err := json.Marshal(applied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{}
+	if err := json.Unmarshal(data, secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func realmSecret(t testing.TB, body record.Realm) *corev1.Secret {
+	t.Helper()
+	applied, err := record.ForRealm(namespace, &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored(t, applied)
+}
+
+func clientSecret(t testing.TB, body record.Client) *corev1.Secret {
+	t.Helper()
+	owner := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "billing", UID: clientUID}}
+	applied, err := record.ForClient(namespace, owner, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored(t, applied)
+}
+
+// byJSON compares values by what they say.
+var byJSON = cmp.Transformer("JSON", func(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return string(data)
+})
+
+func diffJSON(want, got any) string {
+	return cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return len(p) == 1 }, byJSON))
+}
+
+func TestRealmRoundTrip(t *testing.T) {
+	tests := map[string]record.Realm{
+		"everything":   goodRealm(),
+		"the smallest": {Name: "a", Issuer: "i", TokenLifetimeSeconds: 1, Keys: keys()[:1]},
+		"a whole day":  {Name: "a", Issuer: "i", TokenLifetimeSeconds: 86400, Keys: keys()},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			secret := realmSecret(t, want)
+			got, err := record.ReadRealm(secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := diffJSON(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if record.KindOf(secret) != record.KindRealm || record.OwnerUID(secret) != realmUID || record.OwnerName(secret) != (types.NamespacedName{Name: "acme"}) {
+				t.Errorf("it says to be %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
+			}
+			if _, err := record.ReadClient(secret); err == nil {
+				t.Error("it reads as a client's")
+			}
+		})
+	}
+}
+
+func TestClientRoundTrip(t *testing.T) {
+	two := goodClient(t)
+	two.Secrets = append(two.Secrets, goodClient(t).Secrets...)
+	tests := map[string]record.Client{
+		"everything":   goodClient(t),
+		"two secrets":  two,
+		"the smallest": {RealmUID: realmUID, ClientID: "a", CreatedAt: now},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			secret := clientSecret(t, want)
+			got, err := record.ReadClient(secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := diffJSON(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if record.KindOf(secret) != record.KindClient || record.OwnerUID(secret) != clientUID ||
+				record.OwnerName(secret) != (types.NamespacedName{Namespace: "apps", Name: "billing"}) {
+				t.Errorf("it says to be %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
+			}
+			if _, err := record.ReadRealm(secret); err == nil {
+				t.Error("it reads as a realm's")
+			}
+		})
+	}
+}
+
+// The Secrets are what the design says: type, name, labels, and an owner where one can be.
+func TestSecrets(t *testing.T) {
+	realm, client := realmSecret(t, goodRealm()), clientSecret(t, goodClient(t))
+	for _, secret := range []*corev1.Secret{realm, client} {
+		secret.Data, secret.TypeMeta = nil, metav1.TypeMeta{}
+	}
+	controller := true
+	want := []*corev1.Secret{
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: "realm-" + string(realmUID),
+				Labels:      map[string]string{v1alpha1.RecordLabel: "realm", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
+				Annotations: map[string]string{v1alpha1.OwnerAnnotation: "acme"},
+				OwnerReferences: []metav1.OwnerReference{{
+					APIVersion: "auth.realmkeeper.dev/v1alpha1", Kind: "Realm", Name: "acme", UID: realmUID, Controller: &controller,
+				}},
+			},
+			Type: corev1.SecretTypeOpaque,
+		},
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: "client-" + string(clientUID),
+				Labels:      map[string]string{v1alpha1.RecordLabel: "client", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
+				Annotations: map[string]string{v1alpha1.OwnerAnnotation: "apps/billing"},
+			},
+			Type: corev1.SecretTypeOpaque,
+		},
+	}
+	if diff := cmp.Diff(want, []*corev1.Secret{realm, client}); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	tests := map[string]struct {
+		label, name string
+		want        record.Kind
+	}{
+		"a realm's":                    {"realm", "realm-1", record.KindRealm},
+		"a client's":                   {"client", "client-1", record.KindClient},
+		"a record that lost its label": {"", "realm-1", record.KindRealm},
+		"a record with another label":  {"realm", "client-1", record.KindClient},
+		"another name":                 {"realm", "other-1", ""},
+		"the managed CA":               {"", "realmkeeper-ca", ""},
+		"a name alike":                 {"realm", "realm1", ""},
+		"no UID":                       {"realm", "realm-", ""},
+		"a kind alone":                 {"realm", "realm", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tc.name, Labels: map[string]string{v1alpha1.RecordLabel: tc.label}}}
+			if got := record.KindOf(secret); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,191 @@
+package registry_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+func TestNewRealm(t *testing.T) {
+	if _, err := registry.NewRealm(registry.RealmSettings{Name: "acme"}); !errors.Is(err, registry.ErrNoActiveKey) {
+		t.Errorf("without keys: %v, want %v", err, registry.ErrNoActiveKey)
+	}
+	pending := activeKey()
+	pending.State = signingkey.Pending
+	if _, err := registry.NewRealm(registry.RealmSettings{Name: "acme", Keys: []signingkey.Key{pending}}); !errors.Is(err, registry.ErrNoActiveKey) {
+		t.Errorf("with a pending key: %v, want %v", err, registry.ErrNoActiveKey)
+	}
+	r := realm(t, "1", "acme")
+	if diff := cmp.Diff([]string{"https://api.example.com/acme"}, r.Audiences); diff != "" {
+		t.Errorf("audiences left out (-want +got):\n%s", diff)
+	}
+	if r.Client("billing") != nil {
+		t.Error("a realm that no registry holds has a client")
+	}
+}
+
+// A realm that is deleted and made again is another one: no client follows it, whichever
+// of the records and events comes first.
+func TestRealmMadeAgain(t *testing.T) {
+	type change func(*testing.T, *registry.Registry)
+	var (
+		setOld = func(t *testing.T, r *registry.Registry) { r.SetRealm(realm(t, "old", "acme")) }
+		setNew = func(t *testing.T, r *registry.Registry) {
+			r.SetRealm(realm(t, "new", "acme", createdAt(now.Add(time.Second))))
+		}
+		removeOld = func(_ *testing.T, r *registry.Registry) { r.RemoveRealm("old") }
+		removeNew = func(_ *testing.T, r *registry.Registry) { r.RemoveRealm("new") }
+		clientOld = func(_ *testing.T, r *registry.Registry) { r.SetClient(client("c-old", "old", "billing")) }
+		clientNew = func(_ *testing.T, r *registry.Registry) { r.SetClient(client("c-new", "new", "billing")) }
+		list      = func(uids ...string) change {
+			return func(t *testing.T, r *registry.Registry) {
+				var realms []*registry.Realm
+				for _, uid := range uids {
+					at := now
+					if uid == "new" {
+						at = now.Add(time.Second)
+					}
+					realms = append(realms, realm(t, uid, "acme", createdAt(at)))
+				}
+				r.Replace(realms, []*registry.Client{client("c-old", "old", "billing"), client("c-new", "new", "billing")}, nothing)
+			}
+		}
+	)
+	tests := map[string]struct {
+		changes []change
+		want    string
+	}{
+		"before":                               {[]change{setOld, clientOld}, "c-old"},
+		"deleted":                              {[]change{setOld, clientOld, removeOld}, "no realm"},
+		"deleted, made again":                  {[]change{setOld, clientOld, removeOld, setNew}, ""},
+		"made again before it is gone":         {[]change{setOld, clientOld, setNew}, ""},
+		"with a client of its own":             {[]change{setOld, clientOld, setNew, clientNew}, "c-new"},
+		"a client before its realm":            {[]change{clientNew, setOld, clientOld, removeOld, setNew}, "c-new"},
+		"the old record goes late":             {[]change{setOld, clientOld, setNew, clientNew, removeOld}, "c-new"},
+		"the old record changes late":          {[]change{setOld, setNew, clientNew, setOld}, "c-new"},
+		"it changes late, and goes":            {[]change{setOld, setNew, clientNew, setOld, removeOld}, "c-new"},
+		"a list with both, the new one first":  {[]change{list("new", "old")}, "c-new"},
+		"a list with both, the old one first":  {[]change{list("old", "new")}, "c-new"},
+		"a list with both, then the old goes":  {[]change{list("new", "old"), removeOld}, "c-new"},
+		"the same again: removed and set":      {[]change{setOld, clientOld, removeOld, setOld}, "c-old"},
+		"all gone":                             {[]change{setOld, clientOld, setNew, clientNew, removeOld, removeNew}, "no realm"},
+		"all gone, in the other order":         {[]change{setOld, clientOld, setNew, clientNew, removeNew, removeOld}, "no realm"},
+		"the new one again, its client waited": {[]change{setNew, clientNew, removeNew, setNew}, "c-new"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			reg := registry.New()
+			for _, change := range tc.changes {
+				change(t, reg)
+			}
+			if got := found(reg, "acme", "billing"); got != tc.want {
+				t.Errorf("%q answers, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// "SetRealm replaces the one of the same UID": its former name is free.
+func TestRealmOfAnotherName(t *testing.T) {
+	reg := registry.New()
+	reg.SetRealm(realm(t, "r", "acme"))
+	reg.SetClient(client("c", "r", "billing"))
+	reg.SetRealm(realm(t, "r", "globex"))
+	if got := []string{found(reg, "acme", "billing"), found(reg, "globex", "billing")}; !cmp.Equal(got, []string{"no realm", "c"}) {
+		t.Errorf("under the former and the new name: %q", got)
+	}
+	reg.RemoveRealm("r")
+	if realms, _ := reg.Size(); realms != 0 || reg.Realm("globex") != nil {
+		t.Errorf("%d realms after removal", realms)
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	r := realm(t, "r", "acme", func(s *registry.RealmSettings) { s.Scopes = []string{"orders:read", "stock"} })
+	tests := map[string]struct {
+		document []byte
+		want     map[string]any
+	}{
+		"metadata": {r.Metadata, map[string]any{
+			"issuer":                                "https://api.example.com/acme",
+			"token_endpoint":                        "https://api.example.com/acme/oauth2/token",
+			"jwks_uri":                              "https://api.example.com/acme/oauth2/jwks",
+			"scopes_supported":                      []any{"orders:read", "stock"},
+			"response_types_supported":              []any{},
+			"grant_types_supported":                 []any{"client_credentials"},
+			"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
+		}},
+		"OpenID configuration": {r.OpenIDConfiguration, map[string]any{
+			"issuer":                                "https://api.example.com/acme",
+			"token_endpoint":                        "https://api.example.com/acme/oauth2/token",
+			"jwks_uri":                              "https://api.example.com/acme/oauth2/jwks",
+			"scopes_supported":                      []any{"orders:read", "stock"},
+			"response_types_supported":              []any{},
+			"grant_types_supported":                 []any{"client_credentials"},
+			"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
+			"subject_types_supported":               []any{"public"},
+			"id_token_signing_alg_values_supported": []any{"EdDSA"},
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got map[string]any
+			if err := json.Unmarshal(tc.document, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestUsable(t *testing.T) {
+	tests := map[string]struct {
+		client registry.Client
+		want   bool
+	}{
+		"no switch":             {registry.Client{}, true},
+		"disabled":              {registry.Client{Disabled: true}, false},
+		"expires later":         {registry.Client{ExpiresAt: now.Add(time.Nanosecond)}, true},
+		"expires now":           {registry.Client{ExpiresAt: now}, false},
+		"expired":               {registry.Client{ExpiresAt: now.Add(-time.Second)}, false},
+		"disabled, not expired": {registry.Client{Disabled: true, ExpiresAt: now.Add(time.Hour)}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.client.Usable(now); got != tc.want {
+				t.Errorf("%t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+// Verifiers hold to the algorithms that they discovered: those of every published key are told.
+func TestDiscoveryTellsTheAlgorithmsOfAllKeys(t *testing.T) {
+	r := realm(t, "r", "acme", func(s *registry.RealmSettings) {
+		for _, algorithm := range []signingkey.Algorithm{signingkey.RS256, signingkey.ES256, signingkey.ES256} {
+			key, err := signingkey.Generate(algorithm, time.Now(), rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Keys = append(s.Keys, key)
+		}
+	})
+	var got struct {
+		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+	}
+	if err := json.Unmarshal(r.OpenIDConfiguration, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"ES256", "EdDSA", "RS256"}; !cmp.Equal(want, got.Algorithms) {
+		t.Errorf("%v, want %v", got.Algorithms, want)
+	}
+}

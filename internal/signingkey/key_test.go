@@ -1,0 +1,219 @@
+package signingkey_test
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// pool holds two keys of each algorithm: RSA ones take long to make.
+var pool = sync.OnceValue(func() map[signingkey.Algorithm][]signingkey.Key {
+	keys := map[signingkey.Algorithm][]signingkey.Key{}
+	for _, algorithm := range signingkey.Algorithms {
+		for range 2 {
+			key, err := signingkey.Generate(algorithm, start, rand.Reader)
+			if err != nil {
+				panic(err)
+			}
+			keys[algorithm] = append(keys[algorithm], key)
+		}
+	}
+	return keys
+})
+
+func marshal(t testing.TB, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func forEachAlgorithm(t *testing.T, test func(*testing.T, signingkey.Key)) {
+	for _, algorithm := range signingkey.Algorithms {
+		t.Run(string(algorithm), func(t *testing.T) { test(t, pool()[algorithm][0]) })
+	}
+}
+
+func TestGenerate(t *testing.T) {
+	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
+		if key.State != signingkey.Pending || !key.CreatedAt.Equal(start) || key.Algorithm != key.Public().Algorithm() {
+			t.Errorf("a new key is %+v", key)
+		}
+		jwk := publicJWK(t, key)
+		thumbprint, err := jwk.Thumbprint(crypto.SHA256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := base64.RawURLEncoding.EncodeToString(thumbprint); key.ID != want || key.Public().ID() != want || jwk.KeyID != want {
+			t.Errorf("id %q, want its thumbprint %q", key.ID, want)
+		}
+		if other := pool()[key.Algorithm][1]; other.ID == key.ID {
+			t.Error("two keys are the same")
+		}
+	})
+	if _, err := signingkey.Generate("HS256", start, rand.Reader); !errors.Is(err, signingkey.ErrAlgorithm) {
+		t.Errorf("HS256: %v, want %v", err, signingkey.ErrAlgorithm)
+	}
+	if _, err := signingkey.Generate("none", start, iotest.ErrReader(errors.New("unused"))); !errors.Is(err, signingkey.ErrAlgorithm) {
+		t.Errorf("none: %v, want %v", err, signingkey.ErrAlgorithm)
+	}
+}
+
+func TestKeyRoundTrip(t *testing.T) {
+	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
+		for name, change := range map[string]func(*signingkey.Key){
+			"Pending": func(k *signingkey.Key) { k.ActiveAt = start.Add(time.Hour) },
+			"Active": func(k *signingkey.Key) {
+				k.State, k.ActiveAt, k.LongestLifetime = signingkey.Active, start, 5*time.Minute
+			},
+			"Retiring": func(k *signingkey.Key) {
+				k.State, k.RetiredAt, k.LongestLifetime = signingkey.Retiring, start.In(time.FixedZone("east", 7200)), 24*time.Hour
+			},
+			"no times": func(k *signingkey.Key) { k.CreatedAt = time.Time{} },
+		} {
+			key := key
+			change(&key)
+			data := marshal(t, key)
+			var got signingkey.Key
+			if err := json.Unmarshal(data, &got); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if again := marshal(t, got); !bytes.Equal(again, data) {
+				t.Errorf("%s: written again: %s, want %s", name, again, data)
+			}
+			if got.ID != key.ID || got.State != key.State || !got.RetiredAt.Equal(key.RetiredAt) || !got.ActiveAt.Equal(key.ActiveAt) ||
+				!got.CreatedAt.Equal(key.CreatedAt) || got.LongestLifetime != key.LongestLifetime || got.Algorithm != key.Algorithm {
+				t.Errorf("%s: read %+v, want %+v", name, got, key)
+			}
+			verify(t, publicJWK(t, key), sign(t, got, "payload"))
+		}
+	})
+}
+
+// Whatever is wrong with a stored key, it is refused with ErrKey and none of its secret is told.
+func TestKeyRefuses(t *testing.T) {
+	type object = map[string]any
+	set := func(member string, value any) func(*testing.T, object, object) {
+		return func(_ *testing.T, jwk, _ object) { jwk[member] = value }
+	}
+	setOuter := func(member string, value any) func(*testing.T, object, object) {
+		return func(_ *testing.T, _, outer object) { outer[member] = value }
+	}
+	fromOther := func(member string) func(*testing.T, object, object) {
+		return func(t *testing.T, jwk, _ object) {
+			other, _ := decode(t, pool()[signingkey.Algorithm(jwk["alg"].(string))][1])["jwk"].(object)
+			jwk[member] = other[member]
+		}
+	}
+	replace := func(key any, algorithm string) func(*testing.T, object, object) {
+		return func(t *testing.T, _, outer object) {
+			jwk := jose.JSONWebKey{Key: key, Algorithm: algorithm}
+			sum, err := jwk.Thumbprint(crypto.SHA256)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jwk.KeyID = base64.RawURLEncoding.EncodeToString(sum)
+			outer["jwk"] = jwk
+		}
+	}
+	small, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p521, err := elliptic521()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := signingkey.Algorithms
+	ec := []signingkey.Algorithm{signingkey.ES256, signingkey.ES384}
+	rsaOnly := []signingkey.Algorithm{signingkey.RS256, signingkey.PS256}
+	tests := map[string]struct {
+		algorithms []signingkey.Algorithm
+		change     func(t *testing.T, jwk, outer object)
+	}{
+		"public only": {all, func(_ *testing.T, jwk, _ object) {
+			for _, member := range []string{"d", "p", "q", "dp", "dq", "qi"} {
+				delete(jwk, member)
+			}
+		}},
+		"no alg":                {all, set("alg", "")},
+		"alg none":              {all, set("alg", "none")},
+		"alg HS256":             {all, set("alg", "HS256")},
+		"alg of another curve":  {ec, set("alg", "ES512")},
+		"alg of another kind":   {append(ec, signingkey.EdDSA), set("alg", "RS256")},
+		"alg of EC":             {append(rsaOnly, signingkey.EdDSA), set("alg", "ES256")},
+		"alg EdDSA":             {append(ec, rsaOnly...), set("alg", "EdDSA")},
+		"no kid":                {all, set("kid", "")},
+		"another kid":           {all, set("kid", "mine")},
+		"another key's kid":     {all, fromOther("kid")},
+		"another key's d":       {all, fromOther("d")},
+		"another key's x":       {append(ec, signingkey.EdDSA), fromOther("x")},
+		"another key's n":       {rsaOnly, fromOther("n")},
+		"another key's p":       {rsaOnly, fromOther("p")},
+		"a short d":             {append(ec, signingkey.EdDSA), set("d", "AAAA")},
+		"d is zero":             {ec, set("d", strings.Repeat("A", 43))},
+		"d not Base64":          {all, set("d", "!!!!canary!!!!")},
+		"an unknown kty":        {all, set("kty", "XX")},
+		"an unknown curve":      {append(ec, signingkey.EdDSA), set("crv", "P-192")},
+		"no jwk":                {all, func(_ *testing.T, _, outer object) { delete(outer, "jwk") }},
+		"a symmetric key":       {all, setOuter("jwk", object{"kty": "oct", "k": "Y2FuYXJ5", "alg": "HS256", "kid": "x"})},
+		"RSA of 1024 bits":      {rsaOnly, replace(small, "RS256")},
+		"P-521":                 {ec, replace(p521, "ES512")},
+		"no state":              {all, setOuter("state", "")},
+		"an unknown state":      {all, setOuter("state", "Retired")},
+		"a state of lower case": {all, setOuter("state", "active")},
+		"a broken time":         {all, setOuter("createdAt", "yesterday")},
+		"a number as jwk":       {all, setOuter("jwk", 7)},
+		"a negative lifetime":   {all, setOuter("longestLifetimeSeconds", -1)},
+		"an endless lifetime":   {all, setOuter("longestLifetimeSeconds", int64(1)<<40)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, algorithm := range tc.algorithms {
+				key := pool()[algorithm][0]
+				key.State = signingkey.Active
+				outer := decode(t, key)
+				jwk, _ := outer["jwk"].(object)
+				secret, _ := jwk["d"].(string)
+				tc.change(t, jwk, outer)
+				var got signingkey.Key
+				err := json.Unmarshal(marshal(t, outer), &got)
+				if !errors.Is(err, signingkey.ErrKey) {
+					t.Errorf("%s: %v, want %v", algorithm, err, signingkey.ErrKey)
+				} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "canary") {
+					t.Errorf("%s: the error tells the key: %v", algorithm, err)
+				}
+				if diff := cmp.Diff("", got.ID); diff != "" {
+					t.Errorf("%s: refused, and yet set: %s", algorithm, diff)
+				}
+			}
+		})
+	}
+}
+
+func decode(t testing.TB, key signingkey.Key) map[string]any {
+	t.Helper()
+	var outer map[string]any
+	if err := json.Unmarshal(marshal(t, key), &outer); err != nil {
+		t.Fatal(err)
+	}
+	return outer
+}

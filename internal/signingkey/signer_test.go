@@ -1,0 +1,125 @@
+package signingkey_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"sync"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+func elliptic521() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P521(), rand.Reader) }
+
+// publicJWK is the key as a verifier finds it.
+func publicJWK(t testing.TB, key signingkey.Key) jose.JSONWebKey {
+	t.Helper()
+	data, err := signingkey.JWKS([]signingkey.PublicKey{key.Public()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set jose.JSONWebKeySet
+	if err := json.Unmarshal(data, &set); err != nil || len(set.Keys) != 1 {
+		t.Fatalf("the JWK Set has %d keys: %v", len(set.Keys), err)
+	}
+	return set.Keys[0]
+}
+
+// sign returns a JWS of payload in Compact Serialization.
+func sign(t testing.TB, key signingkey.Key, payload string) string {
+	t.Helper()
+	signer := key.Signer()
+	if signer.KeyID() != key.ID || signer.Algorithm() != key.Algorithm {
+		t.Fatalf("the signer is of %s %s, want %s %s", signer.KeyID(), signer.Algorithm(), key.ID, key.Algorithm)
+	}
+	header := marshal(t, map[string]string{"alg": string(key.Algorithm), "kid": key.ID})
+	input := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
+	before := "kept"
+	signature, err := signer.Sign([]byte(before), []byte(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(signature[:len(before)]) != before {
+		t.Fatal("Sign overwrote what it was to append to")
+	}
+	return input + "." + base64.RawURLEncoding.EncodeToString(signature[len(before):])
+}
+
+// verify has a stranger's library check a JWS.
+func verify(t testing.TB, key jose.JSONWebKey, jws string) {
+	t.Helper()
+	parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Algorithm)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parsed.Verify(key); err != nil {
+		t.Fatalf("not verified: %v", err)
+	}
+}
+
+func TestSign(t *testing.T) {
+	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
+		jws := sign(t, key, "payload")
+		verify(t, publicJWK(t, key), jws)
+		parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Algorithm)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parsed.Verify(publicJWK(t, pool()[key.Algorithm][1])); err == nil {
+			t.Error("another key verifies it")
+		}
+	})
+}
+
+// R and S are padded: about one in 128 signatures has a short one.
+func TestSignPadsShortIntegers(t *testing.T) {
+	for algorithm, wantSize := range map[signingkey.Algorithm]int{signingkey.ES256: 64, signingkey.ES384: 96} {
+		t.Run(string(algorithm), func(t *testing.T) {
+			key := pool()[algorithm][0]
+			public := publicJWK(t, key)
+			short := 0
+			for n := 0; short < 3; n++ {
+				if n == 10_000 {
+					t.Fatal("no short integer came up, which can't be chance")
+				}
+				jws := sign(t, key, "payload")
+				parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				signature := parsed.Signatures[0].Signature
+				if len(signature) != wantSize {
+					t.Fatalf("%d bytes, want %d", len(signature), wantSize)
+				}
+				if signature[0] != 0 && signature[wantSize/2] != 0 {
+					continue
+				}
+				short++
+				verify(t, public, jws)
+			}
+		})
+	}
+}
+
+func TestSignerIsSafeForConcurrentUse(t *testing.T) {
+	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
+		signer, public := key.Signer(), publicJWK(t, key)
+		var running sync.WaitGroup
+		for range 4 {
+			running.Go(func() {
+				for range 8 {
+					if _, err := signer.Sign(nil, []byte("input")); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		running.Wait()
+		verify(t, public, sign(t, key, "payload"))
+	})
+}

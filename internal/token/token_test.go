@@ -1,0 +1,244 @@
+package token_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/token"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 999_000_000, time.UTC)
+
+func newKey(t testing.TB, algorithm signingkey.Algorithm) signingkey.Key {
+	t.Helper()
+	key, err := signingkey.Generate(algorithm, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// part decodes one of the three parts of a token.
+func part(t interface{ Fatal(...any) }, jwt string, n int) []byte {
+	parts := strings.Split(jwt, ".")
+	if len(parts) != 3 {
+		t.Fatal("not three parts: " + jwt)
+	}
+	data, err := base64.RawURLEncoding.Strict().DecodeString(parts[n])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestSign(t *testing.T) {
+	id := bytes.Repeat([]byte{0xfb}, 16)
+	wantID := base64.RawURLEncoding.EncodeToString(id)
+	tests := map[string]struct {
+		claims      token.Claims
+		wantPayload map[string]any
+	}{
+		"one audience, no scope": {
+			claims: token.Claims{Issuer: "https://api.example.com/acme", ClientID: "billing", Audience: []string{"https://orders.example.com"}, IssuedAt: now, Lifetime: 5 * time.Minute},
+			wantPayload: map[string]any{
+				"iss": "https://api.example.com/acme", "sub": "billing", "client_id": "billing", "aud": "https://orders.example.com",
+				"iat": json.Number("1772366400"), "exp": json.Number("1772366700"), "jti": wantID,
+			},
+		},
+		"several audiences, a scope": {
+			claims: token.Claims{Issuer: "i", ClientID: "apps.billing", Audience: []string{"b", "a"}, Scope: "orders:read stock", IssuedAt: now, Lifetime: time.Hour},
+			wantPayload: map[string]any{
+				"iss": "i", "sub": "apps.billing", "client_id": "apps.billing", "aud": []any{"b", "a"}, "scope": "orders:read stock",
+				"iat": json.Number("1772366400"), "exp": json.Number("1772370000"), "jti": wantID,
+			},
+		},
+		"odd characters": {
+			claims: token.Claims{Issuer: `https://x/<&>"\`, ClientID: "naïve\u2028\U0001F600", Audience: []string{"\x7f\t", `","admin":"true`}, Scope: "'", IssuedAt: now, Lifetime: time.Second},
+			wantPayload: map[string]any{
+				"iss": `https://x/<&>"\`, "sub": "naïve\u2028\U0001F600", "client_id": "naïve\u2028\U0001F600", "aud": []any{"\x7f\t", `","admin":"true`}, "scope": "'",
+				"iat": json.Number("1772366400"), "exp": json.Number("1772366401"), "jti": wantID,
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			key := newKey(t, signingkey.ES256)
+			jwt, err := token.NewSigner(key.Signer()).Sign(tc.claims, bytes.NewReader(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var header, payload map[string]any
+			decodeNumbers(t, part(t, jwt, 0), &header)
+			decodeNumbers(t, part(t, jwt, 1), &payload)
+			if diff := cmp.Diff(map[string]any{"typ": "at+jwt", "alg": "ES256", "kid": key.ID}, header); diff != "" {
+				t.Errorf("header (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantPayload, payload); diff != "" {
+				t.Errorf("claims (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func decodeNumbers(t testing.TB, data []byte, into any) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(into); err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		t.Fatalf("%s: more than one value", data)
+	}
+}
+
+func TestSignWithEveryAlgorithm(t *testing.T) {
+	for _, algorithm := range signingkey.Algorithms {
+		t.Run(string(algorithm), func(t *testing.T) {
+			key := newKey(t, algorithm)
+			claims := token.Claims{Issuer: "i", ClientID: "c", Audience: []string{"a"}, IssuedAt: now, Lifetime: time.Minute}
+			jwt, err := token.NewSigner(key.Signer()).Sign(claims, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := signingkey.JWKS([]signingkey.PublicKey{key.Public()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var set jose.JSONWebKeySet
+			if err := json.Unmarshal(data, &set); err != nil {
+				t.Fatal(err)
+			}
+			parsed, err := jose.ParseSignedCompact(jwt, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := parsed.Verify(set); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The claims written by hand are those that encoding/json writes, whatever strings they hold.
+func TestClaimsAreWhatEncodingJSONWrites(t *testing.T) {
+	key := newKey(t, signingkey.EdDSA)
+	signer := token.NewSigner(key.Signer())
+	text := rapid.OneOf(
+		rapid.String(),
+		rapid.StringMatching(`[a-z0-9_.:/-]{0,40}`),
+		rapid.StringMatching(`["\\<>&'\x00-\x20\x7f\x{2028}\x{2029}é😀]{0,12}`),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		claims := token.Claims{
+			Issuer: text.Draw(t, "iss"), ClientID: text.Draw(t, "client_id"),
+			Audience: rapid.SliceOfN(text, 1, 4).Draw(t, "aud"), Scope: text.Draw(t, "scope"),
+			IssuedAt: time.Unix(rapid.Int64Range(-1<<33, 1<<36).Draw(t, "iat"), 999_999_999),
+			Lifetime: time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "lifetime")),
+		}
+		id := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "jti")
+		jwt, err := signer.Sign(claims, bytes.NewReader(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload := part(t, jwt, 1)
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, payload); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{
+			"iss": claims.Issuer, "sub": claims.ClientID, "client_id": claims.ClientID, "aud": claims.Audience,
+			"iat": claims.IssuedAt.Unix(), "exp": claims.IssuedAt.Unix() + int64(claims.Lifetime/time.Second),
+			"jti": base64.RawURLEncoding.EncodeToString(id),
+		}
+		if len(claims.Audience) == 1 {
+			want["aud"] = claims.Audience[0]
+		}
+		if claims.Scope != "" {
+			want["scope"] = claims.Scope
+		}
+		if diff := cmp.Diff(reencode(t, want), reencode(t, json.RawMessage(payload))); diff != "" {
+			t.Fatalf("claims (-want +got):\n%s", diff)
+		}
+		if compact.Len() != len(payload) {
+			t.Fatalf("white space in %s", payload)
+		}
+	})
+}
+
+// reencode brings JSON into one form.
+func reencode(t *rapid.T, v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&members); err != nil {
+		t.Fatal(err)
+	}
+	if data, err = json.Marshal(members); err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestSignFailsWithItsSource(t *testing.T) {
+	key := newKey(t, signingkey.ES256)
+	broken := errors.New("no entropy")
+	jwt, err := token.NewSigner(key.Signer()).Sign(token.Claims{Audience: []string{"a"}}, iotest.ErrReader(broken))
+	if !errors.Is(err, broken) || jwt != "" {
+		t.Errorf("%q, %v, want %v", jwt, err, broken)
+	}
+}
+
+func TestSignIsSafeForConcurrentUse(t *testing.T) {
+	key := newKey(t, signingkey.ES256)
+	signer := token.NewSigner(key.Signer())
+	var (
+		mu      sync.Mutex
+		ids     = map[string]bool{}
+		running sync.WaitGroup
+	)
+	for range 4 {
+		running.Go(func() {
+			for range 50 {
+				jwt, err := signer.Sign(token.Claims{Issuer: "i", ClientID: "c", Audience: []string{"a"}, IssuedAt: now}, rand.Reader)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var claims struct {
+					ID string `json:"jti"`
+				}
+				payload, _ := base64.RawURLEncoding.DecodeString(strings.Split(jwt, ".")[1])
+				if err := json.Unmarshal(payload, &claims); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				ids[claims.ID] = true
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	if len(ids) != 200 {
+		t.Errorf("%d different ids in 200 tokens", len(ids))
+	}
+}

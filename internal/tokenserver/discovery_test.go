@@ -1,0 +1,133 @@
+package tokenserver_test
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+func TestMetadata(t *testing.T) {
+	base := "https://" + host + "/acme"
+	server := map[string]any{
+		"issuer": base, "token_endpoint": base + "/oauth2/token", "jwks_uri": base + "/oauth2/jwks",
+		"scopes_supported":         []any{"orders:read", "orders:write", "stock"},
+		"response_types_supported": []any{}, "grant_types_supported": []any{"client_credentials"},
+		"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
+	}
+	openID := maps.Clone(server)
+	openID["subject_types_supported"] = []any{"public"}
+	openID["id_token_signing_alg_values_supported"] = []any{"ES256"}
+	tests := map[string]struct {
+		path string
+		want map[string]any
+	}{
+		"RFC 8414":             {"/.well-known/oauth-authorization-server/acme", server},
+		"below the realm":      {"/acme/.well-known/oauth-authorization-server", server},
+		"OpenID Connect's way": {"/acme/.well-known/openid-configuration", openID},
+	}
+	s := startLoaded(t)
+	for protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			client := s.clientOf(t, protocol)
+			for name, tc := range tests {
+				t.Run(name, func(t *testing.T) {
+					got := s.send(t, client, request{method: "GET", path: tc.path, query: "x=" + canary})
+					checkDocument(t, got)
+					var document map[string]any
+					if err := json.Unmarshal([]byte(got.body), &document); err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(tc.want, document); diff != "" {
+						t.Errorf("-want +got:\n%s", diff)
+					}
+					unknown := s.send(t, client, request{method: "GET", path: strings.Replace(tc.path, "acme", "nowhere", 1)})
+					checkRefusal(t, unknown, 404, "invalid_request", "")
+				})
+			}
+		})
+	}
+}
+
+func checkDocument(t *testing.T, got answer) {
+	t.Helper()
+	want := map[string]string{"Content-Type": "application/json", "Cache-Control": "public, max-age=300", "Pragma": ""}
+	header := map[string]string{}
+	for name := range want {
+		header[name] = got.header.Get(name)
+	}
+	if diff := cmp.Diff(want, header); diff != "" || got.status != 200 {
+		t.Errorf("status %d, headers (-want +got):\n%s", got.status, diff)
+	}
+}
+
+// The keys of every state are published, of every algorithm, and nothing private of them.
+func TestJWKS(t *testing.T) {
+	s := start(t)
+	published := []signingkey.Key{
+		keyIn(signingkey.Retiring, signingkey.ES256), keyIn(signingkey.Active, signingkey.ES384), keyIn(signingkey.Pending, signingkey.EdDSA),
+		keyIn(signingkey.Retiring, signingkey.RS256), keyIn(signingkey.Pending, signingkey.PS256),
+	}
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Keys = published }))
+	s.registry.Replace(nil, nil, func(string) bool { return true })
+	got := s.send(t, s.clientOf(t, "HTTP/2"), request{method: "GET", path: "/acme/oauth2/jwks"})
+	checkDocument(t, got)
+	var set struct {
+		Keys []map[string]string `json:"keys"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &set); err != nil {
+		t.Fatal(err)
+	}
+	wantMembers := map[string][]string{
+		"EC": {"alg", "crv", "kid", "kty", "use", "x", "y"}, "OKP": {"alg", "crv", "kid", "kty", "use", "x"}, "RSA": {"alg", "e", "kid", "kty", "n", "use"},
+	}
+	ids := map[string]string{}
+	for _, key := range set.Keys {
+		ids[key["kid"]] = key["alg"]
+		if diff := cmp.Diff(wantMembers[key["kty"]], slices.Sorted(maps.Keys(key))); diff != "" {
+			t.Errorf("members of the %s key (-want +got):\n%s", key["alg"], diff)
+		}
+	}
+	wantIDs := map[string]string{}
+	for _, key := range published {
+		wantIDs[key.ID] = string(key.Algorithm)
+		var stored struct {
+			JWK map[string]string `json:"jwk"`
+		}
+		data, err := json.Marshal(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(data, &stored); err != nil {
+			t.Fatal(err)
+		}
+		for _, member := range []string{"d", "p", "q", "dp", "dq", "qi"} {
+			if value := stored.JWK[member]; value != "" && strings.Contains(got.body, value) {
+				t.Errorf("%s of the %s key is published", member, key.Algorithm)
+			}
+		}
+	}
+	if diff := cmp.Diff(wantIDs, ids); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+}
+
+// Documents are of realms that issue nothing too: their tokens are still to be verified.
+func TestDocumentsOfASuspendedRealm(t *testing.T) {
+	s := startLoaded(t)
+	client := s.clientOf(t, "HTTP/1.1")
+	for _, path := range []string{"/frozen/oauth2/jwks", "/frozen/.well-known/openid-configuration"} {
+		checkDocument(t, s.send(t, client, request{method: "GET", path: path}))
+	}
+	head := s.send(t, client, request{method: "HEAD", path: "/frozen/oauth2/jwks"})
+	checkDocument(t, head)
+	if head.body != "" {
+		t.Errorf("HEAD answers with %q", head.body)
+	}
+}

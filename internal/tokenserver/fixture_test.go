@@ -1,0 +1,272 @@
+package tokenserver_test
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	host   = "api.realmkeeper.localhost"
+	secret = "rk_the-secret-of-all-clients"
+
+	orders = "https://orders.example.com"
+	stock  = "https://stock.example.com/v1"
+
+	grant     = "grant_type=client_credentials"
+	tokenPath = "/acme/oauth2/token"
+)
+
+// now is the servers' clock; the certificates are made for the real one.
+var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
+
+// keys holds a key of each algorithm: RSA ones take long to make.
+var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
+	made := map[signingkey.Algorithm]signingkey.Key{}
+	for _, algorithm := range signingkey.Algorithms {
+		key, err := signingkey.Generate(algorithm, now, rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		made[algorithm] = key
+	}
+	return made
+})
+
+func keyIn(state signingkey.State, algorithm signingkey.Algorithm) signingkey.Key {
+	key := keys()[algorithm]
+	key.State = state
+	return key
+}
+
+// certificate is a serving certificate of a managed CA, and who trusts it.
+var certificate = sync.OnceValues(func() (*tls.Certificate, *x509.CertPool) {
+	authority, err := servingcert.NewAuthority(time.Now(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	serving, err := authority.Issue([]string{host}, time.Now(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	pair, err := tls.X509KeyPair(serving.Certificate, serving.Key)
+	if err != nil {
+		panic(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.Certificate)
+	return &pair, roots
+})
+
+// logBuffer keeps what is logged.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// server is a token server on a loopback port.
+type server struct {
+	address  string
+	registry *registry.Registry
+	metrics  *prometheus.Registry
+	log      *logBuffer
+	http     *http.Server
+	stop     func()
+}
+
+// start runs a token server that has loaded nothing.
+func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
+	t.Helper()
+	s := &server{registry: registry.New(), metrics: prometheus.NewRegistry(), log: &logBuffer{}}
+	logger := slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	o := tokenserver.Options{
+		Registry: s.registry, Metrics: tokenserver.NewMetrics(s.metrics, s.registry), Logger: logger,
+		Now: func() time.Time { return now }, Random: rand.Reader,
+	}
+	for _, option := range options {
+		option(&o)
+	}
+	s.http = tokenserver.NewHTTPServer(tokenserver.New(o), func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		pair, _ := certificate()
+		return pair, nil
+	}, logger)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.http.ServeTLS(listener, "", "") })
+	s.stop = sync.OnceFunc(func() {
+		_ = s.http.Close()
+		running.Wait()
+	})
+	t.Cleanup(s.stop)
+	return s
+}
+
+// startLoaded runs a token server with the realms and clients of these tests.
+func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
+	t.Helper()
+	s := start(t, options...)
+	s.registry.Replace(
+		[]*registry.Realm{newRealm(t, "acme", nil), newRealm(t, "frozen", func(r *registry.RealmSettings) { r.Disabled = true })},
+		[]*registry.Client{
+			newClient(t, "acme", "billing", func(c *registry.Client) { c.Scopes = []string{"orders:read", "orders:write", "stock"} }),
+			newClient(t, "acme", "plain", func(c *registry.Client) { c.Audiences = []string{stock} }),
+			newClient(t, "acme", "brief", func(c *registry.Client) { c.TokenLifetime = time.Minute }),
+			newClient(t, "acme", "long", func(c *registry.Client) { c.TokenLifetime = time.Hour }),
+			newClient(t, "acme", "named", func(c *registry.Client) { c.Audiences = []string{"billing", "urn:example:log"} }),
+			newClient(t, "acme", "suspended", func(c *registry.Client) { c.Disabled = true }),
+			newClient(t, "acme", "expired", func(c *registry.Client) { c.ExpiresAt = now }),
+			newClient(t, "acme", "expires", func(c *registry.Client) { c.ExpiresAt = now.Add(time.Second) }),
+			newClient(t, "acme", "unarmed", func(c *registry.Client) { c.Verifiers = nil }),
+			newClient(t, "acme", "a:b%", nil),
+			newClient(t, "frozen", "billing", nil),
+		}, func(string) bool { return false })
+	return s
+}
+
+func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *registry.Realm {
+	t.Helper()
+	settings := registry.RealmSettings{
+		UID: "uid-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: 5 * time.Minute,
+		Audiences: []string{orders, stock}, Scopes: []string{"orders:read", "orders:write", "stock"},
+		Keys: []signingkey.Key{keyIn(signingkey.Active, signingkey.ES256)},
+	}
+	if change != nil {
+		change(&settings)
+	}
+	realm, err := registry.NewRealm(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return realm
+}
+
+func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *registry.Client {
+	t.Helper()
+	verifier, err := clientsecret.Hash(secret, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &registry.Client{UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now, Verifiers: []clientsecret.Verifier{verifier}}
+	if change != nil {
+		change(client)
+	}
+	return client
+}
+
+func basic(id, secret string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
+}
+
+// request is one that net/http's client can send.
+type request struct {
+	method, path  string // POST, tokenPath
+	query, body   string
+	authorization string
+	header        http.Header
+	chunked       bool // send the body without its length
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// protocols are the two that the server speaks.
+var protocols = map[string]func(*http.Protocols){
+	"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
+	"HTTP/2":   func(p *http.Protocols) { p.SetHTTP2(true) },
+}
+
+// clientOf returns an HTTP client that speaks one protocol.
+func (s *server) clientOf(t testing.TB, protocol string) *http.Client {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: s.tlsConfig(), Protocols: &http.Protocols{}}
+	protocols[protocol](transport.Protocols)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{
+		Transport: transport, Timeout: 30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (s *server) tlsConfig() *tls.Config {
+	_, roots := certificate()
+	return &tls.Config{RootCAs: roots, ServerName: host}
+}
+
+func (s *server) send(t testing.TB, client *http.Client, r request) answer {
+	t.Helper()
+	address := "https://" + s.address + cmp.Or(r.path, tokenPath)
+	if r.query != "" {
+		address += "?" + r.query
+	}
+	var body io.Reader
+	if r.body != "" {
+		body = strings.NewReader(r.body)
+		if r.chunked {
+			body = io.MultiReader(body) // hides the length
+		}
+	}
+	sent, err := http.NewRequestWithContext(t.Context(), cmp.Or(r.method, http.MethodPost), address, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.body != "" {
+		sent.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	if r.authorization != "" {
+		sent.Header.Set("Authorization", r.authorization)
+	}
+	maps.Copy(sent.Header, r.header)
+	got, err := client.Do(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Body.Close()
+	content, err := io.ReadAll(got.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{got.StatusCode, got.Header, string(content)}
+}

@@ -1,0 +1,272 @@
+package tokenserver_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+)
+
+// Whoever is slow meets a time limit at every step.
+func TestTimeLimits(t *testing.T) {
+	s := tokenserver.NewHTTPServer(http.NotFoundHandler(), nil, slog.New(slog.DiscardHandler))
+	tests := map[string]struct{ got, most time.Duration }{
+		"reading headers": {s.ReadHeaderTimeout, 10 * time.Second},
+		"reading all":     {s.ReadTimeout, 30 * time.Second},
+		"writing":         {s.WriteTimeout, 30 * time.Second},
+		"idling":          {s.IdleTimeout, 5 * time.Minute},
+	}
+	for name, tc := range tests {
+		if tc.got <= 0 || tc.got > tc.most {
+			t.Errorf("%s: %s, want at most %s", name, tc.got, tc.most)
+		}
+	}
+	if s.MaxHeaderBytes < oauth.MaxHeaderBytes || s.MaxHeaderBytes > 64<<10 {
+		t.Errorf("headers are read up to %d bytes", s.MaxHeaderBytes)
+	}
+}
+
+func TestTLSVersions(t *testing.T) {
+	s := startLoaded(t)
+	tests := map[string]struct {
+		version   uint16
+		protocols []string
+		want      string // the protocol that is agreed on
+		wantErr   bool
+	}{
+		"1.3":                      {version: tls.VersionTLS13, protocols: []string{"h2", "http/1.1"}, want: "h2"},
+		"1.2":                      {version: tls.VersionTLS12, protocols: []string{"h2", "http/1.1"}, want: "h2"},
+		"1.2, HTTP/1.1":            {version: tls.VersionTLS12, protocols: []string{"http/1.1"}, want: "http/1.1"},
+		"1.2, no word of protocol": {version: tls.VersionTLS12},
+		"1.1":                      {version: tls.VersionTLS11, wantErr: true},
+		"1.0":                      {version: tls.VersionTLS10, wantErr: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			config := s.tlsConfig()
+			config.MinVersion, config.MaxVersion, config.NextProtos = tls.VersionTLS10, tc.version, tc.protocols
+			conn, err := tls.Dial("tcp", s.address, config)
+			if (err != nil) != tc.wantErr {
+				t.Fatalf("handshake: %v", err)
+			}
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			state := conn.ConnectionState()
+			if state.Version != tc.version || state.NegotiatedProtocol != tc.want {
+				t.Errorf("%s and %q, want %q", tls.VersionName(state.Version), state.NegotiatedProtocol, tc.want)
+			}
+		})
+	}
+}
+
+// Plain HTTP on the public port gets no token.
+func TestPlainHTTP(t *testing.T) {
+	s := startLoaded(t)
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, raw(grant, "Authorization: "+good+"\r\n", "")); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := io.ReadAll(conn)
+	if !bytes.HasPrefix(got, []byte("HTTP/1.0 400 ")) {
+		t.Errorf("%q, want 400", got)
+	}
+}
+
+func TestOperations(t *testing.T) {
+	s := start(t)
+	ready := false
+	operations := httptest.NewServer(tokenserver.NewOperations(func() bool { return ready && s.registry.Loaded() }, s.metrics))
+	defer operations.Close()
+	get := func(path string) answer {
+		t.Helper()
+		response, err := operations.Client().Get(operations.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer{response.StatusCode, response.Header, string(body)}
+	}
+	statuses := func() map[string]int {
+		t.Helper()
+		all := map[string]int{}
+		for _, path := range []string{"/healthz", "/readyz", "/metrics", tokenPath, "/acme/oauth2/jwks", "/"} {
+			all[path] = get(path).status
+		}
+		return all
+	}
+	notReady := map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, tokenPath: 404, "/acme/oauth2/jwks": 404, "/": 404}
+	if diff := cmp.Diff(notReady, statuses()); diff != "" {
+		t.Errorf("before the first load (-want +got):\n%s", diff)
+	}
+	ready = true
+	if diff := cmp.Diff(notReady, statuses()); diff != "" {
+		t.Errorf("still before the first load (-want +got):\n%s", diff)
+	}
+	s.registry.Replace(nil, nil, func(string) bool { return false })
+	if got := get("/readyz"); got.status != 200 {
+		t.Errorf("loaded: %+v", got)
+	}
+	ready = false
+	if got := get("/readyz"); got.status != 503 || !strings.Contains(got.body, "not ready") {
+		t.Errorf("stopping: %+v", got)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	s := startLoaded(t)
+	client := s.clientOf(t, "HTTP/2")
+	for _, r := range []request{
+		{query: grant, authorization: good},
+		{query: grant, authorization: good},
+		{query: grant, authorization: basic(canary, canary)},
+		{query: grant + "&scope=" + canary, authorization: good},
+		{query: grant + "&audience=" + canary, authorization: good},
+		{query: "grant_type=" + canary, authorization: good},
+		{path: "/" + canary + "/oauth2/token", query: grant, authorization: good},
+		{method: "GET"},
+	} {
+		s.send(t, client, r)
+	}
+	want := `
+# HELP realmkeeper_registry_clients Clients that this server serves.
+# TYPE realmkeeper_registry_clients gauge
+realmkeeper_registry_clients 11
+# HELP realmkeeper_registry_realms Realms that this server serves.
+# TYPE realmkeeper_registry_realms gauge
+realmkeeper_registry_realms 2
+# HELP realmkeeper_token_requests_total Token requests by result: "issued", or the OAuth 2.0 error code of the refusal.
+# TYPE realmkeeper_token_requests_total counter
+realmkeeper_token_requests_total{result="invalid_client"} 1
+realmkeeper_token_requests_total{result="invalid_request"} 2
+realmkeeper_token_requests_total{result="invalid_scope"} 1
+realmkeeper_token_requests_total{result="invalid_target"} 1
+realmkeeper_token_requests_total{result="issued"} 2
+realmkeeper_token_requests_total{result="unsupported_grant_type"} 1
+`
+	if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.GatherAndLint(s.metrics)
+	if diff := cmp.Diff([]promlint.Problem(nil), problems); err != nil || diff != "" {
+		t.Errorf("promlint: %v\n%s", err, diff)
+	}
+}
+
+// Whatever a client sends, and wherever it puts its secret, the log never holds it, nor a
+// token, an Authorization header or a query.
+func TestNothingSensitiveIsLogged(t *testing.T) {
+	s := startLoaded(t)
+	authorization := basic("billing", canary)
+	requests := []request{
+		{query: grant, authorization: good},
+		{query: grant, authorization: authorization},
+		{query: grant, authorization: "Bearer " + canary},
+		{query: grant, authorization: "Basic " + canary + "!"},
+		{query: grant + "&client_secret=" + canary, authorization: good},
+		{query: grant + "&access_token=" + canary, authorization: good},
+		{query: grant + "&" + canary + "=%zz", authorization: good},
+		{method: "GET", query: grant + "&client_id=billing&client_secret=" + canary},
+		{body: grant + "&client_id=billing&client_secret=" + canary},
+		{body: grant + "&client_assertion=" + canary},
+		{body: `{"client_secret":"` + canary + `"}`, header: http.Header{"Content-Type": {"application/json"}}},
+		{body: grant + "&x=" + strings.Repeat(canary, 1000)},
+		{query: strings.Repeat(canary, 400), authorization: good},
+		{query: grant, authorization: good, header: http.Header{"X-Canary": {strings.Repeat(canary, 2000)}}},
+		{query: grant, header: http.Header{"Authorization": {authorization, authorization}}},
+		{method: canary, query: grant},
+		{path: "/" + canary + "/oauth2/token", query: grant},
+		{path: "/" + canary},
+	}
+	issued := ""
+	for protocol := range protocols {
+		client := s.clientOf(t, protocol)
+		for i, r := range requests {
+			got := s.send(t, client, r)
+			if i == 0 {
+				issued = accessToken(t, got)
+			}
+		}
+	}
+	for _, broken := range []string{
+		"POST /" + canary + "?" + canary + " HTTP/9.9\r\n\r\n",
+		canary + "\r\n\r\n",
+		"POST " + tokenPath + " HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\x01\r\n\r\n",
+		"POST " + tokenPath + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + canary + "\r\n",
+	} {
+		s.exchange(t, broken)
+	}
+	plain, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(plain, canary+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.ReadAll(plain)
+	plain.Close()
+
+	s.stop()
+	log := s.log.String()
+	for _, want := range []string{"Credentials were sent in the query", "TLS handshake error", `"realm":"acme"`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log doesn't hold %q, so it isn't what this test is to look at", want)
+		}
+	}
+	for what, never := range map[string]string{
+		"the canary": canary, "the secret": secret, "a Basic header": strings.TrimPrefix(authorization, "Basic "),
+		"the good Basic header": strings.TrimPrefix(good, "Basic "), "a token": issued, "a query": "grant_type", "a token's claims": strings.Split(issued, ".")[1],
+	} {
+		if strings.Contains(log, never) {
+			t.Errorf("the log holds %s:\n%s", what, log)
+		}
+	}
+}
+
+// A secret in the query is exposed, and told of without its value, whatever else is wrong.
+func TestExposedCredentialsAreTold(t *testing.T) {
+	exposing := "client_secret=" + canary
+	tests := map[string]struct {
+		request request
+		want    bool
+	}{
+		"beside good credentials": {request{query: grant + "&" + exposing, authorization: good}, true},
+		"by GET":                  {request{method: "GET", query: grant + "&" + exposing}, true},
+		"of no realm":             {request{path: "/nowhere/oauth2/token", query: exposing}, true},
+		"after a bad escape":      {request{query: "%zz&" + exposing, authorization: good}, true},
+		"an empty one":            {request{query: grant + "&client_secret=", authorization: good}, false},
+		"in the body":             {request{body: exposing}, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := startLoaded(t)
+			s.send(t, s.clientOf(t, "HTTP/1.1"), tc.request)
+			s.stop()
+			if got := strings.Contains(s.log.String(), `"level":"WARN","msg":"Credentials were sent in the query`); got != tc.want {
+				t.Errorf("told: %t, want %t in %s", got, tc.want, s.log)
+			}
+		})
+	}
+}
