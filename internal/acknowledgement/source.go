@@ -130,8 +130,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 	}
 	for i := range leases.Items {
 		lease := &leases.Items[i]
-		// A Lease that the tracker has yet to hear of was renewed a moment ago.
-		if !s.tracker.silent(lease.Name, s.now()) || s.now().Sub(lease.Spec.RenewTime.Time) < heartbeat.Duration {
+		if !s.tracker.silent(lease, s.now()) {
 			continue
 		}
 		// Deleted as the cache has it: a heartbeat in between saves it.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -38,6 +39,9 @@ type Tracker struct {
 	mu      sync.Mutex
 	servers map[string]server // by Lease name
 	watched map[watch]answer
+	// waiting are the watched objects whose answer is Waiting. While servers move on, only
+	// theirs can change.
+	waiting map[watch]struct{}
 	queues  map[Kind]queue
 
 	synced func() bool // set by Watch: all Leases that exist have been seen
@@ -66,7 +70,7 @@ type answer struct {
 
 // NewTracker returns a tracker that knows no server.
 func NewTracker() *Tracker {
-	return &Tracker{servers: map[string]server{}, watched: map[watch]answer{}, queues: map[Kind]queue{}}
+	return &Tracker{servers: map[string]server{}, watched: map[watch]answer{}, waiting: map[watch]struct{}{}, queues: map[Kind]queue{}}
 }
 
 // State says how far the live token servers are with version, the resource version of
@@ -75,7 +79,7 @@ func (t *Tracker) State(kind Kind, object reconcile.Request, version string) Sta
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.state(version)
-	t.watched[watch{kind, object}] = answer{version, state}
+	t.note(watch{kind, object}, answer{version, state})
 	return state
 }
 
@@ -84,6 +88,7 @@ func (t *Tracker) Forget(kind Kind, object reconcile.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.watched, watch{kind, object})
+	delete(t.waiting, watch{kind, object})
 }
 
 // Live returns the number of live token servers.
@@ -114,8 +119,11 @@ func (t *Tracker) beat(lease string, h heartbeat.Heartbeat, now time.Time) {
 		return
 	}
 	t.servers[lease] = server{version: h.Version, renewed: h.Renewed, observed: now}
-	if !live || known.version != h.Version {
-		t.wake()
+	switch {
+	case !live || !heartbeat.Reached(h.Version, known.version):
+		wake(t, t.watched)
+	case known.version != h.Version:
+		wake(t, t.waiting)
 	}
 }
 
@@ -125,17 +133,21 @@ func (t *Tracker) gone(lease string) {
 	defer t.mu.Unlock()
 	if _, live := t.servers[lease]; live {
 		delete(t.servers, lease)
-		t.wake()
+		wake(t, t.watched)
 	}
 }
 
-// silent reports whether the Lease of that name has not changed for longer than a
-// heartbeat holds, or is of no live server at all.
-func (t *Tracker) silent(lease string, now time.Time) bool {
+// silent reports whether a Lease has not changed for longer than a heartbeat holds. Of a
+// Lease that the tracker doesn't know as a live server's its own time must tell, and one that was never
+// renewed is no server's.
+func (t *Tracker) silent(lease *coordinationv1.Lease, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, live := t.servers[lease]
-	return !live || now.Sub(s.observed) > heartbeat.Duration
+	if s, live := t.servers[lease.Name]; live {
+		return now.Sub(s.observed) > heartbeat.Duration
+	}
+	renewed := lease.Spec.RenewTime
+	return renewed != nil && now.Sub(renewed.Time) > heartbeat.Duration
 }
 
 // excuse gives a silent server another term: that its Lease did not change may be the
@@ -149,14 +161,25 @@ func (t *Tracker) excuse(lease string, now time.Time) {
 	}
 }
 
-// wake queues the objects for which the answer has changed.
-func (t *Tracker) wake() {
-	for w, known := range t.watched {
+// note keeps the answer that was given about an object.
+func (t *Tracker) note(w watch, a answer) {
+	t.watched[w] = a
+	if a.state == Waiting {
+		t.waiting[w] = struct{}{}
+	} else {
+		delete(t.waiting, w)
+	}
+}
+
+// wake queues those of the objects for which the answer has changed.
+func wake[V any](t *Tracker, objects map[watch]V) {
+	for w := range objects {
+		known := t.watched[w]
 		state := t.state(known.version)
 		if state == known.state {
 			continue
 		}
-		t.watched[w] = answer{known.version, state}
+		t.note(w, answer{known.version, state})
 		if q := t.queues[w.kind]; q != nil {
 			q.Add(w.request)
 		}
