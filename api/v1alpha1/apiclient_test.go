@@ -48,6 +48,7 @@ var apiClientValidations = map[string]validation{
 	"expiresAt as a date":                {spec: "expiresAt: '2031-12-31'", wantField: "spec.expiresAt", wantRule: `must be of type date-time: "2031-12-31"`},
 	"expiresAt on no day":                {spec: "expiresAt: '2031-02-30T00:00:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
 	"expiresAt at no minute":             {spec: "expiresAt: '2031-01-01T00:60:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
+	"expiresAt in no year of ours":       {spec: "expiresAt: '0001-01-01T00:00:00Z'", wantField: "spec.expiresAt", wantRule: timePattern},
 	"expiresAt in lower case":            {spec: "expiresAt: '2031-12-31t23:59:59z'", wantField: "spec.expiresAt", wantRule: timePattern},
 	"expiresAt with more behind it":      {spec: "expiresAt: '2031-12-31T23:59:59Z and Tomorrow'", wantField: "spec.expiresAt", wantRule: timePattern},
 	"expiresAt with an impossible zone":  {spec: "expiresAt: '2031-12-31T23:59:59+99:99'", wantField: "spec.expiresAt", wantRule: timePattern},

@@ -127,10 +127,10 @@ type ApiClientSpec struct {
 	// all: hence the pattern.
 
 	// expiresAt stops the client as suspend does, from this instant on, as an RFC 3339
-	// time such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
+	// time between the years 1000 and 2999, such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
 	// client doesn't expire.
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 

@@ -6,6 +6,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// GetConditions returns the conditions of the realm.
+func (r *Realm) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// GetConditions returns the conditions of the client.
+func (c *ApiClient) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
 // EffectiveAlgorithm returns the algorithm that new keys of the realm have: ES256 where
 // the spec is silent.
 func (s Signing) EffectiveAlgorithm() SigningAlgorithm {

@@ -17,7 +17,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -102,7 +101,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	records, err := recordstore.New(ctx, system, mgr.GetClient(), namespace)
+	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace)
 	if err != nil {
 		return err
 	}
@@ -119,14 +118,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
-		Authority: servingcert.NewAuthorityReader(system, namespace),
+		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
 		Instance:  o.Instance, Now: time.Now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
 	}
 	service := &tokenservice.Reconciler{
-		Client: mgr.GetClient(), System: system,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system,
 		Instance: o.Instance, Image: o.Image, Now: time.Now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
@@ -140,7 +139,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func cacheOptions(namespace string) cache.Options {
 	here := map[string]cache.Config{namespace: {LabelSelector: managedByUs()}}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Secret{}:                {Label: exists(v1alpha1.ClientSecretLabel)},
+		&corev1.Secret{}:                {Label: labels.SelectorFromSet(labels.Set{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}), Transform: withoutBulk},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}},
 		&corev1.ServiceAccount{}:        {Namespaces: here},
@@ -175,12 +174,22 @@ func managedByUs() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
 }
 
-func exists(label string) labels.Selector {
-	requirement, err := labels.NewRequirement(label, selection.Exists, nil)
-	if err != nil {
-		panic(err) // the label is a constant
+// bulk is more than a consumer Secret can hold of ours.
+const bulk = 64 << 10
+
+// withoutBulk keeps a Secret of more than that out of memory: anybody can label anything.
+// Where its data is needed it is read from the API server.
+func withoutBulk(obj any) (any, error) {
+	if secret, ok := obj.(*corev1.Secret); ok {
+		size := 0
+		for key, value := range secret.Data {
+			size += len(key) + len(value)
+		}
+		if size > bulk {
+			secret.Data = nil
+		}
 	}
-	return labels.NewSelector().Add(*requirement)
+	return obj, nil
 }
 
 func cachesSynced(mgr ctrl.Manager) healthz.Checker {

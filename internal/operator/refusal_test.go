@@ -111,6 +111,61 @@ func TestClientIDConflict(t *testing.T) {
 	})
 }
 
+// Who has the client id is decided anew when a namespace comes or goes.
+func TestClientIDConflictFollowsTheNamespaces(t *testing.T) {
+	env := testenv.Start(t)
+	install := running(t, env)
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "acme"}}}
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "acme"}}}
+	install.Create(t, home, other, testinstall.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
+			From:     v1alpha1.NamespacesFromSelector,
+			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
+		}
+	}))
+	claim := func(namespace string) *v1alpha1.ApiClient {
+		c := testinstall.ApiClient(namespace, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
+		install.Create(t, c)
+		return c
+	}
+	older := claim(home.Name)
+	converges(t, install, older)
+	younger := claim(other.Name)
+	install.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+
+	testinstall.Change(t, install, home, func(n *corev1.Namespace) { n.Labels["realm"] = "none" })
+	install.AwaitReady(t, older, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+	converges(t, install, younger)
+	testinstall.Change(t, install, home, func(n *corev1.Namespace) { n.Labels["realm"] = "acme" })
+	converges(t, install, older)
+	install.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+}
+
+// A record that loses a label gets it back, and its keys or verifiers with it.
+func TestRecordsKeepTheirLabels(t *testing.T) {
+	env := testenv.Start(t)
+	install := running(t, env)
+	realm, c := testinstall.Realm("acme"), testinstall.ApiClient(env.Namespace(t), "billing", "acme")
+	install.Create(t, realm, c)
+	converges(t, install, c)
+	consumer := install.ConsumerSecret(t, c)
+	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
+		for _, name := range []string{record.SecretName(record.KindRealm, realm.UID), record.SecretName(record.KindClient, c.UID)} {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: install.Namespace, Name: name}}
+			testinstall.Change(t, install, secret, func(s *corev1.Secret) { delete(s.Labels, label) })
+			testinstall.Eventually(t, label+" to come back to "+name, func() error {
+				err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
+				if err == nil && secret.Labels[label] == "" {
+					err = errorf("labels are %v", secret.Labels)
+				}
+				return err
+			})
+		}
+	}
+	install.AwaitTokens(t, consumer, true)
+	converges(t, install, c)
+}
+
 // A Secret under the consumer Secret's name that is not ours stays as it is, to the byte.
 func TestForeignSecretIsNeverTouched(t *testing.T) {
 	env := testenv.Start(t)

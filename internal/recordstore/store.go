@@ -28,13 +28,14 @@ const byOwner = "owner"
 // Store reads records from a cache and writes them to the API server.
 type Store struct {
 	cache     cache.Cache
+	live      client.Reader // asks the API server itself
 	client    client.Client
 	namespace string
 }
 
 // New returns the store of the records in namespace. system is a cache of the Secrets of
 // that namespace that are ours, and is not yet started.
-func New(ctx context.Context, system cache.Cache, c client.Client, namespace string) (*Store, error) {
+func New(ctx context.Context, system cache.Cache, live client.Reader, c client.Client, namespace string) (*Store, error) {
 	err := system.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		secret, ok := obj.(*corev1.Secret)
 		if kind := record.KindOf(secret); ok && kind != "" {
@@ -45,7 +46,7 @@ func New(ctx context.Context, system cache.Cache, c client.Client, namespace str
 	if err != nil {
 		return nil, fmt.Errorf("indexing records by owner: %w", err)
 	}
-	return &Store{cache: system, client: c, namespace: namespace}, nil
+	return &Store{cache: system, live: live, client: c, namespace: namespace}, nil
 }
 
 // Namespace is where the records are.
@@ -68,10 +69,15 @@ func (s *Store) Source(kind record.Kind) source.SyncingSource {
 		}))
 }
 
-// Get returns the record of the owner with that UID, nil when the cache has none.
+// Get returns the record of the owner with that UID, nil when there is none. Before it
+// says that, it asks the API server: what the cache doesn't have may have lost its label.
 func (s *Store) Get(ctx context.Context, kind record.Kind, owner types.UID) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := s.cache.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: record.SecretName(kind, owner)}, secret)
+	key := client.ObjectKey{Namespace: s.namespace, Name: record.SecretName(kind, owner)}
+	err := s.cache.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		err = s.live.Get(ctx, key, secret)
+	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // No record is an answer.
 	}

@@ -36,25 +36,35 @@ func FromSecret(secret *corev1.Secret) Pair {
 // AuthorityReader gives the certificate of the managed CA to those who tell consumers what to trust.
 type AuthorityReader struct {
 	system    cache.Cache
+	live      client.Reader // asks the API server itself
 	namespace string
 }
 
 // NewAuthorityReader returns a reader over a cache of our Secrets in the system namespace.
-func NewAuthorityReader(system cache.Cache, namespace string) *AuthorityReader {
-	return &AuthorityReader{system: system, namespace: namespace}
+func NewAuthorityReader(system cache.Cache, live client.Reader, namespace string) *AuthorityReader {
+	return &AuthorityReader{system: system, live: live, namespace: namespace}
 }
 
-// Certificate returns the CA's certificate as PEM, nil while there is none.
+// Certificate returns the CA's certificate as PEM, nil while there is none that can be
+// used: what is damaged is handed to nobody.
 func (r *AuthorityReader) Certificate(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
-	err := r.system.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: AuthoritySecret}, secret)
+	key := client.ObjectKey{Namespace: r.namespace, Name: AuthoritySecret}
+	err := r.system.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		err = r.live.Get(ctx, key, secret) // a CA that a person put there lacks the label that the cache goes by
+	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the managed CA: %w", err)
 	}
-	return secret.Data[corev1.TLSCertKey], nil
+	pair := FromSecret(secret)
+	if pair.Check() != nil {
+		return nil, nil //nolint:nilerr // The token service's reconciler tells what is wrong with it.
+	}
+	return pair.Certificate, nil
 }
 
 // Source makes a controller reconcile what concerned returns when the CA changes.

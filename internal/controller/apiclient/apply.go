@@ -11,31 +11,46 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// apply writes the record, then the consumer Secret, and returns how far the token
-// servers are with the record; nil when that can't be said, because there is none or it could not be written.
+// applied is what became of a decision.
+type applied struct {
+	// recorded means that the record is what was decided.
+	recorded bool
+	// state is how far the token servers are with the record; nil where there is none.
+	state *acknowledgement.State
+	// refused is why the consumer Secret could not be written; nil where it was, or didn't have to be.
+	refused error
+}
+
+// apply writes the record, then the consumer Secret.
 //
 // The record comes first: a secret is never handed out that nobody will accept. A crash
 // in between leaves a verifier without its secret, and the next look makes another.
-func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (*acknowledgement.State, error) {
+func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (applied, error) {
+	var a applied
 	secret := seen.record
 	if d.record != nil {
 		desired, err := record.ForClient(r.Records.Namespace(), seen.client, *d.record)
 		if err != nil {
-			return nil, err
+			return a, err
 		}
 		if secret, err = r.Records.Put(ctx, seen.record, desired); err != nil {
-			return nil, fmt.Errorf("writing the record of ApiClient %s: %w", req, err)
+			return a, fmt.Errorf("writing the record of ApiClient %s: %w", req, err)
 		}
-	}
-	if d.consumer != nil {
-		if _, err := apply.Secret(ctx, r.Client, seen.consumer, d.consumer); err != nil {
-			return nil, fmt.Errorf("writing the consumer Secret of ApiClient %s: %w", req, err)
-		}
+		a.recorded = true
+		r.unclaimed.put(req.NamespacedName, d.unclaimed)
 	}
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Client, req)
-		return nil, nil //nolint:nilnil // Without a record there is no state.
+	} else {
+		state := r.Tracker.State(acknowledgement.Client, req, secret.ResourceVersion)
+		a.state = &state
 	}
-	state := r.Tracker.State(acknowledgement.Client, req, secret.ResourceVersion)
-	return &state, nil
+	if d.consumer != nil {
+		if _, err := apply.Secret(ctx, r.Client, seen.consumer, d.consumer); err != nil {
+			a.refused = err
+			return a, fmt.Errorf("writing the consumer Secret of ApiClient %s: %w", req, err)
+		}
+		r.unclaimed.put(req.NamespacedName, "")
+	}
+	return a, nil
 }

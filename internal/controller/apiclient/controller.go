@@ -18,6 +18,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
@@ -33,7 +34,7 @@ import (
 // into waiting for the API server.
 const concurrency = 16
 
-// Reconciler reconciles ApiClients. All fields are required.
+// Reconciler reconciles ApiClients. All exported fields are required.
 type Reconciler struct {
 	Client    client.Client
 	Live      client.Reader // asks the API server itself
@@ -43,6 +44,10 @@ type Reconciler struct {
 	Instance  *config.Instance
 	Now       func() time.Time
 	Random    io.Reader
+
+	// unclaimed are the secrets whose verifiers are recorded and that no consumer Secret
+	// holds yet.
+	unclaimed unclaimed
 }
 
 // SetupWithManager makes the manager run the reconciler: when the ApiClient's spec changes,
@@ -53,7 +58,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		return fmt.Errorf("indexing ApiClients: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.ApiClient{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.ApiClient{}, builder.WithPredicates(condition.Changed())).
 		Owns(&corev1.Secret{}).
 		Watches(&v1alpha1.ApiClient{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).

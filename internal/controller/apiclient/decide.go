@@ -6,15 +6,16 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 )
 
 // decision is what an ApiClient comes to.
@@ -24,6 +25,8 @@ type decision struct {
 	blocked *condition.Verdict
 	// record is what the record shall be; nil: it stays as it is, also when there is none.
 	record *record.Client
+	// unclaimed is the client's secret while no consumer Secret holds it; empty otherwise.
+	unclaimed string
 	// consumer is what the consumer Secret shall be; nil: it stays as it is.
 	consumer *corev1ac.SecretApplyConfiguration
 }
@@ -49,14 +52,21 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		}
 		return d, nil
 	}
-	if seen.authorityMissing {
-		v := condition.Progressing("Waiting for the certificate authority of the token servers.")
-		d.blocked = &v
+	secret := plaintext(&seen)
+	handedOut := secret != ""
+	if !handedOut && verifies(current.Secrets, seen.unclaimed) {
+		secret = seen.unclaimed
+	}
+	keep := secret != "" && current.RealmUID == seen.realm.UID
+	if seen.authorityMissing && !(keep && handedOut) {
+		d.blocked = fault(v1alpha1.ReasonProgressing,
+			"Waiting for the certificate authority of the token servers, Secret %q in the system namespace. The operator's log says why it is missing.", servingcert.AuthoritySecret)
+		d.blocked.Status = metav1.ConditionUnknown
 		return d, nil
 	}
 
-	secrets, secret := current.Secrets, plaintext(&seen)
-	if secret == "" || current.RealmUID != seen.realm.UID {
+	secrets := current.Secrets
+	if !keep {
 		// Without a record, with a consumer Secret that doesn't hold what the record verifies, or in
 		// a realm that is not the one before, there is no secret to keep.
 		var err error
@@ -65,7 +75,12 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		}
 	}
 	d.record = newRecord(seen.client, seen.realm, secrets)
-	d.consumer = newConsumer(seen, secret, instance)
+	if !handedOut || !keep {
+		d.unclaimed = secret
+	}
+	if !seen.authorityMissing {
+		d.consumer = newConsumer(seen, secret, instance)
+	}
 	return d, nil
 }
 
@@ -133,10 +148,8 @@ func verifies(secrets []record.ClientSecret, candidate string) bool {
 }
 
 // ours reports whether a Secret is the consumer Secret of this ApiClient: it carries our
-// label and belongs to it by controller reference. One that belonged to a deleted ApiClient of the same
-// name counts too; the garbage collector may not have come to it yet.
-func ours(secret *corev1.Secret, c *v1alpha1.ApiClient) bool {
-	owner := metav1.GetControllerOf(secret)
-	return secret.Labels[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated &&
-		owner != nil && owner.APIVersion == v1alpha1.GroupVersion.String() && owner.Kind == kind && owner.Name == c.Name
+// label and belongs to this very object. That of a deleted ApiClient of the same name isn't; it is in
+// the way until the garbage collector takes it.
+func ours(secret client.Object, c *v1alpha1.ApiClient) bool {
+	return secret.GetLabels()[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated && metav1.IsControlledBy(secret, c)
 }

@@ -78,14 +78,13 @@ func TestDecideKeepsOrMakesTheSecret(t *testing.T) {
 		disturb  func(*observed)
 		wantKept bool
 	}{
-		"nothing changed":               {func(*observed) {}, true},
-		"keys renamed":                  {func(s *observed) { rename(s) }, true},
-		"suspended":                     {func(s *observed) { s.client.Spec.Suspend = true }, true},
-		"consumer Secret gone":          {func(s *observed) { s.consumer = nil }, false},
-		"record gone":                   {func(s *observed) { s.record = nil }, false},
-		"secret overwritten":            {func(s *observed) { s.consumer.Data["client_secret"] = []byte("guessable") }, false},
-		"realm recreated":               {func(s *observed) { s.realm.UID = "r2" }, false},
-		"consumer Secret of a namesake": {func(s *observed) { s.record, s.client.UID = nil, "c2" }, false},
+		"nothing changed":      {func(*observed) {}, true},
+		"keys renamed":         {func(s *observed) { rename(s) }, true},
+		"suspended":            {func(s *observed) { s.client.Spec.Suspend = true }, true},
+		"consumer Secret gone": {func(s *observed) { s.consumer = nil }, false},
+		"record gone":          {func(s *observed) { s.record = nil }, false},
+		"secret overwritten":   {func(s *observed) { s.consumer.Data["client_secret"] = []byte("guessable") }, false},
+		"realm recreated":      {func(s *observed) { s.realm.UID = "r2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := settled(t, seenAt())
@@ -139,11 +138,53 @@ func TestDecideSwitchesOffWhatIsNotAccepted(t *testing.T) {
 	}
 }
 
+// While the consumer Secret can't be written, each try hands out the same secret: another
+// record each time would be a storm for all token servers.
+func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
+	seen := seenAt()
+	first := settled(t, seen)
+	d, err := decide(first, instance(), now, rand.Reader)
+	if err != nil || d.unclaimed != "" {
+		t.Errorf("a secret that is handed out counts as unclaimed, error %v", err)
+	}
+
+	first.unclaimed, first.consumer = plaintext(&first), nil
+	d, err = decide(first, instance(), now.Add(time.Minute), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := record.ReadClient(first.record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&before, d.record); diff != "" || d.unclaimed != first.unclaimed {
+		t.Errorf("the second try makes another secret (-first +second):\n%s", diff)
+	}
+}
+
+// A Secret that a deleted ApiClient of the same name left is not this one's.
+func TestNamesakesSecretIsForeign(t *testing.T) {
+	seen := settled(t, seenAt())
+	seen.client.UID, seen.record = "c2", nil
+	if got := accepted(seen, instance()); got.Reason != v1alpha1.ReasonSecretConflict {
+		t.Errorf("the reason is %s, want SecretConflict", got.Reason)
+	}
+}
+
 // Nothing is handed out before consumers can be told whom to trust.
 func TestDecideWaitsForTheAuthority(t *testing.T) {
 	d, err := decide(seenAt(func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
 	if err != nil || d.record != nil || d.consumer != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
 		t.Errorf("decision %+v, error %v", d, err)
+	}
+
+	// But what was handed out before is not held back, least of all a suspension.
+	seen := settled(t, seenAt())
+	seen.authority, seen.authorityMissing = nil, true
+	seen.client.Spec.Suspend = true
+	d, err = decide(seen, instance(), now, rand.Reader)
+	if err != nil || d.blocked != nil || d.record == nil || !d.record.Disabled || d.consumer != nil {
+		t.Errorf("without the CA a suspension leads to %+v, error %v", d, err)
 	}
 }
 

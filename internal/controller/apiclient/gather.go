@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,8 @@ type observed struct {
 	record     *corev1.Secret
 	// consumer is the Secret that stands under the consumer Secret's name, whosoever it is.
 	consumer *corev1.Secret
+	// unclaimed is the secret that the last try could not hand out; empty for none.
+	unclaimed string
 	// authority is the certificate of the managed CA as PEM; empty where certificates come from elsewhere.
 	authority []byte
 	// authorityMissing means that there is a managed CA to come.
@@ -45,6 +48,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if gone {
 		uid = types.UID("")
 		r.Tracker.Forget(acknowledgement.Client, req)
+		r.unclaimed.put(req.NamespacedName, "")
 	}
 	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
 	if err := r.Records.RemoveStrays(ctx, record.KindClient, req.NamespacedName, uid, newest); err != nil {
@@ -107,26 +111,53 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 		seen.authorityMissing = seen.authority == nil
 	}
 
-	// The cache has only Secrets with our label, and may lag. Where what it has would lead
-	// to a new secret, the API server itself is asked.
-	if seen.consumer, err = r.consumer(ctx, r.Client, seen.client); err != nil {
+	seen.unclaimed = r.unclaimed.get(client.ObjectKeyFromObject(seen.client))
+	return r.gatherConsumer(ctx, seen)
+}
+
+// gatherConsumer reads the Secret under the consumer Secret's name. The cache has only
+// Secrets with our label, and may lag: where what it has would lead to a new secret, the API server
+// itself is asked, and of a Secret that isn't ours for no more than its metadata.
+func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
+	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
+	cached := &corev1.Secret{}
+	found, err := get(ctx, r.Client, key, cached)
+	if err != nil {
 		return err
 	}
-	if seen.consumer == nil || plaintext(seen) == "" {
-		seen.consumer, err = r.consumer(ctx, r.Live, seen.client)
+	if found {
+		if seen.consumer = cached; plaintext(seen) != "" {
+			return nil
+		}
+	}
+	whose := &metav1.PartialObjectMetadata{}
+	whose.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if found, err = get(ctx, r.Live, key, whose); err != nil {
+		return err
+	}
+	seen.consumer = nil
+	switch {
+	case !found:
+		return nil
+	case !ours(whose, seen.client):
+		seen.consumer = &corev1.Secret{ObjectMeta: whose.ObjectMeta}
+		return nil
+	}
+	live := &corev1.Secret{}
+	if found, err = get(ctx, r.Live, key, live); found {
+		seen.consumer = live
 	}
 	return err
 }
 
-func (r *Reconciler) consumer(ctx context.Context, from client.Reader, c *v1alpha1.ApiClient) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: c.Namespace, Name: c.EffectiveSecretName()}
-	err := from.Get(ctx, key, secret)
+// get reads a Secret, and reports whether it is there.
+func get(ctx context.Context, from client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
+	err := from.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // No Secret is an answer.
+		return false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", key, err)
+		return false, fmt.Errorf("reading Secret %s: %w", key, err)
 	}
-	return secret, nil
+	return true, nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -76,7 +77,7 @@ func scopesInRealm(seen observed, _ *config.Instance) *condition.Verdict {
 		return nil
 	}
 	return fault(v1alpha1.ReasonScopeNotInRealm, "Realm %q doesn't have these scopes of spec.scopes: %s. Take them out, or have them added to the realm.",
-		seen.realm.Name, strings.Join(missing, ", "))
+		seen.realm.Name, enumerate(missing))
 }
 
 func audiencesInRealm(seen observed, instance *config.Instance) *condition.Verdict {
@@ -89,7 +90,7 @@ func audiencesInRealm(seen observed, instance *config.Instance) *condition.Verdi
 		return nil
 	}
 	return fault(v1alpha1.ReasonAudienceNotInRealm, "Realm %q doesn't have these audiences of spec.audiences: %s. Take them out, or have them added to the realm.",
-		seen.realm.Name, strings.Join(missing, ", "))
+		seen.realm.Name, enumerate(missing))
 }
 
 func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Verdict {
@@ -102,7 +103,7 @@ func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Ve
 }
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Verdict {
-	if seen.consumer == nil || ours(seen.consumer, seen.client) {
+	if seen.consumer == nil || ours(seen.consumer, seen.client) && seen.consumer.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
 	return fault(v1alpha1.ReasonSecretConflict, "Secret %q exists and isn't this client's; it stays untouched. Delete or rename it (it is looked at every minute), or create the client with another spec.secret.generated.secretName.",
@@ -136,6 +137,17 @@ func without(wanted, offered []string) []string {
 	missing := slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return slices.Contains(offered, s) })
 	slices.Sort(missing)
 	return missing
+}
+
+// shown is how many names a message lists: the API server bounds messages.
+const shown = 5
+
+// enumerate lists the first names, and says how many more there are.
+func enumerate(names []string) string {
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
 func fault(reason v1alpha1.ConditionReason, format string, args ...any) *condition.Verdict {

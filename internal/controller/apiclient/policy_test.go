@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,18 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
+
+// The API server bounds a message at 32,768 characters, and refuses the whole status beyond.
+func TestMessagesAreBounded(t *testing.T) {
+	got := accepted(seenAt(func(s *observed) {
+		for i := range 256 {
+			s.client.Spec.Scopes = append(s.client.Spec.Scopes, fmt.Sprintf("%0128d", i))
+		}
+	}), instance())
+	if len(got.Message) > 2048 || !strings.Contains(got.Message, "and 251 more") {
+		t.Errorf("the message has %d characters: %.200s", len(got.Message), got.Message)
+	}
+}
 
 func TestAccepted(t *testing.T) {
 	rival := func(namespace, name string, age time.Duration) v1alpha1.ApiClient {

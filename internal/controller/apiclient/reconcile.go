@@ -27,12 +27,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("deciding on ApiClient %s: %w", req, err)
 	}
-	state, applyErr := r.apply(ctx, req, seen, decided)
+	done, applyErr := r.apply(ctx, req, seen, decided)
 	if apply.IsStale(applyErr) {
 		// All that was read is in doubt; it is read again, and nothing is said of it.
 		return ctrl.Result{}, applyErr
 	}
-	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, state, r.Instance, now))
+	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, done, r.Instance, now))
 	return ctrl.Result{RequeueAfter: nextLook(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
 }
 

@@ -2,9 +2,12 @@ package apiclient
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,9 +20,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
-// status is a pure function: what people are told of the ApiClient. state is nil while
-// there is no record that token servers could load.
-func status(seen observed, d decision, state *acknowledgement.State, instance *config.Instance, now time.Time) v1alpha1.ApiClientStatus {
+// status is a pure function: what people are told of the ApiClient, and of what was
+// decided only what was done.
+func status(seen observed, d decision, done applied, instance *config.Instance, now time.Time) v1alpha1.ApiClientStatus {
 	c := seen.client
 	s := v1alpha1.ApiClientStatus{
 		ObservedGeneration: c.Generation,
@@ -28,10 +31,10 @@ func status(seen observed, d decision, state *acknowledgement.State, instance *c
 		SecretName:         c.Status.SecretName,
 		Secrets:            c.Status.Secrets,
 	}
-	if d.consumer != nil {
+	if d.consumer != nil && done.recorded && done.refused == nil {
 		s.SecretName = c.EffectiveSecretName()
 	}
-	if d.record != nil {
+	if d.record != nil && done.recorded {
 		s.Secrets = nil
 		for _, secret := range d.record.Secrets {
 			s.Secrets = append(s.Secrets, v1alpha1.ClientSecretStatus{ID: secret.ID, CreatedAt: metav1.NewTime(secret.CreatedAt)})
@@ -39,9 +42,9 @@ func status(seen observed, d decision, state *acknowledgement.State, instance *c
 	}
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
-	programmed := programmed(d, state)
+	programmed := programmed(d, done.state)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
-	verdict := summary(seen, d, programmed, now)
+	verdict := summary(seen, d, done, programmed, now)
 	conditions.Summarize(verdict, stuck[verdict.Reason])
 	s.Conditions = conditions.Conditions()
 	return s
@@ -72,7 +75,7 @@ func programmed(d decision, state *acknowledgement.State) condition.Verdict {
 }
 
 // summary is the verdict on the client as a whole: whether it can get a token now.
-func summary(seen observed, d decision, programmed condition.Verdict, now time.Time) condition.Verdict {
+func summary(seen observed, d decision, done applied, programmed condition.Verdict, now time.Time) condition.Verdict {
 	spec := &seen.client.Spec
 	switch {
 	case d.accepted.Status != metav1.ConditionTrue:
@@ -83,17 +86,29 @@ func summary(seen observed, d decision, programmed condition.Verdict, now time.T
 		return condition.Fault(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.Fault(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
+	case done.refused != nil:
+		return condition.Progressing(fmt.Sprintf("Secret %q can't be written, and is tried again: %s", seen.client.EffectiveSecretName(), because(done.refused)))
 	case programmed.Status != metav1.ConditionTrue:
 		return programmed
 	}
 	return realmVerdict(seen.realm)
 }
 
-// realmVerdict lets a client be Ready only in a realm that is.
+// because is the API server's word on a refused write, without what stood in it.
+func because(err error) string {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		message := status.Status().Message
+		return message[:min(len(message), 512)]
+	}
+	return "the API server can't be reached"
+}
+
+// realmVerdict lets a client be Ready only in a realm that is. What the realm was before
+// its last change counts until it says otherwise: most changes make no difference.
 func realmVerdict(realm *v1alpha1.Realm) condition.Verdict {
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
-	case ready == nil || ready.ObservedGeneration != realm.Generation || ready.Status == metav1.ConditionUnknown:
+	case ready == nil || ready.Status == metav1.ConditionUnknown:
 		return condition.Progressing("Waiting for Realm \"" + realm.Name + "\" to become Ready.")
 	case ready.Status == metav1.ConditionFalse:
 		return condition.Fault(v1alpha1.ReasonRealmNotReady, "Realm \""+realm.Name+"\" is not Ready ("+ready.Reason+"). Its status says what to do; this client then goes on by itself.")

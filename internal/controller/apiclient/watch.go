@@ -52,10 +52,10 @@ func realmMatters() predicate.Predicate {
 	}})
 }
 
-// readiness is what a Realm's Ready condition says, of which generation.
+// readiness is what a Realm's Ready condition says.
 func readiness(realm *v1alpha1.Realm) string {
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
-	if ready == nil || ready.ObservedGeneration != realm.Generation {
+	if ready == nil {
 		return ""
 	}
 	return string(ready.Status) + ready.Reason
@@ -81,8 +81,20 @@ func (r *Reconciler) clientsOf(ctx context.Context, realm client.Object) []recon
 	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
 }
 
+// clientsIn returns the ApiClients of a namespace, and their rivals elsewhere: when a realm
+// allows the namespace or no longer does, it decides about them too.
 func (r *Reconciler) clientsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return r.requests(ctx, client.InNamespace(namespace.GetName()))
+	clients := &v1alpha1.ApiClientList{}
+	if err := r.Client.List(ctx, clients, client.InNamespace(namespace.GetName())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "ApiClients could not be listed")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range clients.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clients.Items[i])})
+		requests = append(requests, r.rivalsOf(ctx, &clients.Items[i])...)
+	}
+	return requests
 }
 
 func (r *Reconciler) allClients(ctx context.Context, _ client.Object) []reconcile.Request {

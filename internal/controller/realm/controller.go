@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
@@ -41,7 +41,7 @@ type Reconciler struct {
 // its record changes, and when the token servers have come further with it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.Realm{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).

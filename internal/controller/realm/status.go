@@ -28,7 +28,7 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 		TokenLifetime:      &metav1.Duration{Duration: d.lifetime},
 		SigningKeys:        realm.Status.SigningKeys, // the last good ones, unless there are newer
 	}
-	if d.record != nil {
+	if d.record != nil && state != nil {
 		s.SigningKeys = signingKeys(d)
 	}
 	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))

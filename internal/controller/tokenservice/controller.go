@@ -41,7 +41,8 @@ import (
 // Reconciler reconciles the token service. All fields are required.
 type Reconciler struct {
 	Client   client.Client
-	System   cache.Cache // our Secrets in the system namespace
+	Live     client.Reader // asks the API server itself
+	System   cache.Cache   // our Secrets in the system namespace
 	Instance *config.Instance
 	// Image is what the token servers run.
 	Image  string

@@ -36,8 +36,8 @@ type decision struct {
 
 // decide is a pure function of what was read, the time and the random source.
 //
-// Errors: servingcert.ErrPair for a managed CA that can't be read, which stays as it is since
-// consumers trust it; those of the random source.
+// Errors are about the certificates, and leave the rest of the decision good: servingcert.ErrPair for
+// a managed CA that can't be used, which stays as it is since consumers trust it; those of the random source.
 func decide(seen observed, instance *config.Instance, image string, now time.Time, random io.Reader) (decision, error) {
 	d := decision{
 		serviceAccount: serviceAccount(instance),
@@ -53,10 +53,10 @@ func decide(seen observed, instance *config.Instance, image string, now time.Tim
 	if instance.TLS.Managed == nil {
 		return d, nil
 	}
-	if err := decideCertificates(&d, seen, instance, now, random); err != nil {
-		return decision{}, err
-	}
-	return d, nil
+	// Without a certificate the rest is still decided: a CA that can't be read is no reason
+	// for anything else to drift.
+	err := decideCertificates(&d, seen, instance, now, random)
+	return d, err
 }
 
 func decideCertificates(d *decision, seen observed, instance *config.Instance, now time.Time, random io.Reader) error {
@@ -85,7 +85,9 @@ func decideCertificates(d *decision, seen observed, instance *config.Instance, n
 	if err != nil {
 		return err
 	}
+	if d.renewAt = authority.RenewAt(serving, hosts, now); !d.renewAt.After(now) {
+		return fmt.Errorf("%w: what the CA in Secret %s signs isn't valid now; look at its dates and this machine's clock", servingcert.ErrPair, servingcert.AuthoritySecret)
+	}
 	d.serving = &serving
-	d.renewAt = authority.RenewAt(serving, hosts, now)
 	return nil
 }

@@ -99,6 +99,17 @@ func TestDamagedAuthorityStays(t *testing.T) {
 	}
 }
 
+// A certificate that would not hold is not written: each write would bring the next.
+func TestCertificateThatWouldNotHoldIsNotWritten(t *testing.T) {
+	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
+	seen.serving = nil
+	beforeTheCA := now.Add(-48 * time.Hour)
+	d, err := decide(seen, instance(t, ""), "image:1", beforeTheCA, rand.Reader)
+	if !errors.Is(err, servingcert.ErrPair) || d.serving != nil || d.deployment == nil {
+		t.Errorf("error %v, certificate %v, Deployment decided: %t", err, d.serving, d.deployment != nil)
+	}
+}
+
 func TestObjectsFollowTheConfiguration(t *testing.T) {
 	alone := decided(t, observed{}, instance(t, "tokenServer: {replicas: 1}"), now)
 	if alone.disruptionBudget != nil {

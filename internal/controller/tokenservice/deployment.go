@@ -19,6 +19,9 @@ const (
 	tlsVolume = "serving-cert"
 	tlsPath   = "/etc/realmkeeper/tls"
 
+	// unprivileged is the user and group that token servers run as, whatever the image says.
+	unprivileged = 65532
+
 	// drainDelay is how long a token server that is asked to stop goes on taking
 	// connections: endpoints take that long to be updated everywhere.
 	drainDelay = 10 * time.Second
@@ -51,6 +54,8 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 		WithTerminationGracePeriodSeconds(int64(gracePeriod / time.Second)).
 		WithSecurityContext(corev1ac.PodSecurityContext().
 			WithRunAsNonRoot(true).
+			WithRunAsUser(unprivileged).
+			WithRunAsGroup(unprivileged).
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 		WithContainers(container(instance, image)).
 		WithVolumes(corev1ac.Volume().WithName(tlsVolume).

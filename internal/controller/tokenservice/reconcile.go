@@ -2,6 +2,7 @@ package tokenservice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,11 +39,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	now := r.Now()
-	decided, err := decide(seen, r.Instance, r.Image, now, r.Random)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if err := r.apply(ctx, seen, decided); err != nil {
+	decided, certificateErr := decide(seen, r.Instance, r.Image, now, r.Random)
+	if err := errors.Join(certificateErr, r.apply(ctx, seen, decided)); err != nil {
 		return ctrl.Result{}, err
 	}
 	result := ctrl.Result{}
@@ -61,7 +59,11 @@ func (r *Reconciler) gather(ctx context.Context) (observed, error) {
 		if err != nil {
 			return false
 		}
-		err = from.Get(ctx, client.ObjectKey{Namespace: r.Instance.SystemNamespace, Name: name}, into)
+		key := client.ObjectKey{Namespace: r.Instance.SystemNamespace, Name: name}
+		err = from.Get(ctx, key, into)
+		if _, secret := into.(*corev1.Secret); secret && apierrors.IsNotFound(err) {
+			err = r.Live.Get(ctx, key, into) // a CA that a person put there lacks the label that the cache goes by
+		}
 		if apierrors.IsNotFound(err) {
 			err = nil
 			return false

@@ -50,7 +50,7 @@ type ApiClientSpecApplyConfiguration struct {
 	// false it goes on with the same secret. Left out, false.
 	Suspend *bool `json:"suspend,omitempty"`
 	// expiresAt stops the client as suspend does, from this instant on, as an RFC 3339
-	// time such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
+	// time between the years 1000 and 2999, such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
 	// client doesn't expire.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
 	// secret says where the client secret comes from. Left out, the operator makes one:
