@@ -3,6 +3,7 @@
 package config
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
-	stream "sigs.k8s.io/yaml/goyaml.v2" // the parser under sigs.k8s.io/yaml
 )
 
 const (
@@ -137,15 +138,23 @@ func Parse(data []byte) (*Instance, error) {
 
 // single refuses what follows the first YAML document, which decoding passes over.
 func single(data []byte) error {
-	documents := stream.NewDecoder(bytes.NewReader(data))
-	for n := 0; ; n++ {
-		var content any
-		switch err := documents.Decode(&content); {
-		case errors.Is(err, io.EOF):
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for n := 0; ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
 			return nil
-		case err != nil:
+		}
+		var content any
+		if err == nil {
+			err = yaml.Unmarshal(document, &content)
+		}
+		if err != nil {
 			return invalid("not valid YAML: %s", oneLine(err))
-		case n > 0 && content != nil:
+		}
+		if content == nil {
+			continue // comments alone
+		}
+		if n++; n > 1 {
 			return invalid("a second YAML document follows; the file must hold one document")
 		}
 	}

@@ -52,36 +52,43 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		}
 		return d, nil
 	}
-	secret := plaintext(&seen)
-	handedOut := secret != ""
-	if !handedOut && verifies(current.Secrets, seen.unclaimed) {
-		secret = seen.unclaimed
-	}
-	keep := secret != "" && current.RealmUID == seen.realm.UID
-	if seen.authorityMissing && !(keep && handedOut) {
+	secret, handedOut := held(&seen, current)
+	if seen.authorityMissing && !handedOut {
 		d.blocked = fault(v1alpha1.ReasonProgressing,
 			"Waiting for the certificate authority of the token servers, Secret %q in the system namespace. The operator's log says why it is missing.", servingcert.AuthoritySecret)
 		d.blocked.Status = metav1.ConditionUnknown
 		return d, nil
 	}
-
 	secrets := current.Secrets
-	if !keep {
-		// Without a record, with a consumer Secret that doesn't hold what the record verifies, or in
-		// a realm that is not the one before, there is no secret to keep.
+	if secret == "" {
 		var err error
 		if secrets, secret, err = newSecret(now, random); err != nil {
 			return decision{}, err
 		}
 	}
 	d.record = newRecord(seen.client, seen.realm, secrets)
-	if !handedOut || !keep {
+	if !handedOut {
 		d.unclaimed = secret
 	}
 	if !seen.authorityMissing {
 		d.consumer = newConsumer(seen, secret, instance)
 	}
 	return d, nil
+}
+
+// held returns the secret that the client has, and whether its consumer Secret holds it
+// already. There is none without a record, with a consumer Secret that doesn't hold what the record verifies, and in
+// a realm that is not the one before.
+func held(seen *observed, current record.Client) (secret string, handedOut bool) {
+	switch {
+	case current.RealmUID != seen.realm.UID:
+		return "", false
+	case plaintext(seen) != "":
+		return plaintext(seen), true
+	case verifies(current.Secrets, seen.unclaimed):
+		return seen.unclaimed, false
+	}
+	return "", false
 }
 
 func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.ClientSecret) *record.Client {
