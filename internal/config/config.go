@@ -3,7 +3,6 @@
 package config
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -14,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	stream "go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -138,23 +137,15 @@ func Parse(data []byte) (*Instance, error) {
 
 // single refuses what follows the first YAML document, which decoding passes over.
 func single(data []byte) error {
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for n := 0; ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	documents := stream.NewDecoder(bytes.NewReader(data))
+	for n := 0; ; n++ {
 		var content any
-		if err == nil {
-			err = yaml.Unmarshal(document, &content)
-		}
-		if err != nil {
+		switch err := documents.Decode(&content); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
 			return invalid("not valid YAML: %s", oneLine(err))
-		}
-		if content == nil {
-			continue // comments alone
-		}
-		if n++; n > 1 {
+		case n > 0 && content != nil:
 			return invalid("a second YAML document follows; the file must hold one document")
 		}
 	}
