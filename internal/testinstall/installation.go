@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -39,6 +40,8 @@ type Installation struct {
 	Env *testenv.Env
 	// Namespace is the system namespace.
 	Namespace string
+	// LeaderElection makes operators elect a leader. Off, a killed one holds up nobody.
+	LeaderElection bool
 
 	dir     string
 	config  string
@@ -107,8 +110,7 @@ func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 		Name: "operator", Path: path, Dir: i.dir,
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
-			// A killed leader holds its Lease for a while; tests of that turn it on.
-			"--leader-elect=false", "--health-probe-bind-address=0", "--metrics-bind-address=0",
+			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=0",
 		},
 	})
 	return err
