@@ -1,0 +1,104 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// user is the number that config/manager runs as; the image has no user database.
+const user = "65532:65532"
+
+// labels describe the image, in its configuration and as annotations of the index.
+func labels(o options) map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":       "Realmkeeper",
+		"org.opencontainers.image.description": "OAuth 2.0 realms and API credentials as Kubernetes resources",
+		"org.opencontainers.image.licenses":    "Apache-2.0",
+		"org.opencontainers.image.version":     o.version,
+		"org.opencontainers.image.revision":    o.revision,
+		"org.opencontainers.image.created":     o.created.Format(time.RFC3339),
+	}
+}
+
+// assemble makes the image of one platform: one layer with what lies in binaries, at its
+// root.
+func assemble(o options, p platform, binaries string) (v1.Image, error) {
+	var content bytes.Buffer
+	if err := writeTar(&content, os.DirFS(binaries), 0o755, o.created); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil },
+		tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.DefaultCompression),
+		tarball.WithCompressedCaching,
+	)
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
+	image = mutate.ConfigMediaType(image, types.OCIConfigJSON)
+	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
+		OS:           "linux",
+		Architecture: p.arch,
+		Created:      v1.Time{Time: o.created},
+		RootFS:       v1.RootFS{Type: "layers"},
+		Config: v1.Config{
+			User:       user,
+			WorkingDir: "/",
+			Entrypoint: []string{"/operator"},
+			Labels:     labels(o),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	image, err = mutate.Append(image, mutate.Addendum{
+		Layer:   layer,
+		History: v1.History{Created: v1.Time{Time: o.created}, CreatedBy: "make image"},
+	})
+	return runnable{image}, err
+}
+
+// runnable is an image to run, and no artifact. go-containerregistry would describe it as
+// one of the type of its configuration.
+type runnable struct{ v1.Image }
+
+// ArtifactType is what go-containerregistry asks for.
+func (runnable) ArtifactType() (string, error) { return "", nil }
+
+// writeTar writes the files of a tree in lexical order, without directories, all owned by
+// root and with the same mode and time.
+func writeTar(out io.Writer, tree fs.FS, mode int64, modified time.Time) error {
+	w := tar.NewWriter(out)
+	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(tree, path)
+		if err != nil {
+			return err
+		}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: mode, Size: int64(len(content)), ModTime: modified}
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		_, err = w.Write(content)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// platform is of Linux.
+type platform struct {
+	arch    string // as in GOARCH and in OCI
+	machine elf.Machine
+	level   string // the oldest processors, so that it runs on all
+}
+
+var platforms = []platform{
+	{arch: "amd64", machine: elf.EM_X86_64, level: "GOAMD64=v1"},
+	{arch: "arm64", machine: elf.EM_AARCH64, level: "GOARM64=v8.0"},
+}
+
+func (p platform) String() string    { return "linux/" + p.arch }
+func (p platform) archive() string   { return name + "-linux-" + p.arch + ".tar" }
+func (p platform) oci() *v1.Platform { return &v1.Platform{OS: "linux", Architecture: p.arch} }
+
+var errNotStatic = errors.New("not a static binary of its platform")
+
+// compile builds every command of cmd/ into dir, and refuses one that would not run in an
+// image without a loader and libraries.
+func compile(ctx context.Context, o options, p platform, dir string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", o.ldflags, "-o", dir+string(filepath.Separator), "./cmd/...")
+	build.Dir = o.source
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	// What changes the bytes is set here, whatever the shell has.
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+p.arch, p.level, "CGO_ENABLED=0",
+		"GOFLAGS=-mod=readonly", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off")
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("go build: %w", err)
+	}
+	binaries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, binary := range binaries {
+		if err := requireStatic(filepath.Join(dir, binary.Name()), p.machine); err != nil {
+			return fmt.Errorf("checking %s: %w", binary.Name(), err)
+		}
+	}
+	return nil
+}
+
+func requireStatic(path string, machine elf.Machine) error {
+	file, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if file.Machine != machine {
+		return fmt.Errorf("%w: it is for %s", errNotStatic, file.Machine)
+	}
+	for _, segment := range file.Progs {
+		if segment.Type == elf.PT_INTERP || segment.Type == elf.PT_DYNAMIC {
+			return fmt.Errorf("%w: it has %s", errNotStatic, segment.Type)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package main_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+)
+
+var created = time.Date(2025, 6, 15, 12, 0, 0, 0, time.UTC)
+
+var labels = map[string]string{
+	"org.opencontainers.image.title":       "Realmkeeper",
+	"org.opencontainers.image.description": "OAuth 2.0 realms and API credentials as Kubernetes resources",
+	"org.opencontainers.image.licenses":    "Apache-2.0",
+	"org.opencontainers.image.version":     "v1.2.3",
+	"org.opencontainers.image.revision":    "0123456789ab",
+	"org.opencontainers.image.created":     "2025-06-15T12:00:00Z",
+}
+
+// The product is compiled by `make image`; here two small commands stand for it.
+func TestImage(t *testing.T) {
+	program := buildProgram(t)
+	first, second := newSource(t), newSource(t)
+	build(t, program, first)
+	build(t, program, second)
+	build(t, program, second) // in the place of what is there
+
+	t.Run("the same source elsewhere gives the same bytes", func(t *testing.T) {
+		one, other := digests(t, filepath.Join(first, "dist")), digests(t, filepath.Join(second, "dist"))
+		if diff := cmp.Diff(one, other); diff != "" {
+			t.Error(diff)
+		}
+	})
+
+	index, err := layout.ImageIndexFromPath(filepath.Join(first, "dist", "image"))
+	must(t, err)
+	outer, err := index.IndexManifest()
+	must(t, err)
+	if len(outer.Manifests) != 1 || outer.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "v1.2.3" {
+		t.Fatalf("the layout's entries: %+v", outer.Manifests)
+	}
+	index, err = index.ImageIndex(outer.Manifests[0].Digest)
+	must(t, err)
+	must(t, validate.Index(index)) // every digest, size and media type
+	manifest, err := index.IndexManifest()
+	must(t, err)
+	if diff := cmp.Diff(labels, manifest.Annotations); diff != "" {
+		t.Error(diff)
+	}
+	var got []string
+	for _, entry := range manifest.Manifests {
+		got = append(got, entry.Platform.String())
+		if entry.ArtifactType != "" {
+			t.Errorf("%s is an artifact: %s", entry.Platform, entry.ArtifactType)
+		}
+		image, err := index.Image(entry.Digest)
+		must(t, err)
+		arch := entry.Platform.Architecture
+		t.Run(arch+" has the binaries and nothing else", func(t *testing.T) { testContent(t, image, first) })
+		t.Run(arch+" is configured", func(t *testing.T) { testConfig(t, image, arch) })
+		t.Run(arch+" is the same in its archive", func(t *testing.T) {
+			testArchive(t, image, filepath.Join(first, "dist", "realmkeeper-linux-"+arch+".tar"))
+		})
+	}
+	if diff := cmp.Diff([]string{"linux/amd64", "linux/arm64"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func testContent(t *testing.T, image v1.Image, source string) {
+	t.Helper()
+	layers, err := image.Layers()
+	must(t, err)
+	if len(layers) != 1 {
+		t.Fatalf("%d layers", len(layers))
+	}
+	content, err := layers[0].Uncompressed()
+	must(t, err)
+	var got []tar.Header
+	for r := tar.NewReader(content); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		binary, err := io.ReadAll(r)
+		must(t, err)
+		if !bytes.Contains(binary, []byte("v1.2.3")) {
+			t.Errorf("%s isn't stamped", header.Name)
+		}
+		if bytes.Contains(binary, []byte(source)) {
+			t.Errorf("%s tells where it was built", header.Name)
+		}
+		header.Size = 0
+		got = append(got, *header)
+	}
+	want := tar.Header{Typeflag: tar.TypeReg, Format: tar.FormatUSTAR, Mode: 0o755, ModTime: created}
+	operator, tokenServer := want, want
+	operator.Name, tokenServer.Name = "operator", "token-server"
+	if diff := cmp.Diff([]tar.Header{operator, tokenServer}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func testConfig(t *testing.T, image v1.Image, arch string) {
+	t.Helper()
+	got, err := image.ConfigFile()
+	must(t, err)
+	want := &v1.ConfigFile{
+		OS: "linux", Architecture: arch, Created: v1.Time{Time: created},
+		Config:  v1.Config{User: "65532:65532", WorkingDir: "/", Entrypoint: []string{"/operator"}, Labels: labels},
+		History: []v1.History{{Created: v1.Time{Time: created}, CreatedBy: "make image"}},
+		RootFS:  got.RootFS,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// testArchive reads the archive as Docker and as containerd do.
+func testArchive(t *testing.T, want v1.Image, path string) {
+	t.Helper()
+	tag, err := name.NewTag("realmkeeper:v1.2.3")
+	must(t, err)
+	docker, err := tarball.ImageFromPath(path, &tag)
+	must(t, err)
+	must(t, validate.Image(docker))
+	wantConfig, err := want.ConfigName()
+	must(t, err)
+	gotConfig, err := docker.ConfigName()
+	must(t, err)
+	if gotConfig != wantConfig {
+		t.Errorf("Docker takes %s for %s", gotConfig, wantConfig)
+	}
+
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "-C", dir, "-xf", path).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	index, err := layout.ImageIndexFromPath(dir)
+	must(t, err)
+	must(t, validate.Index(index))
+	manifest, err := index.IndexManifest()
+	must(t, err)
+	wantDigest, err := want.Digest()
+	must(t, err)
+	if got := manifest.Manifests; len(got) != 1 || got[0].Digest != wantDigest ||
+		got[0].Annotations["io.containerd.image.name"] != "docker.io/library/realmkeeper:v1.2.3" {
+		t.Errorf("containerd sees %+v for %s", got, wantDigest)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	program := buildProgram(t)
+	tests := map[string]struct {
+		flags      []string
+		wantStderr string
+	}{
+		"no version":               {wantStderr: `--version can't be a tag: ""`},
+		"a version that is no tag": {flags: []string{"--version=v1+dirty"}, wantStderr: "--version can't be a tag"},
+		"dynamic linking":          {flags: []string{"--version=v1", "--ldflags=-buildmode=pie"}, wantStderr: "not a static binary"},
+		"a source that fails":      {flags: []string{"--version=v1", "--ldflags=-nonsense"}, wantStderr: "building for linux/amd64: go build"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			source := newSource(t)
+			out, err := exec.Command(program, append(test.flags, "--source="+source)...).CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || !strings.Contains(string(out), test.wantStderr) {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if left, _ := os.ReadDir(filepath.Join(source, "dist")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "image")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// newSource makes a repository with the commands operator and token-server.
+func newSource(t *testing.T) string {
+	t.Helper()
+	source := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(source, "go.mod"), []byte("module example.test/product\n\ngo 1.26.0\n"), 0o600))
+	for _, command := range []string{"operator", "token-server"} {
+		dir := filepath.Join(source, "cmd", command)
+		must(t, os.MkdirAll(dir, 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, "main.go"),
+			[]byte("package main\n\nvar version string\n\nfunc main() { println(version) }\n"), 0o600))
+	}
+	return source
+}
+
+func build(t *testing.T, program, source string) {
+	t.Helper()
+	out, err := exec.Command(program, "--source="+source, "--version=v1.2.3", "--revision=0123456789ab",
+		fmt.Sprint("--source-date-epoch=", created.Unix()), "--ldflags=-s -w -X main.version=v1.2.3").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// digests returns the digest of every file below dir by its path.
+func digests(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		relative, _ := filepath.Rel(dir, path)
+		files[relative] = fmt.Sprintf("%x", sha256.Sum256(content))
+		return err
+	}))
+	return files
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

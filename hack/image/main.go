@@ -1,0 +1,161 @@
+// Command image builds the container image without Docker, daemon or network: the static
+// binaries of cmd/ and nothing else, for linux/amd64 and linux/arm64.
+//
+//	make image
+//
+// The same source, flags and release of Go give the same bytes, wherever the source lies.
+// They go to dist/ there:
+//
+//	image/                      an OCI layout with one entry, the index of both platforms
+//	realmkeeper-linux-ARCH.tar  the image of one platform, for container runtimes to load
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"syscall"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+)
+
+// name is the image's, and the project's. Without a registry it stands for
+// docker.io/library/realmkeeper, which is what container runtimes make of it.
+const name = "realmkeeper"
+
+// tag is the grammar of the OCI distribution specification.
+var tag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+
+var errVersion = errors.New("--version can't be a tag")
+
+const next = `
+For a cluster without a registry, and for Docker; of one platform each:
+  kind load image-archive dist/%[1]s
+  ctr --namespace k8s.io images import dist/%[1]s
+  docker load --input dist/%[1]s
+For a registry, of both platforms:
+  crane push dist/%[2]s REGISTRY/%[3]s
+`
+
+type options struct {
+	source   string // the repository
+	version  string // the image's tag
+	revision string
+	ldflags  string
+	created  time.Time // of everything in the image
+}
+
+func main() {
+	var o options
+	var epoch int64
+	flag.StringVar(&o.source, "source", "../..", "the `directory` of the repository")
+	flag.StringVar(&o.version, "version", "", "the `version`, which is the tag too (required)")
+	flag.StringVar(&o.revision, "revision", "unknown", "the `commit` of the source")
+	flag.StringVar(&o.ldflags, "ldflags", "", "the `flags` that go build gives the linker")
+	flag.Int64Var(&epoch, "source-date-epoch", 0, "the time of everything in the image, in `seconds` since 1970")
+	flag.Parse()
+	o.created = time.Unix(epoch, 0).UTC()
+
+	if err := run(o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options, out io.Writer) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if !tag.MatchString(o.version) {
+		return fmt.Errorf("%w: %q", errVersion, o.version)
+	}
+	dist, err := filepath.Abs(filepath.Join(o.source, "dist"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dist, 0o750); err != nil {
+		return err
+	}
+	// Made beside its place and renamed into it: what lies in dist/ is always whole.
+	staging, err := os.MkdirTemp(dist, ".image-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(staging)
+
+	fmt.Fprintf(out, "%s:%s, revision %s, built with %s\n", name, o.version, o.revision, runtime.Version())
+	artifacts := []string{layoutName}
+	index := v1.ImageIndex(empty.Index)
+	for _, p := range platforms {
+		image, err := buildPlatform(ctx, o, p, staging)
+		if err != nil {
+			return fmt.Errorf("building for %s: %w", p, err)
+		}
+		if err := report(out, p, image); err != nil {
+			return err
+		}
+		artifacts = append(artifacts, p.archive())
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: p.oci()}})
+	}
+	index = mutate.Annotations(index, labels(o)).(v1.ImageIndex)
+	if err := writeLayout(filepath.Join(staging, layoutName), o, index); err != nil {
+		return fmt.Errorf("writing the layout: %w", err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		return err
+	}
+	for _, artifact := range artifacts {
+		if err := replace(filepath.Join(staging, artifact), filepath.Join(dist, artifact)); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "  both         %s\n", digest)
+	fmt.Fprintf(out, next, platforms[0].archive(), layoutName, name+":"+o.version)
+	return nil
+}
+
+// buildPlatform leaves the archive of one platform in staging.
+func buildPlatform(ctx context.Context, o options, p platform, staging string) (v1.Image, error) {
+	binaries := filepath.Join(staging, p.arch)
+	if err := compile(ctx, o, p, binaries); err != nil {
+		return nil, err
+	}
+	image, err := assemble(o, p, binaries)
+	if err != nil {
+		return nil, fmt.Errorf("assembling the image: %w", err)
+	}
+	if err := writeArchive(filepath.Join(staging, p.archive()), o, p, image); err != nil {
+		return nil, fmt.Errorf("writing the archive: %w", err)
+	}
+	return image, nil
+}
+
+func report(out io.Writer, p platform, image v1.Image) error {
+	digest, err := image.Digest()
+	if err != nil {
+		return err
+	}
+	manifest, err := image.Manifest()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "  %s  %s  %.1f MB\n", p, digest, float64(manifest.Layers[0].Size)/1e6)
+	return err
+}
+
+func replace(from, to string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+)
+
+const layoutName = "image"
+
+// referenceName is the tag of an entry in an OCI layout.
+const referenceName = "org.opencontainers.image.ref.name"
+
+// writeLayout writes an OCI layout whose only entry is the index.
+func writeLayout(dir string, o options, index v1.ImageIndex) error {
+	to, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	return to.AppendIndex(index, layout.WithAnnotations(map[string]string{referenceName: o.version}))
+}
+
+// writeArchive writes one image as docker save has done since Docker 25: an OCI layout,
+// which containerd reads and where the image keeps its digest, that is a docker-archive
+// too, by its manifest.json.
+func writeArchive(path string, o options, p platform, image v1.Image) error {
+	dir := path + ".content"
+	to, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	err = to.AppendImage(image, layout.WithPlatform(*p.oci()), layout.WithAnnotations(map[string]string{
+		referenceName:              o.version,
+		"io.containerd.image.name": "docker.io/library/" + name + ":" + o.version,
+	}))
+	if err != nil {
+		return err
+	}
+	manifest, err := dockerManifest(o, image)
+	if err != nil {
+		return err
+	}
+	if err := to.WriteFile("manifest.json", manifest, 0o644); err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	// No time: nothing in it depends on when it was made.
+	if err := writeTar(file, os.DirFS(dir), 0o644, time.Unix(0, 0)); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// dockerManifest is the table of contents of a docker-archive.
+func dockerManifest(o options, image v1.Image) ([]byte, error) {
+	manifest, err := image.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	blob := func(d v1.Descriptor) string { return "blobs/" + d.Digest.Algorithm + "/" + d.Digest.Hex }
+	var layers []string
+	for _, layer := range manifest.Layers {
+		layers = append(layers, blob(layer))
+	}
+	return json.Marshal([]struct {
+		Config   string
+		RepoTags []string
+		Layers   []string
+	}{{blob(manifest.Config), []string{name + ":" + o.version}, layers}})
+}
