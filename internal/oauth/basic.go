@@ -6,9 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// basicEncoding is the Base64 of the Basic scheme once its padding is off: one spelling for each value.
-var basicEncoding = base64.RawStdEncoding.Strict()
-
 // Credentials are what a client authenticates with: its id and its secret.
 type Credentials struct {
 	ClientID     string
@@ -27,7 +24,7 @@ func ParseBasic(header string) (Credentials, bool) {
 	if !ok || strings.ContainsAny(encoded, "\r\n") { // the decoder passes over line breaks
 		return Credentials{}, false
 	}
-	decoded, err := basicEncoding.DecodeString(trimPadding(encoded))
+	decoded, err := base64.RawStdEncoding.Strict().DecodeString(trimPadding(encoded))
 	if err != nil {
 		return Credentials{}, false
 	}

@@ -134,7 +134,7 @@ func neverInQuery(name string) bool {
 
 // unescape undoes the encoding of application/x-www-form-urlencoded once.
 func unescape(s string) (string, bool) {
-	if strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '+') < 0 { // as ContainsAny, in a tenth of the time
+	if !strings.ContainsAny(s, "%+") {
 		return s, true
 	}
 	s, err := url.QueryUnescape(s)

@@ -67,8 +67,8 @@ func (s *Signer) Sign(claims Claims, random io.Reader) (string, error) {
 	return string(w.jwt), nil
 }
 
-// workspace is the memory that a token is made in. It is lent, since making it anew for
-// each token costs more than all that is written into it.
+// workspace is the memory that a token is made in. It is lent, since making it anew
+// for each token takes time, and the garbage collector's too.
 type workspace struct {
 	id        [idBytes]byte
 	payload   []byte

@@ -33,7 +33,7 @@ func writeToken(w http.ResponseWriter, a tokenAnswer) {
 		scope = `,"scope":"` + a.scope + `"`
 	}
 	setTokenHeaders(w.Header())
-	// Part by part, into the buffer of net/http: a copy of the token made first is felt.
+	// Part by part, into the buffer of net/http: a body made first would be one more copy.
 	for _, part := range [...]string{
 		`{"access_token":"`, a.token, `","token_type":"` + oauth.TokenTypeBearer + `","expires_in":`,
 		strconv.FormatInt(int64(a.lifetime/time.Second), 10), scope, "}\n",
