@@ -1,51 +1,15 @@
 package main_test
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/realmkeeper/realmkeeper/internal/testcommand"
 )
 
-// operator is the path of the binary under test.
-var operator string
-
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "operator-test-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		operator = filepath.Join(dir, "operator")
-		if out, err := exec.Command("go", "build", "-o", operator, ".").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the operator: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
-}
-
-// run starts the binary where no API server is, and returns its exit code and output.
-func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), operator, args...)
-	cmd.Env = []string{"HOME=" + t.TempDir()}
-	var out, errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
-		t.Fatal(err)
-	} else if ok {
-		code = exit.ExitCode()
-	}
-	return code, out.String(), errOut.String()
-}
+func TestMain(m *testing.M) { testcommand.Main(m) }
 
 const good = `apiVersion: config.realmkeeper.dev/v1alpha1
 kind: InstanceConfiguration
@@ -93,7 +57,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			code, _, stderr := run(t, tc.args...)
+			code, _, stderr := testcommand.Run(t, tc.args...)
 			if code == 0 {
 				t.Error("exit code 0")
 			}
@@ -106,7 +70,7 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "--help"} {
-		code, stdout, stderr := run(t, flag)
+		code, stdout, stderr := testcommand.Run(t, flag)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "--config FILE") || !strings.Contains(stdout, "-leader-elect") || !strings.Contains(stdout, "-kubeconfig") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
 		}

@@ -1,55 +1,18 @@
 package main_test
 
 import (
-	"bytes"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/testcommand"
 )
 
-// tokenServer is the path of the binary under test.
-var tokenServer string
-
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "token-server-test-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		tokenServer = filepath.Join(dir, "token-server")
-		if out, err := exec.Command("go", "build", "-o", tokenServer, ".").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the token server: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
-}
-
-// run starts the binary where no API server is, and returns its exit code and output.
-func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), tokenServer, args...)
-	cmd.Env = []string{"HOME=" + t.TempDir()}
-	var out, errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
-		t.Fatal(err)
-	} else if ok {
-		code = exit.ExitCode()
-	}
-	return code, out.String(), errOut.String()
-}
+func TestMain(m *testing.M) { testcommand.Main(m) }
 
 // kubeconfig names an API server that isn't there.
 const kubeconfig = `apiVersion: v1
@@ -108,7 +71,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			code, _, stderr := run(t, tc.args...)
+			code, _, stderr := testcommand.Run(t, tc.args...)
 			if code == 0 {
 				t.Error("exit code 0")
 			}
@@ -124,7 +87,7 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "--help"} {
-		code, stdout, stderr := run(t, flag)
+		code, stdout, stderr := testcommand.Run(t, flag)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "--tls-cert-file FILE") || !strings.Contains(stdout, "-operations-listen") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
 		}

@@ -53,6 +53,17 @@ func running(t *testing.T, env *testenv.Env) *testinstall.Installation {
 	return install
 }
 
+// inUse returns an installation with two token servers, and in it a realm with a client
+// that is Ready.
+func inUse(t *testing.T, env *testenv.Env) (*testinstall.Installation, *v1alpha1.Realm, *v1alpha1.ApiClient) {
+	t.Helper()
+	install := running(t, env)
+	realm, c := testinstall.Realm("acme"), testinstall.ApiClient(env.Namespace(t), "billing", "acme")
+	install.Create(t, realm, c)
+	converges(t, install, c)
+	return install, realm, c
+}
+
 // converges checks that the client is Ready, and that Ready means usable: at that very
 // moment every token server gives it a token.
 func converges(t *testing.T, install *testinstall.Installation, c *v1alpha1.ApiClient) {

@@ -16,10 +16,7 @@ var errorf = fmt.Errorf
 // Token servers go on without the API server, and take up what changed when it is back.
 func TestTokensFlowWithoutTheAPIServer(t *testing.T) {
 	env := testenv.Start(t)
-	install := running(t, env)
-	realm, c := testinstall.Realm("acme"), testinstall.ApiClient(env.Namespace(t), "billing", "acme")
-	install.Create(t, realm, c)
-	converges(t, install, c)
+	install, _, c := inUse(t, env)
 	consumer := install.ConsumerSecret(t, c)
 
 	env.StopAPIServer(t)
@@ -48,10 +45,7 @@ func TestTokensFlowWithoutTheAPIServer(t *testing.T) {
 // come again; it never says that credentials are wrong.
 func TestUnloadedServerAsksToComeAgain(t *testing.T) {
 	env := testenv.Start(t)
-	install := running(t, env)
-	realm, c := testinstall.Realm("acme"), testinstall.ApiClient(env.Namespace(t), "billing", "acme")
-	install.Create(t, realm, c)
-	converges(t, install, c)
+	install, _, c := inUse(t, env)
 	consumer := install.ConsumerSecret(t, c)
 
 	late := install.LaunchTokenServer(t, install.KubeconfigFor(t, "https://127.0.0.1:1"))
@@ -71,10 +65,7 @@ func TestUnloadedServerAsksToComeAgain(t *testing.T) {
 // Programmed waits for every live token server, and a dead one holds nothing up for ever.
 func TestReadyWaitsForEveryLiveServer(t *testing.T) {
 	env := testenv.Start(t)
-	install := running(t, env)
-	realm, c := testinstall.Realm("acme"), testinstall.ApiClient(env.Namespace(t), "billing", "acme")
-	install.Create(t, realm, c)
-	converges(t, install, c)
+	install, _, c := inUse(t, env)
 
 	frozen := install.Servers()[1]
 	frozen.Freeze(t)

@@ -144,10 +144,7 @@ func TestClientIDConflictFollowsTheNamespaces(t *testing.T) {
 // A record that loses a label gets it back, and its keys or verifiers with it.
 func TestRecordsKeepTheirLabels(t *testing.T) {
 	env := testenv.Start(t)
-	install := running(t, env)
-	realm, c := testinstall.Realm("acme"), testinstall.ApiClient(env.Namespace(t), "billing", "acme")
-	install.Create(t, realm, c)
-	converges(t, install, c)
+	install, realm, c := inUse(t, env)
 	consumer := install.ConsumerSecret(t, c)
 	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
 		for _, name := range []string{record.SecretName(record.KindRealm, realm.UID), record.SecretName(record.KindClient, c.UID)} {
@@ -193,10 +190,7 @@ func TestForeignSecretIsNeverTouched(t *testing.T) {
 // is served until someone restores or deletes it.
 func TestDamagedRecords(t *testing.T) {
 	env := testenv.Start(t)
-	install := running(t, env)
-	realm, c := testinstall.Realm("acme"), testinstall.ApiClient(env.Namespace(t), "billing", "acme")
-	install.Create(t, realm, c)
-	converges(t, install, c)
+	install, realm, c := inUse(t, env)
 	consumer := install.ConsumerSecret(t, c)
 
 	for name, test := range map[string]struct {
