@@ -27,7 +27,7 @@ type Registry struct {
 // table holds the clients of one realm identity, by client id. It can outlive the Realm
 // beside it, since the two come as records of their own, in any order.
 type table struct {
-	byID sync.Map // client id → *Client, the one that goes first
+	byID *index // of several that claim a client id, the one that goes first
 
 	// What follows belongs to the writer.
 	rivals map[string][]*Client // client id → all that claim it, by precedence; none where one alone does
@@ -198,12 +198,10 @@ func (r *Registry) dropIfUnused(realmUID string) {
 	}
 }
 
-func newTable() *table { return &table{rivals: map[string][]*Client{}} }
+func newTable() *table { return &table{byID: newIndex(), rivals: map[string][]*Client{}} }
 
 func (t *table) load(id string) *Client {
-	value, _ := t.byID.Load(id)
-	client, _ := value.(*Client)
-	return client
+	return t.byID.load(id)
 }
 
 // claimants returns all that claim a client id, by precedence.
@@ -221,13 +219,13 @@ func (t *table) claimants(id string) []*Client {
 func (t *table) store(id string, claimants []*Client) {
 	delete(t.rivals, id)
 	if len(claimants) == 0 {
-		t.byID.Delete(id)
+		t.byID.remove(id)
 		return
 	}
 	if len(claimants) > 1 {
 		t.rivals[id] = claimants
 	}
-	t.byID.Store(id, claimants[0])
+	t.byID.store(claimants[0])
 }
 
 func without(clients []*Client, uid string) []*Client {
