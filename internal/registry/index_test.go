@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -13,7 +14,7 @@ func TestIndexIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, model := newIndex(), map[string]*Client{}
 		for range rapid.IntRange(0, 300).Draw(t, "steps") {
-			id := fmt.Sprint(rapid.IntRange(0, 40).Draw(t, "id"))
+			id := strconv.Itoa(rapid.IntRange(0, 40).Draw(t, "id"))
 			if rapid.Bool().Draw(t, "remove") {
 				x.remove(id)
 				delete(model, id)
@@ -26,7 +27,7 @@ func TestIndexIsAMap(t *testing.T) {
 				t.Fatalf("it counts %d clients of %d", x.live, len(model))
 			}
 			for n := range 41 {
-				if id := fmt.Sprint(n); x.load(id) != model[id] {
+				if id := strconv.Itoa(n); x.load(id) != model[id] {
 					t.Fatalf("id %s: %v, want %v", id, x.load(id), model[id])
 				}
 			}
