@@ -145,16 +145,6 @@ func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	}
 }
 
-// OperatorLog returns what the operators of this installation have written.
-func (i *Installation) OperatorLog(t testing.TB) string {
-	t.Helper()
-	log, err := os.ReadFile(filepath.Join(i.dir, "operator.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(log)
-}
-
 // Servers are the token servers that were started and not stopped.
 func (i *Installation) Servers() []*TokenServer { return i.servers }
 

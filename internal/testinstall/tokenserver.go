@@ -162,22 +162,6 @@ func (s *TokenServer) Client(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// Log returns what the server has written.
-func (s *TokenServer) Log(t testing.TB) string {
-	t.Helper()
-	log, err := os.ReadFile(s.process.Log())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(log)
-}
-
-// StopTokenServer ends a token server in good order.
-func (i *Installation) StopTokenServer(t testing.TB, s *TokenServer) {
-	t.Helper()
-	s.stop(t)
-}
-
 // KillTokenServer ends a token server with SIGKILL.
 func (i *Installation) KillTokenServer(t testing.TB, s *TokenServer) {
 	t.Helper()
