@@ -19,7 +19,8 @@ const usage = `realmkeeper token-server %s
 
 Serves POST /<realm>/oauth2/token, the realms' public keys and their metadata over HTTPS,
 from the records that the operator keeps in the system namespace. It holds them in
-memory and goes on with what it has while the API server can't be reached.
+memory and goes on with what it has while the API server can't be reached; with
+--snapshot-dir also across a restart.
 
 Usage:
   token-server --tls-cert-file FILE --tls-key-file FILE [flags]
@@ -34,6 +35,7 @@ type options struct {
 	operationsListen  string
 	certFile, keyFile string
 	kubeconfig        string
+	snapshotDir       string
 	drainDelay        time.Duration
 	reusePort         bool
 	debug             bool
@@ -69,6 +71,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.certFile, "tls-cert-file", "", "the serving certificate, a PEM `file`; taken up when it changes (required)")
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "the key of the serving certificate, a PEM `file` (required)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "the kubeconfig `file`; default: KUBECONFIG, then the pod's service account")
+	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "a `directory` for the last good records, from which a restart serves while the API server is away; they hold private keys, so it must be memory that others can't read; empty: none are kept")
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "how long to go on taking connections after SIGTERM, while load balancers learn of it")
 	flags.BoolVar(&o.reusePort, "reuse-port", false, "share the public port with other token servers on this host, among which the kernel then spreads connections")
 	flags.BoolVar(&o.debug, "debug", false, "log at debug level; secrets and tokens are logged at no level")

@@ -57,12 +57,12 @@ func run(o options) error {
 	reg := registry.New()
 	feed := registryfeed.New(registryfeed.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
-		Registry: reg, Logger: logger, Metrics: metrics, Now: time.Now,
+		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
-	public := tokenserver.NewHTTPServer(tokenserver.New(tokenserver.Options{
-		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
-	}), certificate.GetCertificate, logger)
 	var draining atomic.Bool
+	public := tokenserver.NewHTTPServer(tokenserver.EndingConnections(tokenserver.New(tokenserver.Options{
+		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
+	}), draining.Load), certificate.GetCertificate, logger)
 	operations := &http.Server{
 		Handler:           tokenserver.NewOperations(func() bool { return reg.Loaded() && !draining.Load() }, metrics),
 		ReadHeaderTimeout: operationsTimeout,
@@ -96,7 +96,6 @@ func run(o options) error {
 		stop()
 		logger.Info("Token server drains", "delay", o.drainDelay.String())
 		draining.Store(true)
-		public.SetKeepAlivesEnabled(false)
 		time.Sleep(o.drainDelay)
 	}
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)

@@ -23,17 +23,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/snapshot"
 )
 
-// Options are what a feed stands on. All are required.
+// Options are what a feed stands on. All are required but SnapshotDir.
 type Options struct {
 	Client    kubernetes.Interface
 	Namespace string // the system namespace
 	Server    string // this server's identity, unique among token servers
 	Registry  *registry.Registry
-	Logger    *slog.Logger
-	Metrics   prometheus.Registerer
-	Now       func() time.Time
+	// SnapshotDir is a directory in memory for the last good records, so that a restart
+	// finds them while the API server is away; empty for none.
+	SnapshotDir string
+	Logger      *slog.Logger
+	Metrics     prometheus.Registerer
+	Now         func() time.Time
 }
 
 // Feed lists and watches the records and puts them into the registry. Run starts it.
@@ -41,6 +45,9 @@ type Feed struct {
 	Options
 	progress  *progress
 	heartbeat *publisher
+	lastGood  *lastGood
+
+	loading sync.Mutex // held while the registry is filled, from a list or from the last good records
 
 	mu         sync.Mutex
 	unreadable map[string]bool // names of records that can't be read now
@@ -50,6 +57,7 @@ type Feed struct {
 func New(o Options) *Feed {
 	f := &Feed{Options: o, progress: newProgress(), unreadable: map[string]bool{}}
 	f.heartbeat = newPublisher(o, f.progress)
+	f.lastGood = openLastGood(o)
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
 		Help: "Records that can't be read. Their last good state is served; the status of the Realm or ApiClient says what to do.",
@@ -63,7 +71,8 @@ func New(o Options) *Feed {
 
 // Run feeds the registry and keeps the heartbeat until ctx ends; then it removes the
 // heartbeat, so that the operator doesn't wait for this server. While the API server
-// can't be reached the registry stays as it is.
+// can't be reached the registry stays as it is; when it can't be reached from the start,
+// the registry gets the last good records of the process before.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
 	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
@@ -86,8 +95,10 @@ func (f *Feed) Run(ctx context.Context) {
 	})
 	var running sync.WaitGroup
 	running.Go(func() { f.heartbeat.run(ctx) })
+	running.Go(func() { f.restore(ctx) })
 	reflector.RunWithContext(ctx)
 	running.Wait()
+	f.lastGood.close()
 }
 
 // Add, Update, Delete, Replace and Resync make Feed the store of its reflector: it
@@ -111,6 +122,9 @@ func (f *Feed) Update(obj any) error {
 	case client != nil:
 		f.Registry.SetClient(client)
 	}
+	if err == nil {
+		f.lastGood.write(secret)
+	}
 	f.progress.reach(secret.ResourceVersion)
 	return nil
 }
@@ -125,36 +139,33 @@ func (f *Feed) Delete(obj any) error {
 	uid := string(record.OwnerUID(secret))
 	f.Registry.RemoveRealm(uid)
 	f.Registry.RemoveClient(uid)
+	f.lastGood.remove(secret)
 	f.progress.reach(secret.ResourceVersion)
 	return nil
 }
 
 // Replace takes a new list, as of a resource version.
 func (f *Feed) Replace(list []any, version string) error {
-	realms := make([]*registry.Realm, 0, len(list))
-	clients := make([]*registry.Client, 0, len(list))
-	unreadable := map[string]error{}
-	kept := map[string]bool{}
+	f.loading.Lock()
+	defer f.loading.Unlock()
+	secrets := make([]*corev1.Secret, 0, len(list))
 	for _, obj := range list {
 		secret, err := asSecret(obj)
 		if err != nil {
 			return err
 		}
-		realm, client, err := prepare(secret)
-		switch {
-		case err != nil:
-			unreadable[secret.Name] = err
-			kept[string(record.OwnerUID(secret))] = true
-		case realm != nil:
-			realms = append(realms, realm)
-		case client != nil:
-			clients = append(clients, client)
-		}
+		secrets = append(secrets, secret)
 	}
-	f.Registry.Replace(realms, clients, func(uid string) bool { return kept[uid] })
-	f.markOnly(unreadable)
+	now := prepareAll(secrets)
+	if !f.Registry.Loaded() {
+		now.add(prepareAll(f.lastGood.of(now.unreadable)))
+	}
+	f.Registry.Replace(now.realms, now.clients, func(uid string) bool { return now.kept[uid] })
+	f.markOnly(now.unreadable)
+	f.lastGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
 	f.progress.reach(version)
-	f.Logger.Info("Records loaded", "realms", len(realms), "clients", len(clients), "unreadable", len(unreadable), "resourceVersion", version)
+	f.Logger.Info("Records loaded", "realms", len(now.realms), "clients", len(now.clients),
+		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil
 }
 

@@ -11,6 +11,40 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
 
+// prepared is a list of records as the registry takes it.
+type prepared struct {
+	realms     []*registry.Realm
+	clients    []*registry.Client
+	readable   []*corev1.Secret
+	unreadable map[string]error // by the record's name
+	kept       map[string]bool  // the UIDs of the owners of those
+}
+
+func prepareAll(secrets []*corev1.Secret) prepared {
+	p := prepared{unreadable: map[string]error{}, kept: map[string]bool{}}
+	for _, secret := range secrets {
+		realm, client, err := prepare(secret)
+		switch {
+		case err != nil:
+			p.unreadable[secret.Name] = err
+			p.kept[string(record.OwnerUID(secret))] = true
+			continue
+		case realm != nil:
+			p.realms = append(p.realms, realm)
+		case client != nil:
+			p.clients = append(p.clients, client)
+		}
+		p.readable = append(p.readable, secret)
+	}
+	return p
+}
+
+// add adds what the registry shall serve for records that can't be read.
+func (p *prepared) add(lastGood prepared) {
+	p.realms = append(p.realms, lastGood.realms...)
+	p.clients = append(p.clients, lastGood.clients...)
+}
+
 // prepare turns a record into the realm or the client that the registry holds; the
 // error is record.ErrUnreadable or says why a realm can't sign.
 func prepare(secret *corev1.Secret) (*registry.Realm, *registry.Client, error) {

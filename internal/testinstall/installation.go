@@ -42,6 +42,8 @@ type Installation struct {
 	Namespace string
 	// LeaderElection makes operators elect a leader. Off, a killed one holds up nobody.
 	LeaderElection bool
+	// DrainDelay is how long token servers started from now on drain.
+	DrainDelay time.Duration
 
 	dir     string
 	config  string

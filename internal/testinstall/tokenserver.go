@@ -32,6 +32,7 @@ type TokenServer struct {
 	Operations string
 
 	authority []byte
+	command   process.Command
 	process   *process.Process
 	ports     []*controlplane.Port
 }
@@ -64,20 +65,25 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	writeFile(t, cert, pair.Data[corev1.TLSCertKey])
 	writeFile(t, key, pair.Data[corev1.TLSPrivateKeyKey])
 
-	var err error
-	s.process, err = process.Start(process.Command{
+	s.command = process.Command{
 		Name: s.Name, Path: i.binary(t, "token-server"), Dir: i.dir,
 		Args: []string{
 			"--namespace", i.Namespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
-			"--listen", address, "--operations-listen", operations,
-			"--tls-cert-file", cert, "--tls-key-file", key, "--debug",
+			"--listen", address, "--operations-listen", operations, "--snapshot-dir", t.TempDir(),
+			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(), "--debug",
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
+	s.start(t)
 	i.servers = append(i.servers, s)
 	return s
+}
+
+func (s *TokenServer) start(t testing.TB) {
+	t.Helper()
+	var err error
+	if s.process, err = process.Start(s.command); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *TokenServer) reserve(t testing.TB) string {
@@ -168,6 +174,22 @@ func (i *Installation) KillTokenServer(t testing.TB, s *TokenServer) {
 	if err := s.process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// KillAndRestart ends the server with SIGKILL and starts it again as it was, as the
+// kubelet does with a container. It doesn't wait.
+func (s *TokenServer) KillAndRestart(t testing.TB) {
+	t.Helper()
+	if err := s.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t)
+}
+
+// Terminate asks the server to end and doesn't wait.
+func (s *TokenServer) Terminate(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGTERM)
 }
 
 func (s *TokenServer) stop(t testing.TB) {

@@ -55,6 +55,18 @@ func guard(routes http.Handler) http.Handler {
 	})
 }
 
+// EndingConnections has each answer that is given while draining is true end its
+// connection: its client goes elsewhere with the next request. A connection that the server
+// closes by itself may have a request under way.
+func EndingConnections(handler http.Handler, draining func() bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if draining() {
+			w.Header()["Connection"] = connectionClose
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // The time limits of the public port. A request is a few hundred bytes and an answer is
 // made in microseconds, so that whoever needs longer is broken or hostile.
 const (
