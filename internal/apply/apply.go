@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,7 +27,8 @@ import (
 // live is nil where the object doesn't exist. extract is the Extract function of the
 // type's apply configuration.
 //
-// Fields that others own are left alone; what we own and no longer desire is removed.
+// Fields that others own are left alone; what we own and no longer desire is removed. A
+// change fails where live is not the newest version (apierrors.IsConflict).
 func Object[O client.Object, C runtime.ApplyConfiguration](ctx context.Context, c client.Client, live O, desired C, extract func(O, string) (C, error)) error {
 	if !reflect.ValueOf(live).IsNil() {
 		owned, err := extract(live, v1alpha1.FieldOwner)
@@ -36,8 +38,23 @@ func Object[O client.Object, C runtime.ApplyConfiguration](ctx context.Context, 
 		if equality.Semantic.DeepEqual(owned, desired) {
 			return nil
 		}
+		return applyTo(ctx, c, live, desired)
 	}
 	return apply(ctx, c, desired)
+}
+
+// applyTo applies desired on the very version of the object that live is.
+func applyTo(ctx context.Context, c client.Client, live client.Object, desired runtime.ApplyConfiguration) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
+	if err != nil {
+		return fmt.Errorf("encoding %T: %w", desired, err)
+	}
+	versioned := &unstructured.Unstructured{Object: content}
+	versioned.SetResourceVersion(live.GetResourceVersion())
+	if err := apply(ctx, c, client.ApplyConfigurationFromUnstructured(versioned)); err != nil {
+		return fmt.Errorf("changing %T %s: %w", live, client.ObjectKeyFromObject(live), err)
+	}
+	return nil
 }
 
 // Secret creates the Secret, or brings live to what is desired, and returns it as it is
