@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +60,7 @@ func newFrame(k kind, secret *corev1.Secret) ([]byte, error) {
 	}
 	whole := make([]byte, headerSize, headerSize+1+len(body))
 	whole = append(append(whole, byte(k)), body...)
-	binary.BigEndian.PutUint32(whole, uint32(len(body)+1)) //nolint:gosec // Bounded above.
+	binary.BigEndian.PutUint32(whole, uint32(len(body)+1))
 	binary.BigEndian.PutUint32(whole[4:], crc32.Checksum(whole[headerSize:], castagnoli))
 	return whole, nil
 }
@@ -94,7 +95,7 @@ func scan(file io.Reader, each func(frame) error) (end int64, err error) {
 		if size == 0 || size > maxBody {
 			return 0, errDamaged
 		}
-		whole := append(header, make([]byte, size)...)
+		whole := slices.Concat(header, make([]byte, size))
 		body := whole[headerSize:]
 		if _, err := io.ReadFull(r, body); err != nil {
 			return end, notEnd(err)

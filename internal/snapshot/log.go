@@ -70,7 +70,8 @@ func Open(dir string) (*Log, Records, error) {
 		err = l.use(file, end)
 	}
 	if err != nil {
-		return l, Records{}, l.abandon(fmt.Errorf("reading the snapshot: %w", errors.Join(err, file.Close())))
+		err = l.abandon(fmt.Errorf("reading the snapshot: %w", errors.Join(err, file.Close())))
+		return l, Records{}, err
 	}
 	records := Records{Version: l.version}
 	for _, secret := range latest {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -180,7 +181,7 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 	dir, log := filled(t)
 	large := strings.Repeat("x", 10_000)
 	for n := range 1_000 {
-		if err := log.Write(secret("client-2", fmt.Sprint(100+n), large+fmt.Sprint(n))); err != nil {
+		if err := log.Write(secret("client-2", strconv.Itoa(100+n), large+strconv.Itoa(n))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,17 +231,17 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 
 // Whatever happens in whatever order: a restart finds what a map would hold.
 func TestRestartFindsWhatAMapWouldHold(t *testing.T) {
+	parent := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp("", "snapshot")
+		dir, err := os.MkdirTemp(parent, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer os.RemoveAll(dir)
 		log, _ := open(t, dir)
 		model := map[string]string{}
 		version := 0
 		names := rapid.SampledFrom([]string{"realm-1", "realm-2", "client-1", "client-2"})
-		next := func() string { version++; return fmt.Sprint(version) }
+		next := func() string { version++; return strconv.Itoa(version) }
 		if err := log.Replace(snapshot.Records{Version: next()}, nil); err != nil {
 			t.Fatal(err)
 		}
