@@ -3,19 +3,15 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	_ "sigs.k8s.io/controller-runtime/pkg/client/config" // for --kubeconfig
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -119,13 +115,18 @@ func run(o options) error {
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	ctx := ctrl.SetupSignalHandler()
-	image, err := tokenServerImage(ctx, cfg, instance, o)
+	pod, err := ownPod(ctx, cfg, o.namespace)
+	if err != nil {
+		return err
+	}
+	image, err := tokenServerImage(pod, cmp.Or(instance.TokenServer.Image, o.image))
 	if err != nil {
 		return err
 	}
 	mgr, err := operator.New(ctx, cfg, operator.Options{
 		Instance:       instance,
 		Image:          image,
+		Account:        pod.Spec.ServiceAccountName,
 		LeaderElection: o.leaderElection,
 		ProbeAddress:   o.probeAddress,
 		MetricsAddress: o.metricsAddress,
@@ -136,36 +137,4 @@ func run(o options) error {
 	logger.Info("Operator starts", "version", version.Version, "revision", version.Revision,
 		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "tokenServerImage", image)
 	return mgr.Start(ctx)
-}
-
-// containerName is the name of the operator's container in its pod.
-const containerName = "operator"
-
-var errNoImage = errors.New("tokenServer.image is not set in the configuration, and POD_NAME names no pod whose image to take; set one of them or --token-server-image")
-
-// tokenServerImage returns the configured image, or the one that this process runs from,
-// so that operator and token servers are of one version.
-func tokenServerImage(ctx context.Context, cfg *rest.Config, instance *config.Instance, o options) (string, error) {
-	if image := cmp.Or(instance.TokenServer.Image, o.image); image != "" {
-		return image, nil
-	}
-	name := os.Getenv("POD_NAME")
-	if name == "" {
-		return "", errNoImage
-	}
-	reader, err := client.New(cfg, client.Options{})
-	if err != nil {
-		return "", fmt.Errorf("connecting to the API server: %w", err)
-	}
-	pod := &corev1.Pod{}
-	if err := reader.Get(ctx, client.ObjectKey{Namespace: o.namespace, Name: name}, pod); err != nil {
-		return "", fmt.Errorf("reading this process's pod for its image: %w", err)
-	}
-	for i := range pod.Spec.Containers {
-		// By name: meshes put containers of their own first.
-		if c := &pod.Spec.Containers[i]; c.Name == containerName {
-			return c.Image, nil
-		}
-	}
-	return "", fmt.Errorf("%w: pod %s has no container %q", errNoImage, name, containerName)
 }

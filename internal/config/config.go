@@ -42,9 +42,10 @@ type Instance struct {
 	// ExternalPort is the port in the service's address, 1 to 65535. Left out: 443, which doesn't show.
 	ExternalPort int32 `json:"externalPort,omitempty"`
 
-	Security    Security    `json:"security"`
-	TokenServer TokenServer `json:"tokenServer,omitzero"`
-	TLS         TLS         `json:"tls,omitzero"`
+	Security      Security      `json:"security"`
+	TokenServer   TokenServer   `json:"tokenServer,omitzero"`
+	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitzero"`
+	TLS           TLS           `json:"tls,omitzero"`
 
 	// SystemNamespace is where the operator keeps records and runs the token service. It
 	// is no part of the file: the process says it.
@@ -66,15 +67,27 @@ type TokenServer struct {
 	// Image is left out to run the operator's own image, so that versions never skew.
 	Image           string            `json:"image,omitempty"`
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// Replicas is the number of token servers, at least 1. Left out: 2.
+	// ImagePullSecrets are Secrets in the system namespace with what the registry asks for.
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// Replicas is the number of token servers, at least 1. Left out: 2. What is set through the
+	// scale subresource later, as by a HorizontalPodAutoscaler, counts until this changes.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Resources is left out for requests of 100m CPU and 64Mi, and a limit of 256Mi.
-	Resources                 *corev1.ResourceRequirements      `json:"resources,omitempty"`
-	NodeSelector              map[string]string                 `json:"nodeSelector,omitempty"`
-	Tolerations               []corev1.Toleration               `json:"tolerations,omitempty"`
+	Resources    *corev1.ResourceRequirements `json:"resources,omitempty"`
+	NodeSelector map[string]string            `json:"nodeSelector,omitempty"`
+	Affinity     *corev1.Affinity             `json:"affinity,omitempty"`
+	Tolerations  []corev1.Toleration          `json:"tolerations,omitempty"`
+	// TopologySpreadConstraints are left out to spread over nodes as far as possible; an
+	// empty list: not at all.
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
+}
+
+// NetworkPolicy says what the NetworkPolicy of the token servers lets them reach.
+type NetworkPolicy struct {
+	// APIServerPorts are where the API server listens, as pods reach it. Left out: 443 and 6443.
+	APIServerPorts []int32 `json:"apiServerPorts,omitempty"`
 }
 
 // TLS says where the serving certificate comes from; at most one member is set.
@@ -170,6 +183,9 @@ func (i *Instance) setDefaults() {
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		}
+	}
+	if len(i.NetworkPolicy.APIServerPorts) == 0 {
+		i.NetworkPolicy.APIServerPorts = []int32{443, 6443}
 	}
 	if i.TLS.SecretName == "" && i.TLS.Managed == nil {
 		i.TLS.Managed = &ManagedTLS{}

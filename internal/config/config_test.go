@@ -36,6 +36,7 @@ security:
 tokenServer:
   image: registry.example.com/realmkeeper:v1
   imagePullPolicy: Always
+  imagePullSecrets: [{name: registry}]
   replicas: 3
   resources:
     requests: {cpu: 200m}
@@ -43,7 +44,10 @@ tokenServer:
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
   priorityClassName: high
+  affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
+networkPolicy:
+  apiServerPorts: [16443]
 tls:
   secretName: api-tls
 `
@@ -63,7 +67,8 @@ func TestParse(t *testing.T) {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			}},
-			TLS: config.TLS{Managed: &config.ManagedTLS{}},
+			NetworkPolicy: config.NetworkPolicy{APIServerPorts: []int32{443, 6443}},
+			TLS:           config.TLS{Managed: &config.ManagedTLS{}},
 		}},
 		"everything": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
@@ -71,15 +76,18 @@ func TestParse(t *testing.T) {
 			Security: config.Security{DefaultTokenLifetime: lifetime(time.Hour), MaximumTokenLifetime: lifetime(12 * time.Hour)},
 			TokenServer: config.TokenServer{
 				Image: "registry.example.com/realmkeeper:v1", ImagePullPolicy: corev1.PullAlways, Replicas: new(int32(3)),
-				Resources:    &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}},
-				NodeSelector: map[string]string{"disk": "fast"},
-				Tolerations:  []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}},
+				ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
+				Affinity:         &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}},
+				Resources:        &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("200m")}},
+				NodeSelector:     map[string]string{"disk": "fast"},
+				Tolerations:      []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}},
 				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 					MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
 				}},
 				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
 			},
-			TLS: config.TLS{SecretName: "api-tls"},
+			NetworkPolicy: config.NetworkPolicy{APIServerPorts: []int32{16443}},
+			TLS:           config.TLS{SecretName: "api-tls"},
 		}},
 		"a document marker, a comment": {"# ours\n---\n" + smallest + "tls: {managed: {}}\n...\n", func() config.Instance {
 			want, err := config.Parse([]byte(smallest))
@@ -129,6 +137,8 @@ func TestParseRefuses(t *testing.T) {
 		"a port too small":             {with("8443", "-1"), "externalPort"},
 		"a port too large":             {with("8443", "65536"), "externalPort"},
 		"a port beyond 32 bits":        {with("8443", "99999999999"), "externalPort"},
+		"an API server port too large": {with("16443", "65536"), "networkPolicy.apiServerPorts[0]"},
+		"a pull secret without name":   {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
 		"a port of text":               {with("8443", "https"), "externalPort"},
 		"no default lifetime":          {with("defaultTokenLifetime: 1h", ""), "security.defaultTokenLifetime"},
 		"no security":                  {header + "instanceDomain: example.com\n", "security.defaultTokenLifetime"},

@@ -40,6 +40,11 @@ func (s *TokenServer) validate() error {
 			return invalid("tokenServer.nodeSelector %q: %q: %s", key, s.NodeSelector[key], problems[0])
 		}
 	}
+	for n, secret := range s.ImagePullSecrets {
+		if problems := validation.IsDNS1123Subdomain(secret.Name); len(problems) > 0 {
+			return invalid("tokenServer.imagePullSecrets[%d].name %q is not a Secret's name: %s", n, secret.Name, problems[0])
+		}
+	}
 	return s.validateScheduling()
 }
 

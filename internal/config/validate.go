@@ -29,12 +29,28 @@ func (i *Instance) validate() error {
 	if err := i.TokenServer.validate(); err != nil {
 		return err
 	}
-	if i.TLS.Managed != nil && i.TLS.SecretName != "" {
+	if err := i.NetworkPolicy.validate(); err != nil {
+		return err
+	}
+	return i.TLS.validate()
+}
+
+func (p *NetworkPolicy) validate() error {
+	for n, port := range p.APIServerPorts {
+		if port < 1 || port > 65535 {
+			return invalid("networkPolicy.apiServerPorts[%d] %d is not between 1 and 65535", n, port)
+		}
+	}
+	return nil
+}
+
+func (t *TLS) validate() error {
+	if t.Managed != nil && t.SecretName != "" {
 		return invalid("tls.managed and tls.secretName contradict each other; set one of them")
 	}
-	if i.TLS.SecretName != "" {
-		if problems := validation.IsDNS1123Subdomain(i.TLS.SecretName); len(problems) > 0 {
-			return invalid("tls.secretName %q is not a Secret's name: %s", i.TLS.SecretName, problems[0])
+	if t.SecretName != "" {
+		if problems := validation.IsDNS1123Subdomain(t.SecretName); len(problems) > 0 {
+			return invalid("tls.secretName %q is not a Secret's name: %s", t.SecretName, problems[0])
 		}
 	}
 	return nil

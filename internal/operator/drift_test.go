@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +40,23 @@ func TestTokenServiceDriftIsCorrected(t *testing.T) {
 	})
 	if deployment.Annotations["theirs"] != "stays" {
 		t.Error("somebody else's annotation is gone")
+	}
+
+	// A HorizontalPodAutoscaler scales through this subresource; its word counts.
+	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
+	if err := env.Client.SubResource("scale").Update(t.Context(), deployment, client.WithSubResourceBody(scale)); err != nil {
+		t.Fatal(err)
+	}
+	budget := &policyv1.PodDisruptionBudget{}
+	budget.Namespace, budget.Name = key.Namespace, key.Name
+	install.Delete(t, budget) // what comes back shows that the operator has looked since
+	testinstall.Eventually(t, "the PodDisruptionBudget to come back", func() error { return env.Client.Get(t.Context(), key, budget) })
+	install.AwaitSettled(t)
+	if err := env.Client.Get(t.Context(), key, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if *deployment.Spec.Replicas != 5 {
+		t.Errorf("the Deployment was scaled to 5 and has %d replicas", *deployment.Spec.Replicas)
 	}
 
 	role := &rbacv1.Role{}

@@ -44,6 +44,8 @@ type Options struct {
 	Instance *config.Instance
 	// Image is what the token servers run.
 	Image string
+	// Account is the service account that the operator runs as; empty outside a cluster.
+	Account string
 	// LeaderElection is off only where nobody else can run.
 	LeaderElection bool
 	// Addresses of the probes and the metrics, as for net.Listen; "0" for none.
@@ -126,7 +128,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	service := &tokenservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system,
-		Instance: o.Instance, Image: o.Image, Now: time.Now, Random: rand.Reader,
+		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: time.Now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the token service controller: %w", err)

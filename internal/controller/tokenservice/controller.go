@@ -38,16 +38,19 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;patch;update;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=delete,namespace=realmkeeper-system
 
-// Reconciler reconciles the token service. All fields are required.
+// Reconciler reconciles the token service. All fields are required but Account.
 type Reconciler struct {
 	Client   client.Client
 	Live     client.Reader // asks the API server itself
 	System   cache.Cache   // our Secrets in the system namespace
 	Instance *config.Instance
 	// Image is what the token servers run.
-	Image  string
-	Now    func() time.Time
-	Random io.Reader
+	Image string
+	// Account is the name of the service account that the operator runs as; empty outside a
+	// cluster.
+	Account string
+	Now     func() time.Time
+	Random  io.Reader
 }
 
 // theService is the one request there is.

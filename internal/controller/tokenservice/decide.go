@@ -45,11 +45,12 @@ func decide(seen observed, instance *config.Instance, image string, now time.Tim
 		roleBinding:    roleBinding(instance),
 		service:        service(instance),
 		networkPolicy:  networkPolicy(instance),
-		deployment:     deployment(instance, image),
+		deployment:     deployment(seen.deployment, instance, image),
 	}
-	if *instance.TokenServer.Replicas > 1 {
+	if replicas(seen.deployment, instance) > 1 {
 		d.disruptionBudget = disruptionBudget(instance)
 	}
+	d.belongTo(seen.operator)
 	if instance.TLS.Managed == nil {
 		return d, nil
 	}

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/apply"
 	"github.com/realmkeeper/realmkeeper/internal/config"
@@ -121,8 +124,11 @@ func TestObjectsFollowTheConfiguration(t *testing.T) {
 
 	d := decided(t, observed{}, instance(t, `
 tls: {secretName: ours}
+networkPolicy: {apiServerPorts: [16443]}
 tokenServer:
   replicas: 3
+  imagePullSecrets: [{name: registry}]
+  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}
   resources: {limits: {memory: 1Gi}}
   nodeSelector: {disk: ssd}
   priorityClassName: high
@@ -140,5 +146,76 @@ tokenServer:
 		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "ours" ||
 		*pod.Containers[0].Image != "image:1" || pod.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("the Deployment doesn't follow the configuration: %+v", pod)
+	}
+	if *pod.ImagePullSecrets[0].Name != "registry" ||
+		*pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "zone" {
+		t.Errorf("the pods' image pull secrets are %v, their affinity %v", pod.ImagePullSecrets, pod.Affinity)
+	}
+	if ports := d.networkPolicy.Spec.Egress[0].Ports; len(ports) != 1 || ports[0].Port.IntValue() != 16443 {
+		t.Errorf("the token servers may reach ports %v", ports)
+	}
+}
+
+// The number of token servers is whose word on it was the last.
+func TestLastWordOnReplicasCounts(t *testing.T) {
+	two := instance(t, "tokenServer: {replicas: 2}")
+	one := instance(t, "tokenServer: {replicas: 1}")
+	live := func(replicas int32, configured, subresource string) *appsv1.Deployment {
+		d := &appsv1.Deployment{}
+		d.Annotations = map[string]string{"auth.realmkeeper.dev/configured-replicas": configured}
+		d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", Subresource: subresource}}
+		d.Spec.Replicas = &replicas
+		return d
+	}
+	for name, test := range map[string]struct {
+		live                 *appsv1.Deployment
+		instance             *config.Instance
+		wantApplied          int32 // 0: left alone
+		wantDisruptionBudget bool
+	}{
+		"at the start":                     {nil, two, 2, true},
+		"changed by somebody":              {live(5, "2", ""), two, 2, true},
+		"scaled":                           {live(5, "2", "scale"), two, 0, true},
+		"scaled to one":                    {live(1, "2", "scale"), two, 0, false},
+		"configured to one, scaled since":  {live(3, "1", "scale"), one, 0, true},
+		"scaled, configured anew since":    {live(5, "3", "scale"), two, 2, true},
+		"scaled, configured to one since":  {live(5, "2", "scale"), one, 1, false},
+		"status written by the controller": {live(2, "2", "status"), two, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decided(t, observed{deployment: test.live}, test.instance, now)
+			applied := int32(0)
+			if d.deployment.Spec.Replicas != nil {
+				applied = *d.deployment.Spec.Replicas
+			}
+			if applied != test.wantApplied || (d.disruptionBudget != nil) != test.wantDisruptionBudget {
+				t.Errorf("%d replicas are applied and a PodDisruptionBudget: %t; want %d and %t",
+					applied, d.disruptionBudget != nil, test.wantApplied, test.wantDisruptionBudget)
+			}
+		})
+	}
+}
+
+// The token service goes when Realmkeeper is uninstalled; what can't be made again doesn't.
+func TestTokenServiceGoesWithTheOperatorsAccount(t *testing.T) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", UID: "uid"}}
+	d := decided(t, observed{operator: account}, instance(t, ""), now)
+	for name, owners := range map[string][]metav1ac.OwnerReferenceApplyConfiguration{
+		"ServiceAccount":      d.serviceAccount.OwnerReferences,
+		"Role":                d.role.OwnerReferences,
+		"RoleBinding":         d.roleBinding.OwnerReferences,
+		"Service":             d.service.OwnerReferences,
+		"NetworkPolicy":       d.networkPolicy.OwnerReferences,
+		"PodDisruptionBudget": d.disruptionBudget.OwnerReferences,
+		"Deployment":          d.deployment.OwnerReferences,
+	} {
+		if len(owners) != 1 || *owners[0].UID != "uid" || *owners[0].Kind != "ServiceAccount" {
+			t.Errorf("the %s belongs to %v", name, owners)
+		}
+	}
+	for _, pair := range []*servingcert.Pair{d.authority, d.serving} {
+		if secret := secretOf(t, pair); len(secret.OwnerReferences) != 0 {
+			t.Errorf("a Secret with keys goes too: %v", secret.OwnerReferences)
+		}
 	}
 }

@@ -19,6 +19,11 @@ const (
 	tlsVolume = "serving-cert"
 	tlsPath   = "/etc/realmkeeper/tls"
 
+	// snapshotVolume is memory that lives as long as the pod: a container that is restarted
+	// finds the last good records there, and nobody else does.
+	snapshotVolume = "records"
+	snapshotPath   = "/var/lib/realmkeeper"
+
 	// unprivileged is the user and group that token servers run as, whatever the image says.
 	unprivileged = 65532
 
@@ -30,17 +35,21 @@ const (
 )
 
 // deployment returns the token servers' Deployment. A new one is up before an old one goes.
-func deployment(instance *config.Instance, image string) *appsv1ac.DeploymentApplyConfiguration {
+func deployment(live *appsv1.Deployment, instance *config.Instance, image string) *appsv1ac.DeploymentApplyConfiguration {
+	spec := appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
+		WithStrategy(appsv1ac.DeploymentStrategy().
+			WithType(appsv1.RollingUpdateDeploymentStrategyType).
+			WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+				WithMaxUnavailable(intstr.FromInt32(0)).
+				WithMaxSurge(intstr.FromInt32(1)))).
+		WithTemplate(podTemplate(instance, image))
+	if !scaled(live, instance) {
+		spec.WithReplicas(*instance.TokenServer.Replicas)
+	}
 	return appsv1ac.Deployment(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
-		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(*instance.TokenServer.Replicas).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
-			WithStrategy(appsv1ac.DeploymentStrategy().
-				WithType(appsv1.RollingUpdateDeploymentStrategyType).
-				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
-					WithMaxUnavailable(intstr.FromInt32(0)).
-					WithMaxSurge(intstr.FromInt32(1)))).
-			WithTemplate(podTemplate(instance, image)))
+		WithAnnotations(map[string]string{configuredReplicas: configured(instance)}).
+		WithSpec(spec)
 }
 
 func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
@@ -51,29 +60,50 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 	}
 	spec := corev1ac.PodSpec().
 		WithServiceAccountName(config.TokenServiceName).
-		WithTerminationGracePeriodSeconds(int64(gracePeriod / time.Second)).
+		WithTerminationGracePeriodSeconds(int64(gracePeriod/time.Second)).
 		WithSecurityContext(corev1ac.PodSecurityContext().
 			WithRunAsNonRoot(true).
 			WithRunAsUser(unprivileged).
 			WithRunAsGroup(unprivileged).
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 		WithContainers(container(instance, image)).
-		WithVolumes(corev1ac.Volume().WithName(tlsVolume).
-			WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret)))
+		WithVolumes(
+			corev1ac.Volume().WithName(tlsVolume).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret)),
+			corev1ac.Volume().WithName(snapshotVolume).
+				WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithMedium(corev1.StorageMediumMemory)),
+		)
 	if len(settings.NodeSelector) > 0 {
 		spec.WithNodeSelector(settings.NodeSelector)
 	}
 	if settings.PriorityClassName != "" {
 		spec.WithPriorityClassName(settings.PriorityClassName)
 	}
+	for _, name := range settings.ImagePullSecrets {
+		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(name.Name))
+	}
+	if settings.Affinity != nil {
+		spec.WithAffinity(&converted[corev1ac.AffinityApplyConfiguration]([]corev1.Affinity{*settings.Affinity})[0])
+	}
 	spec.Tolerations = converted[corev1ac.TolerationApplyConfiguration](settings.Tolerations)
-	spec.TopologySpreadConstraints = converted[corev1ac.TopologySpreadConstraintApplyConfiguration](settings.TopologySpreadConstraints)
+	spec.TopologySpreadConstraints = spread(settings)
 
 	template := corev1ac.PodTemplateSpec().WithLabels(labels()).WithSpec(spec)
 	if len(settings.PodAnnotations) > 0 {
 		template.WithAnnotations(settings.PodAnnotations)
 	}
 	return template
+}
+
+// spread is what is configured, and where that says nothing, over nodes as far as possible.
+func spread(settings *config.TokenServer) []corev1ac.TopologySpreadConstraintApplyConfiguration {
+	if settings.TopologySpreadConstraints != nil {
+		return converted[corev1ac.TopologySpreadConstraintApplyConfiguration](settings.TopologySpreadConstraints)
+	}
+	return []corev1ac.TopologySpreadConstraintApplyConfiguration{*corev1ac.TopologySpreadConstraint().
+		WithMaxSkew(1).
+		WithTopologyKey(corev1.LabelHostname).
+		WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+		WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selector()))}
 }
 
 func container(instance *config.Instance, image string) *corev1ac.ContainerApplyConfiguration {
@@ -86,6 +116,7 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 			"--name=$(POD_NAME)",
 			"--tls-cert-file="+tlsPath+"/"+corev1.TLSCertKey,
 			"--tls-key-file="+tlsPath+"/"+corev1.TLSPrivateKeyKey,
+			"--snapshot-dir="+snapshotPath,
 			"--drain-delay="+drainDelay.String(),
 		).
 		WithEnv(fieldEnv("POD_NAMESPACE", "metadata.namespace"), fieldEnv("POD_NAME", "metadata.name")).
@@ -99,7 +130,10 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 			WithAllowPrivilegeEscalation(false).
 			WithReadOnlyRootFilesystem(true).
 			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))).
-		WithVolumeMounts(corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(tlsPath).WithReadOnly(true)).
+		WithVolumeMounts(
+			corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(tlsPath).WithReadOnly(true),
+			corev1ac.VolumeMount().WithName(snapshotVolume).WithMountPath(snapshotPath),
+		).
 		WithResources(resources(instance))
 	if policy := instance.TokenServer.ImagePullPolicy; policy != "" {
 		c.WithImagePullPolicy(policy)

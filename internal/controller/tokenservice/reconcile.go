@@ -22,6 +22,8 @@ import (
 type observed struct {
 	authority *corev1.Secret
 	serving   *corev1.Secret
+	// operator is the service account that the operator runs as; nil outside a cluster.
+	operator *corev1.ServiceAccount
 
 	serviceAccount   *corev1.ServiceAccount
 	role             *rbacv1.Role
@@ -75,6 +77,9 @@ func (r *Reconciler) gather(ctx context.Context) (observed, error) {
 	}
 	seen.authority = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, servingcert.AuthoritySecret, o) })
 	seen.serving = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, servingcert.ServingSecret, o) })
+	if r.Account != "" {
+		seen.operator = orNil(&corev1.ServiceAccount{}, func(o *corev1.ServiceAccount) bool { return read(r.Live, r.Account, o) })
+	}
 	const name = config.TokenServiceName
 	seen.serviceAccount = orNil(&corev1.ServiceAccount{}, func(o *corev1.ServiceAccount) bool { return read(r.Client, name, o) })
 	seen.role = orNil(&rbacv1.Role{}, func(o *rbacv1.Role) bool { return read(r.Client, name, o) })
