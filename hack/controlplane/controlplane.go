@@ -156,7 +156,7 @@ func StopDetached(dir string) error { return process.StopRecorded(dir, grace) }
 
 // start starts a component unless it runs, and waits until it is ready.
 func (c *ControlPlane) start(
-	ctx context.Context, component **process.Process, command process.Command, ready readiness,
+	ctx context.Context, component **process.Process, command process.Command, ready func(context.Context) error,
 ) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +167,7 @@ func (c *ControlPlane) start(
 	if err != nil {
 		return err
 	}
-	if err := await(ctx, started, ready); err != nil {
+	if err := started.Await(ctx, ready); err != nil {
 		return errors.Join(err, started.Kill())
 	}
 	*component = started

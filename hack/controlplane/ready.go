@@ -8,32 +8,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-
-	"github.com/realmkeeper/realmkeeper/hack/controlplane/process"
 )
-
-// readiness is nil once a component does its work, and says what is missing until then.
-type readiness func(context.Context) error
-
-// await returns when the component is ready, has ended, or ctx is over.
-func await(ctx context.Context, component *process.Process, ready readiness) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		missing := ready(ctx)
-		if missing == nil {
-			return nil
-		}
-		select {
-		case <-component.Done():
-			return component.Exited()
-		case <-ctx.Done():
-			return fmt.Errorf("wait until ready: %w; last seen: %w; the end of %s:\n%s",
-				context.Cause(ctx), missing, component.Log(), component.LogTail())
-		case <-tick.C:
-		}
-	}
-}
 
 func (c *ControlPlane) etcdReady(ctx context.Context) error {
 	return succeeds(ctx, http.DefaultClient, "http://"+c.ports.etcdClient.Address()+"/readyz")
