@@ -25,7 +25,7 @@ GOLANGCI_LINT := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
 
 # What `make generate` writes, and `make verify` expects unchanged.
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md
-MODULES := . hack/tools hack/tools/golangci hack/controlplane/etcd hack/controlplane/kubernetes hack/image
+MODULES := . hack/tools hack/tools/golangci hack/controlplane/coredns hack/controlplane/etcd hack/controlplane/kubernetes hack/image
 
 ##@ General
 

@@ -12,16 +12,16 @@ import (
 	"path/filepath"
 )
 
-// BinDir returns the directory of the control plane's binaries after building what is
-// missing, which takes some minutes once per machine; progress goes to the writer.
-// KUBEBUILDER_ASSETS comes first where it is set. It must be called from within the
-// repository.
-func BinDir(ctx context.Context, progress io.Writer) (string, error) {
+// BinDir returns the directory of the control plane's binaries, and of others that
+// build.sh knows by name, after building what is missing, which takes some minutes once
+// per machine; progress goes to the writer. KUBEBUILDER_ASSETS comes first where it is
+// set. It must be called from within the repository.
+func BinDir(ctx context.Context, progress io.Writer, others ...string) (string, error) {
 	root, err := RepositoryRoot()
 	if err != nil {
 		return "", fmt.Errorf("find the control plane's sources: %w", err)
 	}
-	build := exec.CommandContext(ctx, filepath.Join(root, "hack", "controlplane", "build.sh"))
+	build := exec.CommandContext(ctx, filepath.Join(root, "hack", "controlplane", "build.sh"), others...)
 	build.Stderr = progress
 	out, err := build.Output()
 	if err != nil {

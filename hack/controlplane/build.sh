@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
+# build.sh [NAME...]
+#
 # Builds the control plane that tests and the demo run: etcd, kube-apiserver,
-# kube-controller-manager and kubectl, from the Go modules pinned beside this file.
+# kube-controller-manager and kubectl, from the Go modules pinned beside this file;
+# and those of kubelet, kube-scheduler, kube-proxy and coredns that are named, which
+# only a cluster with a node needs.
 #
 # Each is built once, into a cache that all checkouts share; the versions and the
 # way of building are part of the directory's name. Progress goes to stderr. The
-# only line on stdout is the directory that holds the four binaries.
+# only line on stdout is the directory that holds the binaries.
 #
 # KUBEBUILDER_ASSETS, when set, comes first: what it has is taken from there, and
 # only what it lacks is built.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-binaries=(etcd kube-apiserver kube-controller-manager kubectl)
+binaries=(etcd kube-apiserver kube-controller-manager kubectl "$@")
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "hack/controlplane/build.sh: $*"; exit 1; }
@@ -28,11 +32,12 @@ version_of() { # version_of MODULE DIR: the version that DIR/go.mod requires
 }
 kubernetes=$(version_of k8s.io/kubernetes kubernetes)
 etcd=$(version_of go.etcd.io/etcd/server/v3 etcd)
+coredns=$(version_of github.com/coredns/coredns coredns)
 ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes"
 
 key=$({
 	printf '%s\n' "$toolchain" "$ldflags"
-	cat "$here"/{kubernetes,etcd}/go.{mod,sum}
+	cat "$here"/{kubernetes,etcd,coredns}/go.{mod,sum}
 } | sha256sum | cut -c1-12)
 home=${XDG_CACHE_HOME:-$HOME/.cache}/realmkeeper
 cache=$home/$kubernetes-$key
@@ -72,7 +77,12 @@ build_missing() {
 		case $name in
 		etcd) build etcd "$etcd" etcd go.etcd.io/etcd/server/v3 "30 s" ;;
 		kube-apiserver) build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "3 min 30 s" ;;
-		*) build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "30 s" ;;
+		kubelet) build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "1 min" ;;
+		kube-controller-manager | kube-scheduler | kube-proxy | kubectl)
+			build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "30 s"
+			;;
+		coredns) build "$name" "$coredns" coredns github.com/coredns/coredns "2 min" ;;
+		*) die "$name is none of the binaries that it knows" ;;
 		esac
 	done
 	flock --unlock "$lock"
