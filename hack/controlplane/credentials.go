@@ -1,17 +1,10 @@
 package controlplane
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -105,72 +98,4 @@ func kubeconfig(server string, ca []byte, user, token string) ([]byte, error) {
 		return nil, fmt.Errorf("write the kubeconfig of %s: %w", user, err)
 	}
 	return content, nil
-}
-
-// authority is a certificate authority that issues one certificate and is forgotten.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-func newAuthority() (*authority, error) {
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	template := certificate("realmkeeper control plane")
-	template.IsCA = true
-	template.BasicConstraintsValid = true
-	template.KeyUsage = x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &authority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
-}
-
-// issueServing returns the API server's certificate and key, PEM-encoded.
-func (a *authority) issueServing() (cert, key []byte, err error) {
-	signer, err := newKey()
-	if err != nil {
-		return nil, nil, err
-	}
-	template := certificate(apiServerName)
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	template.DNSNames = []string{"localhost"}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, signer.Public(), a.key)
-	if err != nil {
-		return nil, nil, err
-	}
-	if key, err = encodeKey(signer); err != nil {
-		return nil, nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, nil
-}
-
-func certificate(commonName string) *x509.Certificate {
-	now := time.Now()
-	return &x509.Certificate{
-		Subject:   pkix.Name{CommonName: commonName},
-		NotBefore: now.Add(-time.Hour),
-		NotAfter:  now.AddDate(1, 0, 0),
-	}
-}
-
-func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
-
-// encodeKey uses SEC 1, the only form in which Kubernetes reads service account keys.
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
