@@ -19,23 +19,25 @@ import (
 // user is the number that config/manager runs as; the image has no user database.
 const user = "65532:65532"
 
-// labels describe the image, in its configuration and as annotations of the index.
-func labels(o options) map[string]string {
-	return map[string]string{
-		"org.opencontainers.image.title":       "Realmkeeper",
-		"org.opencontainers.image.description": "OAuth 2.0 realms and API credentials as Kubernetes resources",
-		"org.opencontainers.image.licenses":    "Apache-2.0",
-		"org.opencontainers.image.version":     o.version,
-		"org.opencontainers.image.revision":    o.revision,
-		"org.opencontainers.image.created":     o.created.Format(time.RFC3339),
-	}
+// description is what an image says of itself.
+type description struct {
+	repository string // such as realmkeeper; see reference
+	tag        string
+	entrypoint string
+	labels     map[string]string
+	created    time.Time // of everything in it
+	createdBy  string
 }
+
+// reference is the image's name in full: without a registry it stands for one of Docker
+// Hub's library, which is what container runtimes make of it.
+func (d description) reference() string { return "docker.io/library/" + d.repository + ":" + d.tag }
 
 // assemble makes the image of one platform: one layer with what lies in binaries, at its
 // root.
-func assemble(o options, p platform, binaries string) (v1.Image, error) {
+func assemble(d description, p platform, binaries string) (v1.Image, error) {
 	var content bytes.Buffer
-	if err := writeTar(&content, os.DirFS(binaries), 0o755, o.created); err != nil {
+	if err := writeTar(&content, os.DirFS(binaries), 0o755, d.created); err != nil {
 		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(
@@ -52,13 +54,13 @@ func assemble(o options, p platform, binaries string) (v1.Image, error) {
 	image, err = mutate.ConfigFile(image, &v1.ConfigFile{
 		OS:           "linux",
 		Architecture: p.arch,
-		Created:      v1.Time{Time: o.created},
+		Created:      v1.Time{Time: d.created},
 		RootFS:       v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User:       user,
 			WorkingDir: "/",
-			Entrypoint: []string{"/operator"},
-			Labels:     labels(o),
+			Entrypoint: []string{d.entrypoint},
+			Labels:     d.labels,
 		},
 	})
 	if err != nil {
@@ -66,7 +68,7 @@ func assemble(o options, p platform, binaries string) (v1.Image, error) {
 	}
 	image, err = mutate.Append(image, mutate.Addendum{
 		Layer:   layer,
-		History: v1.History{Created: v1.Time{Time: o.created}, CreatedBy: "make image"},
+		History: v1.History{Created: v1.Time{Time: d.created}, CreatedBy: d.createdBy},
 	})
 	return runnable{image}, err
 }

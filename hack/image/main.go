@@ -29,8 +29,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// name is the image's, and the project's. Without a registry it stands for
-// docker.io/library/realmkeeper, which is what container runtimes make of it.
+// name is the image's, and the project's.
 const name = "realmkeeper"
 
 // tag is the grammar of the OCI distribution specification.
@@ -53,6 +52,25 @@ type options struct {
 	revision string
 	ldflags  string
 	created  time.Time // of everything in the image
+}
+
+// describe tells what the image is, in its configuration and in annotations of the index.
+func (o options) describe() description {
+	return description{
+		repository: name,
+		tag:        o.version,
+		entrypoint: "/operator",
+		created:    o.created,
+		createdBy:  "make image",
+		labels: map[string]string{
+			"org.opencontainers.image.title":       "Realmkeeper",
+			"org.opencontainers.image.description": "OAuth 2.0 realms and API credentials as Kubernetes resources",
+			"org.opencontainers.image.licenses":    "Apache-2.0",
+			"org.opencontainers.image.version":     o.version,
+			"org.opencontainers.image.revision":    o.revision,
+			"org.opencontainers.image.created":     o.created.Format(time.RFC3339),
+		},
+	}
 }
 
 func main() {
@@ -106,8 +124,8 @@ func run(o options, out io.Writer) error {
 		artifacts = append(artifacts, p.archive())
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: p.oci()}})
 	}
-	index = mutate.Annotations(index, labels(o)).(v1.ImageIndex)
-	if err := writeLayout(filepath.Join(staging, layoutName), o, index); err != nil {
+	index = mutate.Annotations(index, o.describe().labels).(v1.ImageIndex)
+	if err := writeLayout(filepath.Join(staging, layoutName), o.version, index); err != nil {
 		return fmt.Errorf("writing the layout: %w", err)
 	}
 	digest, err := index.Digest()
@@ -130,11 +148,11 @@ func buildPlatform(ctx context.Context, o options, p platform, staging string) (
 	if err := compile(ctx, o, p, binaries); err != nil {
 		return nil, err
 	}
-	image, err := assemble(o, p, binaries)
+	image, err := assemble(o.describe(), p, binaries)
 	if err != nil {
 		return nil, fmt.Errorf("assembling the image: %w", err)
 	}
-	if err := writeArchive(filepath.Join(staging, p.archive()), o, p, image); err != nil {
+	if err := writeArchive(filepath.Join(staging, p.archive()), o.describe(), p, image); err != nil {
 		return nil, fmt.Errorf("writing the archive: %w", err)
 	}
 	return image, nil

@@ -16,31 +16,31 @@ const layoutName = "image"
 const referenceName = "org.opencontainers.image.ref.name"
 
 // writeLayout writes an OCI layout whose only entry is the index.
-func writeLayout(dir string, o options, index v1.ImageIndex) error {
+func writeLayout(dir, tag string, index v1.ImageIndex) error {
 	to, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
 	}
-	return to.AppendIndex(index, layout.WithAnnotations(map[string]string{referenceName: o.version}))
+	return to.AppendIndex(index, layout.WithAnnotations(map[string]string{referenceName: tag}))
 }
 
 // writeArchive writes one image as docker save has done since Docker 25: an OCI layout,
 // which containerd reads and where the image keeps its digest, that is a docker-archive
 // too, by its manifest.json.
-func writeArchive(path string, o options, p platform, image v1.Image) error {
+func writeArchive(path string, d description, p platform, image v1.Image) error {
 	dir := path + ".content"
 	to, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
 	}
 	err = to.AppendImage(image, layout.WithPlatform(*p.oci()), layout.WithAnnotations(map[string]string{
-		referenceName:              o.version,
-		"io.containerd.image.name": "docker.io/library/" + name + ":" + o.version,
+		referenceName:              d.tag,
+		"io.containerd.image.name": d.reference(),
 	}))
 	if err != nil {
 		return err
 	}
-	manifest, err := dockerManifest(o, image)
+	manifest, err := dockerManifest(d, image)
 	if err != nil {
 		return err
 	}
@@ -60,12 +60,12 @@ func writeArchive(path string, o options, p platform, image v1.Image) error {
 }
 
 // dockerManifest is the table of contents of a docker-archive.
-func dockerManifest(o options, image v1.Image) ([]byte, error) {
+func dockerManifest(d description, image v1.Image) ([]byte, error) {
 	manifest, err := image.Manifest()
 	if err != nil {
 		return nil, err
 	}
-	blob := func(d v1.Descriptor) string { return "blobs/" + d.Digest.Algorithm + "/" + d.Digest.Hex }
+	blob := func(b v1.Descriptor) string { return "blobs/" + b.Digest.Algorithm + "/" + b.Digest.Hex }
 	var layers []string
 	for _, layer := range manifest.Layers {
 		layers = append(layers, blob(layer))
@@ -74,5 +74,5 @@ func dockerManifest(o options, image v1.Image) ([]byte, error) {
 		Config   string
 		RepoTags []string
 		Layers   []string
-	}{{blob(manifest.Config), []string{name + ":" + o.version}, layers}})
+	}{{blob(manifest.Config), []string{d.repository + ":" + d.tag}, layers}})
 }
