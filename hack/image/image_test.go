@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,56 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// What archive makes is read as container runtimes read it, and run by nothing here.
+func TestArchive(t *testing.T) {
+	program := buildProgram(t)
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "hello")
+	compile := exec.Command("go", "build", "-o", binary, ".")
+	compile.Dir = filepath.Join(newSource(t), "cmd", "operator")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	archive := filepath.Join(dir, "hello.tar")
+	for range 2 { // the second replaces the first
+		out, err := exec.Command(program, "archive", "--image=hello:v1", "--output="+archive, binary).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "docker.io/library/hello:v1") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	tag, err := name.NewTag("hello:v1")
+	must(t, err)
+	image, err := tarball.ImageFromPath(archive, &tag)
+	must(t, err)
+	must(t, validate.Image(image))
+	config, err := image.ConfigFile()
+	must(t, err)
+	if diff := cmp.Diff([]string{"/hello"}, config.Config.Entrypoint); diff != "" {
+		t.Error(diff)
+	}
+	if config.Architecture != runtime.GOARCH {
+		t.Errorf("architecture %s", config.Architecture)
+	}
+
+	refusals := map[string][]string{
+		"--image must be NAME:TAG": {"--image=hello", "--output=" + archive, binary},
+		"no binaries are named":    {"--image=hello:v1", "--output=" + archive},
+		"checking":                 {"--image=hello:v1", "--output=" + archive, filepath.Join(dir, "missing")},
+	}
+	for want, args := range refusals {
+		out, err := exec.Command(program, append([]string{"archive"}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(dir, ".image-*"))
+	must(t, err)
+	if len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 

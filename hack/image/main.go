@@ -8,6 +8,10 @@
 //
 //	image/                      an OCI layout with one entry, the index of both platforms
 //	realmkeeper-linux-ARCH.tar  the image of one platform, for container runtimes to load
+//
+// It makes small images of other static binaries too, such as those for tests in a cluster:
+//
+//	go run -C hack/image . archive --image NAME:TAG --output FILE BINARY...
 package main
 
 import (
@@ -74,6 +78,9 @@ func (o options) describe() description {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "archive" {
+		exit(archive(os.Args[2:], os.Stdout))
+	}
 	var o options
 	var epoch int64
 	flag.StringVar(&o.source, "source", "../..", "the `directory` of the repository")
@@ -84,10 +91,18 @@ func main() {
 	flag.Parse()
 	o.created = time.Unix(epoch, 0).UTC()
 
-	if err := run(o, os.Stdout); err != nil {
+	exit(run(o, os.Stdout))
+}
+
+func exit(err error) {
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(0)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func run(o options, out io.Writer) error {
