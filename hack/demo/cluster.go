@@ -46,7 +46,7 @@ func (d *demo) connect() error {
 // install applies what an administrator applies once: the system namespace, the CRDs,
 // and the operator's rights. Its Deployment is left out; the demo runs the process.
 func (d *demo) install(ctx context.Context) error {
-	d.step("Applying config/manager/namespace.yaml, config/crd and config/rbac ...")
+	d.Step("Applying config/manager/namespace.yaml, config/crd and config/rbac ...")
 	for _, path := range []string{"config/manager/namespace.yaml", "config/crd", "config/rbac"} {
 		if _, err := d.apply(ctx, path); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/hack/controlplane"
 	"github.com/realmkeeper/realmkeeper/hack/controlplane/process"
+	"github.com/realmkeeper/realmkeeper/hack/progress"
 )
 
 const (
@@ -31,7 +32,7 @@ var errInterrupted = errors.New("it was interrupted")
 type demo struct {
 	root string // of the repository
 	dir  string
-	*progress
+	*progress.Progress
 
 	binDir  string // of the control plane
 	ports   ports
@@ -104,10 +105,10 @@ func (d *demo) takeStock() error {
 	case err != nil:
 		return err
 	case len(dead) == 0:
-		d.say("The demo is running already.")
+		d.Say("The demo is running already.")
 	case slices.ContainsFunc(dead, isControlPlane):
 		if len(running) > 0 {
-			d.say("Not running any more: %s. The demo starts anew.", strings.Join(dead, ", "))
+			d.Say("Not running any more: %s. The demo starts anew.", strings.Join(dead, ", "))
 		}
 		if err := controlplane.StopDetached(d.runDir()); err != nil {
 			return fmt.Errorf("stopping what is left of an earlier demo: %w", err)
@@ -115,7 +116,7 @@ func (d *demo) takeStock() error {
 		// Its ports go too: they may be others' by now.
 		return errors.Join(os.RemoveAll(d.runDir()), os.RemoveAll(d.file(portsFile)))
 	default:
-		d.say("The demo is running already, but for %s.", strings.Join(dead, ", "))
+		d.Say("The demo is running already, but for %s.", strings.Join(dead, ", "))
 	}
 	return d.ports.load(d.file(portsFile))
 }

@@ -35,6 +35,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/hack/controlplane"
 	"github.com/realmkeeper/realmkeeper/hack/controlplane/filelock"
+	"github.com/realmkeeper/realmkeeper/hack/progress"
 )
 
 const usage = `Usage: go run ./hack/demo [--dir DIR] up|down
@@ -89,13 +90,13 @@ func newDemo(dir string, out io.Writer) (*demo, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	return &demo{root: root, dir: dir, progress: newProgress(out)}, nil
+	return &demo{root: root, dir: dir, Progress: progress.New(out)}, nil
 }
 
 // down stops every process on record, and removes the directory.
 func (d *demo) down() error {
 	if _, err := os.Stat(d.dir); errors.Is(err, os.ErrNotExist) {
-		d.say("There is no demo in %s.", d.dir)
+		d.Say("There is no demo in %s.", d.dir)
 		return nil
 	}
 	unlock, err := d.lock()
@@ -111,9 +112,9 @@ func (d *demo) down() error {
 		return fmt.Errorf("removing what the demo made: %w", err)
 	}
 	if len(running) > 0 {
-		d.say("Stopped: %s.", strings.Join(running, ", "))
+		d.Say("Stopped: %s.", strings.Join(running, ", "))
 	}
-	d.say("Removed: %s.", d.dir)
+	d.Say("Removed: %s.", d.dir)
 	return nil
 }
 

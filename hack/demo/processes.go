@@ -35,7 +35,7 @@ func (d *demo) running() []string {
 // makes Pods of Deployments, as in a cluster; without nodes they stay Pending.
 func (d *demo) startControlPlane(ctx context.Context) error {
 	if !d.isRunning(components[0]) {
-		d.step("Starting etcd, kube-apiserver and kube-controller-manager ...")
+		d.Step("Starting etcd, kube-apiserver and kube-controller-manager ...")
 		bounded, cancel := context.WithTimeout(ctx, 2*patience)
 		defer cancel()
 		var err error
@@ -54,7 +54,7 @@ func (d *demo) build(ctx context.Context) error {
 	if len(d.running()) == len(components) {
 		return nil
 	}
-	d.step("Building operator and token server; about 20 s when they have changed ...")
+	d.Step("Building operator and token server; about 20 s when they have changed ...")
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w",
 		"-o", d.file("bin")+string(filepath.Separator), "./cmd/operator", "./cmd/token-server")
 	build.Dir = d.root
@@ -75,7 +75,7 @@ func (d *demo) start(program, name string, ports []int, args ...string) error {
 			locks = append(locks, lock)
 		}
 	}
-	d.step("Starting %s ...", name)
+	d.Step("Starting %s ...", name)
 	p, err := process.Start(process.Command{
 		Name: name, Path: filepath.Join(d.file("bin"), program), Args: args,
 		Dir: d.runDir(), Detach: true, Inherit: locks,

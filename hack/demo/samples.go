@@ -20,7 +20,7 @@ var errNoSample = errors.New("config/samples has no ApiClient")
 // applySamples applies config/samples, waits until everything in it is Ready, and returns
 // its first ApiClient.
 func (d *demo) applySamples(ctx context.Context) (*v1alpha1.ApiClient, error) {
-	d.step("Applying config/samples ...")
+	d.Step("Applying config/samples ...")
 	objects, err := d.apply(ctx, "config/samples")
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (d *demo) awaitReady(ctx context.Context, object *unstructured.Unstructured
 		}
 		now := tell(is.Status.Conditions)
 		if now != told {
-			d.step("  %s: %s", name, now)
+			d.Step("  %s: %s", name, now)
 			told = now
 		}
 		return readiness(object, is.Status.Conditions)

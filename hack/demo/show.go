@@ -23,7 +23,7 @@ func (d *demo) showToken(ctx context.Context, c *v1alpha1.ApiClient) error {
 	if err := d.writeEnv(c, with); err != nil {
 		return err
 	}
-	d.step("Asking for a token ...")
+	d.Step("Asking for a token ...")
 	httpClient, err := httpClient(with.authority, d.ports.Public)
 	if err != nil {
 		return err
@@ -36,9 +36,9 @@ func (d *demo) showToken(ctx context.Context, c *v1alpha1.ApiClient) error {
 	if err != nil {
 		return err
 	}
-	d.step("Done.")
+	d.Step("Done.")
 
-	d.say(`
+	d.Say(`
 POST %s?grant_type=client_credentials
 Authorization: Basic base64(%s:<client secret>)
 (no body)
@@ -66,7 +66,7 @@ func (d *demo) showNext(c *v1alpha1.ApiClient) {
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		kubectl = "\n  PATH=\"$PATH:" + d.binDir + "\" # for kubectl, which is not on yours"
 	}
-	d.say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), kubectl, c.Name, c.Namespace, systemNamespace, config.TokenServiceName,
+	d.Say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), kubectl, c.Name, c.Namespace, systemNamespace, config.TokenServiceName,
 		d.short("run/"+tokenServer(1)+".pid"), d.short("run/kube-apiserver.pid"), d.short("run/*.log"))
 }
 
