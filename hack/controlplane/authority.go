@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// authority is a certificate authority that issues one certificate and is forgotten.
+// authority is a certificate authority that issues certificates and is forgotten.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -39,16 +39,29 @@ func newAuthority() (*authority, error) {
 }
 
 // issueServing returns the API server's certificate and key, PEM-encoded.
-func (a *authority) issueServing() (cert, key []byte, err error) {
+func (a *authority) issueServing(hosts []string, addresses []net.IP) (cert, key []byte, err error) {
+	template := certificate(apiServerName)
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.IPAddresses = addresses
+	template.DNSNames = hosts
+	return a.issue(template)
+}
+
+// issueKubeletClient returns the certificate and key by which kubelets know the API
+// server. They ask it what its own user may do, so that is an administrator.
+func (a *authority) issueKubeletClient() (cert, key []byte, err error) {
+	template := certificate("kube-apiserver-kubelet-client")
+	template.Subject.Organization = []string{"system:masters"}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return a.issue(template)
+}
+
+func (a *authority) issue(template *x509.Certificate) (cert, key []byte, err error) {
 	signer, err := newKey()
 	if err != nil {
 		return nil, nil, err
 	}
-	template := certificate(apiServerName)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
-	template.DNSNames = []string{"localhost"}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, signer.Public(), a.key)
 	if err != nil {
 		return nil, nil, err

@@ -54,23 +54,23 @@ func (c *ControlPlane) etcdCommand() process.Command {
 func (c *ControlPlane) apiServerCommand() process.Command {
 	args := []string{
 		"--etcd-servers=http://" + c.ports.etcdClient.Address(),
-		"--bind-address=127.0.0.1",
-		"--advertise-address=127.0.0.1",
-		// A loopback address is no valid endpoint of the kubernetes Service; without
-		// pods nobody misses it.
-		"--endpoint-reconciler-type=none",
+		fmt.Sprintf("--bind-address=%s", c.host()),
+		fmt.Sprintf("--advertise-address=%s", c.host()),
 		fmt.Sprintf("--secure-port=%d", c.ports.apiServer.Number()),
 		"--cert-dir=" + c.options.Dir,
 		"--tls-cert-file=" + c.file(servingCertFile),
 		"--tls-private-key-file=" + c.file(servingKeyFile),
 		"--token-auth-file=" + c.file(tokensFile),
-		"--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.file(serviceAccountKeyFile),
 		"--service-account-signing-key-file=" + c.file(serviceAccountKeyFile),
-		"--service-cluster-ip-range=10.0.0.0/24",
 		"--allow-privileged=true",
 		"--profiling=false",
+	}
+	if c.options.Nodes == nil {
+		args = append(args, withoutNodes()...)
+	} else {
+		args = append(args, c.withNodes()...)
 	}
 	if !c.options.ControllerManager {
 		// It refuses pods of a namespace without service account, and only the
@@ -89,6 +89,14 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 }
 
 func (c *ControlPlane) managerCommand() process.Command {
+	// Nobody signs certificates for requests here.
+	controllers := "*,-certificatesigningrequest-signing-controller"
+	if c.options.Nodes == nil {
+		// Nor is there anyone to serve for nodes and volumes.
+		controllers += ",-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller" +
+			",-persistentvolume-binder-controller,-persistentvolume-attach-detach-controller" +
+			",-persistentvolume-expander-controller"
+	}
 	return c.command(managerName, nil, []string{
 		"--kubeconfig=" + c.file(managerKubeconfigFile),
 		"--leader-elect=false",
@@ -99,9 +107,6 @@ func (c *ControlPlane) managerCommand() process.Command {
 		// The defaults spread the start over seconds to spare a shared API server.
 		"--kube-api-qps=1000",
 		"--kube-api-burst=1000",
-		// Nodes, volumes and certificate requests have no one to serve here.
-		"--controllers=*,-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller," +
-			"-persistentvolume-binder-controller,-persistentvolume-attach-detach-controller," +
-			"-persistentvolume-expander-controller,-certificatesigningrequest-signing-controller",
+		"--controllers=" + controllers,
 	})
 }

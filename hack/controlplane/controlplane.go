@@ -3,7 +3,8 @@
 // machine that listen on 127.0.0.1 alone.
 //
 // Tests run one that dies with them, the demo one that stays. Any number can run side
-// by side. There are no nodes and no scheduler: a Pod stays Pending.
+// by side. There are no nodes and no scheduler: a Pod stays Pending. Package cluster
+// adds a node, for which the API server listens where pods reach it.
 package controlplane
 
 import (
@@ -38,6 +39,10 @@ type Options struct {
 	// garbage-collected, namespaces never finish terminating, and no workload
 	// controller acts.
 	ControllerManager bool
+
+	// Nodes prepares for nodes with pods. Left out, there is no place for any: the API
+	// server listens on 127.0.0.1, and no controller looks after nodes and volumes.
+	Nodes *Nodes
 
 	// AuditLog is the file to which the API server appends an audit.k8s.io/v1 event of
 	// level Metadata per completed request, a JSON object a line. Left out: no log.
@@ -95,8 +100,13 @@ func Start(ctx context.Context, options Options) (_ *ControlPlane, err error) {
 	if c.ports, err = reservePorts(); err != nil {
 		return nil, err
 	}
-	if c.config, err = writeCredentials(options.Dir, c.ports.apiServer.Number()); err != nil {
+	if c.config, err = c.writeCredentials(); err != nil {
 		return nil, err
+	}
+	if options.Detach {
+		if err := c.remember(); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.start(ctx, &c.etcd, c.etcdCommand(), c.etcdReady); err != nil {
 		return nil, err
@@ -148,11 +158,6 @@ func (c *ControlPlane) Stop() error {
 	c.lock.Release()
 	return err
 }
-
-// StopDetached ends every process that is on record in the directory of a detached
-// control plane, the youngest first, also those that others put there with
-// process.Start. It is no error that nothing runs or that dir doesn't exist.
-func StopDetached(dir string) error { return process.StopRecorded(dir, grace) }
 
 // start starts a component unless it runs, and waits until it is ready.
 func (c *ControlPlane) start(

@@ -1,10 +1,12 @@
 package controlplane
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
+	"net/netip"
 	"os"
-	"path/filepath"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -17,6 +19,8 @@ const (
 	servingCertFile       = "apiserver.crt"
 	servingKeyFile        = "apiserver.key"
 	serviceAccountKeyFile = "service-account.key"
+	kubeletClientCertFile = "kubelet-client.crt"
+	kubeletClientKeyFile  = "kubelet-client.key"
 	tokensFile            = "tokens.csv"
 	auditPolicyFile       = "audit-policy.yaml"
 	kubeconfigFile        = "kubeconfig"
@@ -34,14 +38,60 @@ rules:
 
 // writeCredentials makes new keys and tokens, writes every file that the components
 // read, and returns the administrator's configuration.
-func writeCredentials(dir string, port int) (*rest.Config, error) {
+func (c *ControlPlane) writeCredentials() (*rest.Config, error) {
 	authority, err := newAuthority()
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate authority: %w", err)
+	}
+	files, err := c.certificates(authority)
+	if err != nil {
+		return nil, err
+	}
+	users := []User{
+		{Name: "admin", Groups: []string{"system:masters"}, Kubeconfig: kubeconfigFile},
+		{Name: "system:" + managerName, Kubeconfig: managerKubeconfigFile},
+	}
+	if c.options.Nodes != nil {
+		users = append(users, c.options.Nodes.Users...)
+	}
+	server := "https://" + netip.AddrPortFrom(c.host(), uint16(c.ports.apiServer.Number())).String()
+	var tokens bytes.Buffer
+	var admin string
+	for _, user := range users {
+		token := rand.Text()
+		if user.Kubeconfig == kubeconfigFile {
+			admin = token
+		}
+		fmt.Fprintf(&tokens, "%s,%s,%s,%q\n", token, user.Name, user.Name, strings.Join(user.Groups, ","))
+		if files[user.Kubeconfig], err = kubeconfig(server, authority.pem, user.Name, token); err != nil {
+			return nil, err
+		}
+	}
+	files[tokensFile] = tokens.Bytes()
+	files[auditPolicyFile] = []byte(auditPolicy)
+
+	for name, content := range files {
+		if err := os.WriteFile(c.file(name), content, 0o600); err != nil {
+			return nil, fmt.Errorf("write credentials: %w", err)
+		}
+	}
+	return &rest.Config{
+		Host:            server,
+		BearerToken:     admin,
+		TLSClientConfig: rest.TLSClientConfig{CAData: authority.pem},
+		QPS:             -1,
+	}, nil
+}
+
+// certificates makes keys and certificates, by file name.
+func (c *ControlPlane) certificates(authority *authority) (map[string][]byte, error) {
+	cert, key, err := authority.issueServing(c.names())
 	if err != nil {
 		return nil, fmt.Errorf("make the API server's certificate: %w", err)
 	}
-	cert, key, err := authority.issueServing()
+	clientCert, clientKey, err := authority.issueKubeletClient()
 	if err != nil {
-		return nil, fmt.Errorf("make the API server's certificate: %w", err)
+		return nil, fmt.Errorf("make the API server's certificate for kubelets: %w", err)
 	}
 	serviceAccountKey, err := newKey()
 	if err != nil {
@@ -51,38 +101,13 @@ func writeCredentials(dir string, port int) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the service accounts' key: %w", err)
 	}
-
-	server := fmt.Sprintf("https://127.0.0.1:%d", port)
-	admin, manager := rand.Text(), rand.Text()
-	adminKubeconfig, err := kubeconfig(server, authority.pem, "admin", admin)
-	if err != nil {
-		return nil, err
-	}
-	managerKubeconfig, err := kubeconfig(server, authority.pem, managerName, manager)
-	if err != nil {
-		return nil, err
-	}
-	tokens := fmt.Sprintf("%s,admin,admin,system:masters\n%s,system:%s,%s,\n", admin, manager, managerName, managerName)
-
-	for name, content := range map[string][]byte{
+	return map[string][]byte{
 		caFile:                authority.pem,
 		servingCertFile:       cert,
 		servingKeyFile:        key,
+		kubeletClientCertFile: clientCert,
+		kubeletClientKeyFile:  clientKey,
 		serviceAccountKeyFile: serviceAccountPEM,
-		tokensFile:            []byte(tokens),
-		auditPolicyFile:       []byte(auditPolicy),
-		kubeconfigFile:        adminKubeconfig,
-		managerKubeconfigFile: managerKubeconfig,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			return nil, fmt.Errorf("write credentials: %w", err)
-		}
-	}
-	return &rest.Config{
-		Host:            server,
-		BearerToken:     admin,
-		TLSClientConfig: rest.TLSClientConfig{CAData: authority.pem},
-		QPS:             -1,
 	}, nil
 }
 

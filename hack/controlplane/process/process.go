@@ -38,8 +38,14 @@ type Command struct {
 	// Detach lets the process outlive the one that started it.
 	Detach bool
 
-	// Inherit is held open as long as the process lives. A lock on such a file is
-	// released by the kernel at the very moment the process ends.
+	// Isolate gives the process namespaces of its own for process ids, mounts and
+	// network. It is the first process in them: all others die with it, and only then
+	// has it ended. It takes Linux and root.
+	Isolate bool
+
+	// Inherit is held open as long as the process lives, from file descriptor 3 on. A
+	// lock on such a file is released by the kernel at the very moment the process
+	// ends.
 	Inherit []*os.File
 }
 
@@ -80,7 +86,7 @@ func Start(c Command) (*Process, error) {
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.ExtraFiles = c.Inherit
-	p.cmd.SysProcAttr = attributes(c.Detach)
+	p.cmd.SysProcAttr = attributes(c)
 
 	if err := p.run(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)

@@ -12,11 +12,15 @@ import (
 
 // attributes has the kernel kill an attached process with its parent, and gives a
 // detached one a session of its own, which the terminal's Ctrl-C doesn't reach.
-func attributes(detach bool) *syscall.SysProcAttr {
-	if detach {
-		return &syscall.SysProcAttr{Setsid: true}
+func attributes(c Command) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if c.Detach {
+		a = &syscall.SysProcAttr{Setsid: true}
 	}
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if c.Isolate {
+		a.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
+	}
+	return a
 }
 
 // keepThread keeps the calling goroutine on its thread, which no other goroutine then

@@ -12,8 +12,9 @@ import (
 
 // attributes gives a detached process a session of its own. Only Linux can tie an
 // attached process's life to its parent's; elsewhere one survives its parent's SIGKILL.
-func attributes(detach bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setsid: detach}
+// Nor can others isolate one.
+func attributes(c Command) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: c.Detach}
 }
 
 func keepThread() (unlock func()) { return func() {} }

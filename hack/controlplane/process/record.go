@@ -57,6 +57,12 @@ func StopRecorded(dir string, grace time.Duration) error {
 	return errors.Join(errs...)
 }
 
+// StopNamed stops the detached process of this name on record in dir as StopRecorded
+// does. It is no error that there is none.
+func StopNamed(dir, name string, grace time.Duration) error {
+	return stopRecorded(filepath.Join(dir, name+recordSuffix), grace)
+}
+
 // Running tells whether the detached process of this name on record in dir is alive.
 func Running(dir, name string) bool {
 	r, err := readRecord(filepath.Join(dir, name+recordSuffix))
