@@ -46,6 +46,15 @@ demo: ## Run everything on this machine, without containers, and get a token.
 demo-down: ## Stop the demo and remove all that it made.
 	@go run ./hack/demo down
 
+.PHONY: cluster-up
+cluster-up: ## Run a Kubernetes cluster of one node on this machine, as root, without Docker.
+	@echo "Building the cluster; about 9 min the first time ..."
+	@go run ./hack/cluster up
+
+.PHONY: cluster-down
+cluster-down: ## Stop the cluster and remove all that it made.
+	@go run ./hack/cluster down
+
 ##@ Build
 
 .PHONY: build

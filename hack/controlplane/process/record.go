@@ -69,6 +69,20 @@ func Running(dir, name string) bool {
 	return err == nil && r.alive()
 }
 
+// RecordedPID is the id of the detached process of this name on record in dir. It fails
+// with os.ErrProcessDone when that has ended.
+func RecordedPID(dir, name string) (int, error) {
+	path := filepath.Join(dir, name+recordSuffix)
+	r, err := readRecord(path)
+	if err != nil {
+		return 0, err
+	}
+	if !r.alive() {
+		return 0, fmt.Errorf("process %d of %s: %w", r.pid, path, os.ErrProcessDone)
+	}
+	return r.pid, nil
+}
+
 func stopRecorded(path string, grace time.Duration) error {
 	r, err := readRecord(path)
 	if errors.Is(err, fs.ErrNotExist) {

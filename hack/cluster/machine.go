@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/hack/cluster/node"
+)
+
+func requireRoot() error {
+	if runtime.GOOS != "linux" {
+		return errors.New("it takes Linux")
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("it takes root: a node makes namespaces, mounts and network interfaces")
+	}
+	return nil
+}
+
+// requireMachine tells what would keep the node from running here.
+func (c *cluster) requireMachine() error {
+	file, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if len(cgroupMounts(file)) == 0 {
+		return errors.New("no control groups are mounted, which pods run in; mount -t cgroup2 cgroup2 /sys/fs/cgroup mounts them")
+	}
+	groups, err := podGroups()
+	if err != nil {
+		return err
+	}
+	if len(groups) > 0 {
+		return fmt.Errorf("another kubelet runs here, or has left its control groups: %s", strings.Join(groups, ", "))
+	}
+	if _, err := net.InterfaceByName(link); err == nil {
+		return fmt.Errorf("there is a network interface %s already; ip link delete %s removes it", link, link)
+	}
+	return requireFreeAddresses()
+}
+
+// requireFreeAddresses fails when this machine is in one of the cluster's networks.
+func requireFreeAddresses() error {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		own, err := netip.ParsePrefix(address.String())
+		if err != nil {
+			continue
+		}
+		for _, prefix := range []netip.Prefix{node.PodRange, node.ServiceRange, node.MachineAddress} {
+			if prefix.Overlaps(own) {
+				return fmt.Errorf("this machine has the address %s, and the cluster needs %s for itself", own, prefix.Masked())
+			}
+		}
+	}
+	return nil
+}

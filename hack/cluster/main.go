@@ -1,0 +1,96 @@
+// Command cluster runs a Kubernetes cluster of one node on this machine, without Docker,
+// as root.
+//
+//	go run ./hack/cluster up                    // make cluster-up
+//	go run ./hack/cluster down                  // make cluster-down
+//	go run ./hack/cluster load FILE...          // images for pods to run
+//	go run ./hack/cluster exec COMMAND...       // a program inside, such as ctr
+//	go run ./hack/cluster stop-apiserver        // an outage, until:
+//	go run ./hack/cluster start-apiserver
+//
+// Up installs the Debian packages that are missing, builds Kubernetes from source once,
+// and returns when the node is Ready and Services and names work. Nothing is pulled from a
+// registry: load takes archives of images, as `make image`, `docker save` and
+// `go run -C hack/image . archive` write them.
+//
+// The node lives in an enclosure (see there): namespaces with process ids, mounts and a
+// network of their own. Down ends its first process, and the kernel ends the rest. What
+// else there is on this machine is one network interface with two routes, control groups
+// named kubepods, and the directory .cluster:
+//
+//	kubeconfig       an administrator's; it is there once the cluster is
+//	run/             the node's processes: data, credentials, a log and a process id each
+//	log/, lib/       the node's /var/log and /var/lib
+//	enclosure.*      the first process
+//	bin/, config/, images/
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `Usage: go run ./hack/cluster COMMAND
+
+  up               run a cluster of one node on this machine
+  down             stop it and remove all that it made
+  load FILE...     give the node images, as archives
+  exec COMMAND...  run a program of this machine inside the node, such as ctr
+  stop-apiserver   stop the API server alone, as a crash would
+  start-apiserver  start it again
+`
+
+var errUsage = errors.New("unknown command or missing arguments")
+
+func main() {
+	// A second signal ends the program at once; down then removes what is left.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop)
+
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
+	flag.Parse()
+	err := run(ctx, flag.Args())
+	switch {
+	case errors.Is(err, errUsage):
+		flag.Usage()
+		os.Exit(2)
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "\ncluster %s: %v\n", flag.Arg(0), err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	command, args := args[0], args[1:]
+	if command == inside {
+		return runInside(ctx, args)
+	}
+	c, err := newCluster(os.Stdout)
+	if err != nil {
+		return err
+	}
+	switch {
+	case command == "up" && len(args) == 0:
+		return c.up(ctx)
+	case command == "down" && len(args) == 0:
+		return c.down()
+	case command == "load" && len(args) > 0:
+		return c.load(ctx, args)
+	case command == "exec" && len(args) > 0:
+		return c.exec(ctx, args)
+	case command == stopAPIServer && len(args) == 0:
+		return c.inside(ctx, stopAPIServer)
+	case command == startAPIServer && len(args) == 0:
+		return c.inside(ctx, startAPIServer)
+	default:
+		return errUsage
+	}
+}

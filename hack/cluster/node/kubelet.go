@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const kubelet = "kubelet"
+
+// kubeletConfig lets the kubelet run on cgroups of both versions, and without regard to
+// how full this machine is: it isn't its node alone.
+func kubeletConfig(clientCA string) string {
+	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+address: %[1]s
+authentication:
+  anonymous: {enabled: false}
+  webhook: {enabled: true}
+  x509: {clientCAFile: %[2]s}
+authorization: {mode: Webhook}
+containerRuntimeEndpoint: unix://%[3]s
+cgroupDriver: cgroupfs
+failCgroupV1: false
+failSwapOn: false
+clusterDNS: [%[1]s]
+clusterDomain: %[4]s
+resolvConf: ""
+imageGCHighThresholdPercent: 100
+evictionHard:
+  memory.available: 1Mi
+  nodefs.available: 1%%
+  nodefs.inodesFree: 1%%
+  imagefs.available: 1%%
+`, Address, clientCA, containerdSocket, domain)
+}
+
+// kernelSettings are those that a kubelet sets to these values for the whole machine.
+var kernelSettings = map[string]string{
+	"kernel/keys/root_maxbytes": "25000000",
+	"kernel/keys/root_maxkeys":  "1000000",
+	"kernel/panic":              "10",
+	"kernel/panic_on_oops":      "1",
+	"vm/overcommit_memory":      "1",
+	"vm/panic_on_oom":           "0",
+}
+
+// hideKernelSettings puts files in the place of the settings, in which the kubelet finds
+// what it wants: this machine keeps its own, whatever happens to the node.
+func (n *node) hideKernelSettings(ctx context.Context) error {
+	for setting, value := range kernelSettings {
+		path := filepath.Join(n.config("sysctl"), setting)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(value+"\n"), 0o600); err != nil {
+			return err
+		}
+		if err := run(ctx, "mount", "--bind", path, filepath.Join("/proc/sys", setting)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startKubelet returns when the node is Ready.
+func (n *node) startKubelet(ctx context.Context) error {
+	if err := n.hideKernelSettings(ctx); err != nil {
+		return err
+	}
+	config := n.config("kubelet.yaml")
+	if err := os.WriteFile(config, []byte(kubeletConfig(n.file("ca.crt"))), 0o600); err != nil {
+		return err
+	}
+	return n.start(ctx, kubelet, n.binary(kubelet), []string{
+		"--config=" + config,
+		"--kubeconfig=" + n.kubeconfig(kubelet),
+		"--hostname-override=" + Name,
+		fmt.Sprintf("--node-ip=%s", Address),
+	}, n.nodeReady)
+}
+
+func (n *node) nodeReady(ctx context.Context) error {
+	node, err := n.clients.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+			return nil
+		} else if condition.Type == corev1.NodeReady {
+			return fmt.Errorf("the node is not ready: %s", condition.Message)
+		}
+	}
+	return errors.New("the node has no status yet")
+}

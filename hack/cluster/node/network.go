@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// startNetwork makes the interfaces of the node: the loopback, its end of the link to the
+// machine, and the bridge of the pods. The bridge comes before the first pod, since the
+// API server listens on it.
+func (n *node) startNetwork(ctx context.Context) error {
+	bridgeAddress := netip.PrefixFrom(Address, PodRange.Bits())
+	for _, args := range []string{
+		"link set lo up",
+		fmt.Sprintf("address add %s dev %s", UplinkAddress, Uplink),
+		fmt.Sprintf("link set %s up", Uplink),
+		fmt.Sprintf("route add default via %s", MachineAddress.Addr()),
+		fmt.Sprintf("link add %s type bridge", bridge),
+		fmt.Sprintf("address add %s dev %s", bridgeAddress, bridge),
+		fmt.Sprintf("link set %s up", bridge),
+	} {
+		if err := run(ctx, "ip", strings.Fields(args)...); err != nil {
+			return err
+		}
+	}
+	// It is that of the node's own network.
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+}
+
+// run runs a program to its end. Its output is in the error.
+func run(ctx context.Context, name string, args ...string) error {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
