@@ -1,0 +1,134 @@
+package kubectlplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// credentials are what a consumer Secret tells of how to get a token.
+type credentials struct {
+	clientID     string
+	clientSecret string
+	endpoint     string
+	authority    []byte // PEM; nil: the system's roots suffice
+}
+
+// source reads credentials. Each call reads them anew, for Secrets come late and change.
+type source func(context.Context) (credentials, error)
+
+// fromDirectory reads a consumer Secret that is mounted at dir.
+func fromDirectory(dir string, clusterURL bool) source {
+	return func(context.Context) (credentials, error) {
+		return parseCredentials("directory "+dir, clusterURL, func(key string) (string, error) {
+			content, err := os.ReadFile(filepath.Join(dir, key))
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return string(content), err
+		})
+	}
+}
+
+// fromCluster reads the consumer Secret of an ApiClient, once that is Ready.
+func fromCluster(flags *genericclioptions.ConfigFlags, name string, clusterURL bool) (source, error) {
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	reader, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return func(ctx context.Context) (credentials, error) {
+		c := &v1alpha1.ApiClient{}
+		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, c); err != nil {
+			return credentials{}, passing{fmt.Errorf("reading ApiClient %s/%s: %w", namespace, name, err)}
+		}
+		if err := usable(c); err != nil {
+			return credentials{}, passing{fmt.Errorf("ApiClient %s/%s %w", namespace, name, err)}
+		}
+		secret := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: namespace, Name: c.Status.SecretName}
+		if err := reader.Get(ctx, key, secret); err != nil {
+			return credentials{}, passing{fmt.Errorf("reading Secret %s: %w", key, err)}
+		}
+		names := c.GeneratedSecret()
+		return parseCredentials("Secret "+key.String(), clusterURL, func(key string) (string, error) {
+			return string(secret.Data[names.DataKey(key)]), nil
+		})
+	}, nil
+}
+
+var (
+	errNotReady = errors.New("is not Ready")
+	errNoSecret = errors.New("has no Secret that the operator made")
+)
+
+// usable returns why c can't get a token, in the words of its own status.
+func usable(c *v1alpha1.ApiClient) error {
+	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
+	switch {
+	case ready == nil:
+		return fmt.Errorf("%w: it has no status yet; does the operator run?", errNotReady)
+	case ready.Status != metav1.ConditionTrue:
+		return fmt.Errorf("%w (%s): %s", errNotReady, ready.Reason, ready.Message)
+	case c.Status.SecretName == "":
+		return errNoSecret
+	}
+	return nil
+}
+
+var errIncomplete = errors.New("incomplete credentials")
+
+// parseCredentials takes credentials from data keys under their default names; look returns
+// an empty value for one that isn't there. where says for errors what it looks through.
+func parseCredentials(where string, clusterURL bool, look func(key string) (string, error)) (credentials, error) {
+	var c credentials
+	var authority string
+	endpoint := v1alpha1.SecretKeyTokenURL
+	if clusterURL {
+		endpoint = v1alpha1.SecretKeyClusterTokenURL
+	}
+	for _, field := range []struct {
+		key      string
+		value    *string
+		optional bool
+	}{
+		{key: v1alpha1.SecretKeyClientID, value: &c.clientID},
+		{key: v1alpha1.SecretKeyClientSecret, value: &c.clientSecret},
+		{key: endpoint, value: &c.endpoint},
+		{key: v1alpha1.SecretKeyCACrt, value: &authority, optional: true},
+	} {
+		value, err := look(field.key)
+		if err != nil {
+			return credentials{}, err
+		}
+		if value == "" && !field.optional {
+			return credentials{}, passing{fmt.Errorf("%w: %s has no %s", errIncomplete, where, field.key)}
+		}
+		*field.value = value
+	}
+	c.authority = []byte(authority)
+	return c, nil
+}

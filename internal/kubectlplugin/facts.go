@@ -1,0 +1,73 @@
+package kubectlplugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"golang.org/x/oauth2"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// writeFacts writes what the token endpoint has answered and what the token says, but not
+// the token: each value of the token as it stands there in JSON.
+func writeFacts(out io.Writer, endpoint string, token *oauth2.Token) error {
+	header, claims, err := decode(token.AccessToken)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "endpoint:\t%s\n", endpoint)
+	fmt.Fprintf(table, "token_type:\t%s\n", token.TokenType)
+	if seconds, ok := token.Extra("expires_in").(float64); ok {
+		fmt.Fprintf(table, "expires_in:\t%.0f\n", seconds)
+	}
+	if scope, ok := token.Extra("scope").(string); ok {
+		fmt.Fprintf(table, "scope:\t%s\n", scope)
+	}
+	fmt.Fprintf(table, "header:\n")
+	fmt.Fprintf(table, "  alg:\t%q\n", header.Algorithm)
+	fmt.Fprintf(table, "  kid:\t%q\n", header.KeyID)
+	fmt.Fprintf(table, "claims:\n")
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		fmt.Fprintf(table, "  %s:\t%s%s\n", name, claims[name], instant(name, claims[name]))
+	}
+	return table.Flush()
+}
+
+// decode reads a token without verifying it: its bearer needn't.
+func decode(accessToken string) (jose.Header, map[string]json.RawMessage, error) {
+	algorithms := make([]jose.SignatureAlgorithm, 0, len(signingkey.Algorithms))
+	for _, algorithm := range signingkey.Algorithms {
+		algorithms = append(algorithms, jose.SignatureAlgorithm(algorithm))
+	}
+	parsed, err := jwt.ParseSigned(accessToken, algorithms)
+	if err != nil {
+		return jose.Header{}, nil, fmt.Errorf("reading the access token as a JWT: %w", err)
+	}
+	var claims map[string]json.RawMessage
+	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+		return jose.Header{}, nil, fmt.Errorf("reading the claims of the access token: %w", err)
+	}
+	return parsed.Headers[0], claims, nil
+}
+
+// instant shows a claim that holds a time (RFC 7519, section 2: NumericDate) in RFC 3339;
+// empty for every other one.
+func instant(name string, value json.RawMessage) string {
+	switch name {
+	case "exp", "iat", "nbf":
+		if seconds, err := strconv.ParseInt(string(value), 10, 64); err == nil {
+			return time.Unix(seconds, 0).UTC().Format("  # " + time.RFC3339)
+		}
+	}
+	return ""
+}
