@@ -22,10 +22,12 @@ export CGO_ENABLED := 0
 # The tools are pinned in modules of their own; go builds them once and keeps them.
 TOOL := go tool -modfile=hack/tools/go.mod
 GOLANGCI_LINT := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
+HELM_TOOL := go tool -modfile=hack/tools/helm/go.mod
 
 # What `make generate` writes, and `make verify` expects unchanged.
-GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md
-MODULES := . hack/tools hack/tools/golangci hack/controlplane/coredns hack/controlplane/etcd hack/controlplane/kubernetes hack/image
+GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
+	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac
+MODULES := . hack/tools hack/tools/golangci hack/tools/helm hack/controlplane/coredns hack/controlplane/etcd hack/controlplane/kubernetes hack/image
 
 ##@ General
 
@@ -88,6 +90,7 @@ generate: ## Write deepcopy, apply configurations, CRDs, RBAC and the API refere
 		crd output:crd:dir=config/crd/bases
 	@$(TOOL) controller-gen paths=./internal/... paths=./cmd/... \
 		rbac:roleName=realmkeeper-operator output:rbac:dir=config/rbac
+	@go run ./hack/chart
 	@mkdir -p docs
 	@$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api/v1alpha1 --renderer=markdown \
 		--config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs --output-path=docs/api-reference.md

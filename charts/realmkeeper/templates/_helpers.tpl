@@ -1,0 +1,102 @@
+{{/*
+The names are fixed: Realms have no namespace, so a cluster has one instance, and the
+operator keeps objects of fixed names beside its own. A second release is refused by Helm,
+because the objects of the first have these names.
+*/}}
+
+{{- define "realmkeeper.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_." }}
+app.kubernetes.io/name: realmkeeper
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* The pods of a component, which is the argument. It can't change. */}}
+{{- define "realmkeeper.selector" -}}
+app.kubernetes.io/name: realmkeeper
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+
+{{- define "realmkeeper.domain" -}}
+{{- required "set instance.domain, such as --set instance.domain=example.com: the service's address is https://api.<instance.domain>" .Values.instance.domain -}}
+{{- end }}
+
+{{/* The host name of the service's address. */}}
+{{- define "realmkeeper.host" -}}
+api.{{ include "realmkeeper.domain" . }}
+{{- end }}
+
+{{/* The token service inside the cluster. The operator makes the Service. */}}
+{{- define "realmkeeper.serviceHost" -}}
+realmkeeper-token-server.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{- define "realmkeeper.image" -}}
+{{- with .Values.image -}}
+{{- .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ with .digest }}@{{ . }}{{ end }}
+{{- end -}}
+{{- end }}
+
+{{/* The Secret of the serving certificate; empty where the operator keeps it. */}}
+{{- define "realmkeeper.tlsSecret" -}}
+{{- if .Values.tls.certManager.enabled -}}
+{{- .Values.tls.secretName | default "realmkeeper-tls" -}}
+{{- else -}}
+{{- .Values.tls.secretName -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+Topology spread constraints, where one that selects nothing gets the component's pods.
+Arguments: constraints, component.
+*/}}
+{{- define "realmkeeper.topologySpread" -}}
+{{- $constraints := list -}}
+{{- range .constraints -}}
+{{- $own := dict "labelSelector" (dict "matchLabels" (include "realmkeeper.selector" $.component | fromYaml)) -}}
+{{- $constraints = append $constraints (merge (deepCopy .) (ternary dict $own (hasKey . "labelSelector"))) -}}
+{{- end -}}
+{{- toYaml $constraints -}}
+{{- end }}
+
+{{/* The instance configuration; docs/operations.md describes it. */}}
+{{- define "realmkeeper.configuration" -}}
+{{- $settings := .Values.tokenServer -}}
+{{- $tokenServer := dict
+  "imagePullPolicy" ($settings.imagePullPolicy | default .Values.image.pullPolicy)
+  "replicas" (int $settings.replicas)
+  "resources" $settings.resources -}}
+{{- range $key := list "image" "nodeSelector" "tolerations" "priorityClassName" "podAnnotations" -}}
+{{- with index $settings $key -}}
+{{- $_ := set $tokenServer $key . -}}
+{{- end -}}
+{{- end -}}
+{{- with $settings.topologySpreadConstraints -}}
+{{- $spread := include "realmkeeper.topologySpread" (dict "constraints" . "component" "token-server") -}}
+{{- $_ := set $tokenServer "topologySpreadConstraints" (fromYamlArray $spread) -}}
+{{- end -}}
+{{- $tls := dict "managed" dict -}}
+{{- with include "realmkeeper.tlsSecret" . -}}
+{{- $tls = dict "secretName" . -}}
+{{- end -}}
+apiVersion: config.realmkeeper.dev/v1alpha1
+kind: InstanceConfiguration
+instanceDomain: {{ include "realmkeeper.domain" . | quote }}
+externalPort: {{ int .Values.instance.externalPort }}
+security:
+  {{- toYaml .Values.security | nindent 2 }}
+tokenServer:
+  {{- toYaml $tokenServer | nindent 2 }}
+tls:
+  {{- toYaml $tls | nindent 2 }}
+{{- end }}
+
+{{/* A rule of a NetworkPolicy. DNS may be a pod, or listen on the node. */}}
+{{- define "realmkeeper.dnsEgress" -}}
+- ports:
+    {{- range .Values.networkPolicy.dns.ports }}
+    - {protocol: UDP, port: {{ int . }}}
+    - {protocol: TCP, port: {{ int . }}}
+    {{- end }}
+{{- end }}

@@ -1,0 +1,115 @@
+// Command chart writes the templates of the Helm chart that are those of config/ again:
+// the CRDs and the rights. So they have one source.
+//
+//	make generate
+//
+// It runs in the root of the repository.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	templates = "charts/realmkeeper/templates"
+	// shippedNamespace is the system namespace in the manifests of config/. That of the
+	// chart is the namespace of the release.
+	shippedNamespace = "realmkeeper-system"
+)
+
+// source is a manifest of config/ that the chart has too.
+type source struct {
+	path string // below config
+	to   string // directory below templates
+	// condition is the value that the template is rendered by; empty: always.
+	condition string
+	// annotation is added to every object.
+	annotation string
+}
+
+const keep = "helm.sh/resource-policy: keep"
+
+var sources = []source{
+	{path: "crd/bases/auth.realmkeeper.dev_apiclients.yaml", to: "crds", condition: "crds.enabled", annotation: keep},
+	{path: "crd/bases/auth.realmkeeper.dev_realms.yaml", to: "crds", condition: "crds.enabled", annotation: keep},
+	{path: "rbac/role.yaml", to: "rbac"},
+	{path: "rbac/role_binding.yaml", to: "rbac"},
+	{path: "rbac/leader_election_role.yaml", to: "rbac"},
+	{path: "rbac/leader_election_role_binding.yaml", to: "rbac"},
+	{path: "rbac/aggregated_roles.yaml", to: "rbac", condition: "rbac.aggregatedRoles"},
+	{path: "rbac/manage_api_credentials_role.yaml", to: "rbac"},
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	for _, s := range sources {
+		manifest, err := os.ReadFile(filepath.Join("config", s.path))
+		if err != nil {
+			return err
+		}
+		template, err := s.template(string(manifest))
+		if err != nil {
+			return fmt.Errorf("making a template of config/%s: %w", s.path, err)
+		}
+		to := filepath.Join(templates, s.to, filepath.Base(s.path))
+		if err := os.WriteFile(to, []byte(template), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errNoMetadata = errors.New("an object without metadata")
+
+// template returns the template that renders the manifest, with the labels of the chart
+// on every object.
+func (s source) template(manifest string) (string, error) {
+	// What looks like an action of a template in a description is none.
+	manifest = strings.ReplaceAll(manifest, "{{", `{{ "{{" }}`)
+	manifest = strings.TrimPrefix(manifest, "---\n")
+	objects := strings.Split(manifest, "\n---\n")
+	for i, object := range objects {
+		before, after, ok := strings.Cut(object, "\nmetadata:\n")
+		if !ok {
+			return "", errNoMetadata
+		}
+		after = under(after, "labels", `{{- include "realmkeeper.labels" . | nindent 4 }}`)
+		if s.annotation != "" {
+			after = under(after, "annotations", s.annotation)
+		}
+		objects[i] = before + "\nmetadata:\n" + after
+	}
+	body := strings.Join(objects, "\n---\n")
+	body = strings.ReplaceAll(body, shippedNamespace, "{{ .Release.Namespace }}")
+	if s.condition != "" {
+		body = "{{- if .Values." + s.condition + " }}\n" + body + "{{- end }}\n"
+	}
+	return "{{- /* From config/" + s.path + ", by make generate. */}}\n" + body, nil
+}
+
+// under puts a line into a map of the metadata that the text begins with, and adds the map
+// where it is missing.
+func under(text, name, line string) string {
+	key, entry := "  "+name+":\n", "    "+line+"\n"
+	at := 0
+	for l := range strings.Lines(text) {
+		if !strings.HasPrefix(l, " ") {
+			break // the metadata ends
+		}
+		at += len(l)
+		if l == key {
+			return text[:at] + entry + text[at:]
+		}
+	}
+	return key + entry + text
+}
