@@ -42,10 +42,9 @@ type Instance struct {
 	// ExternalPort is the port in the service's address, 1 to 65535. Left out: 443, which doesn't show.
 	ExternalPort int32 `json:"externalPort,omitempty"`
 
-	Security      Security      `json:"security"`
-	TokenServer   TokenServer   `json:"tokenServer,omitzero"`
-	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitzero"`
-	TLS           TLS           `json:"tls,omitzero"`
+	Security    Security    `json:"security"`
+	TokenServer TokenServer `json:"tokenServer,omitzero"`
+	TLS         TLS         `json:"tls,omitzero"`
 
 	// SystemNamespace is where the operator keeps records and runs the token service. It
 	// is no part of the file: the process says it.
@@ -82,12 +81,6 @@ type TokenServer struct {
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
-}
-
-// NetworkPolicy says what the NetworkPolicy of the token servers lets them reach.
-type NetworkPolicy struct {
-	// APIServerPorts are where the API server listens, as pods reach it. Left out: 443 and 6443.
-	APIServerPorts []int32 `json:"apiServerPorts,omitempty"`
 }
 
 // TLS says where the serving certificate comes from; at most one member is set.
@@ -183,9 +176,6 @@ func (i *Instance) setDefaults() {
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		}
-	}
-	if len(i.NetworkPolicy.APIServerPorts) == 0 {
-		i.NetworkPolicy.APIServerPorts = []int32{443, 6443}
 	}
 	if i.TLS.SecretName == "" && i.TLS.Managed == nil {
 		i.TLS.Managed = &ManagedTLS{}

@@ -46,8 +46,6 @@ tokenServer:
   priorityClassName: high
   affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
-networkPolicy:
-  apiServerPorts: [16443]
 tls:
   secretName: api-tls
 `
@@ -67,8 +65,7 @@ func TestParse(t *testing.T) {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			}},
-			NetworkPolicy: config.NetworkPolicy{APIServerPorts: []int32{443, 6443}},
-			TLS:           config.TLS{Managed: &config.ManagedTLS{}},
+			TLS: config.TLS{Managed: &config.ManagedTLS{}},
 		}},
 		"everything": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
@@ -86,8 +83,7 @@ func TestParse(t *testing.T) {
 				}},
 				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
 			},
-			NetworkPolicy: config.NetworkPolicy{APIServerPorts: []int32{16443}},
-			TLS:           config.TLS{SecretName: "api-tls"},
+			TLS: config.TLS{SecretName: "api-tls"},
 		}},
 		"a document marker, a comment": {"# ours\n---\n" + smallest + "tls: {managed: {}}\n...\n", func() config.Instance {
 			want, err := config.Parse([]byte(smallest))
@@ -137,7 +133,6 @@ func TestParseRefuses(t *testing.T) {
 		"a port too small":             {with("8443", "-1"), "externalPort"},
 		"a port too large":             {with("8443", "65536"), "externalPort"},
 		"a port beyond 32 bits":        {with("8443", "99999999999"), "externalPort"},
-		"an API server port too large": {with("16443", "65536"), "networkPolicy.apiServerPorts[0]"},
 		"a pull secret without name":   {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
 		"a port of text":               {with("8443", "https"), "externalPort"},
 		"no default lifetime":          {with("defaultTokenLifetime: 1h", ""), "security.defaultTokenLifetime"},

@@ -29,19 +29,7 @@ func (i *Instance) validate() error {
 	if err := i.TokenServer.validate(); err != nil {
 		return err
 	}
-	if err := i.NetworkPolicy.validate(); err != nil {
-		return err
-	}
 	return i.TLS.validate()
-}
-
-func (p *NetworkPolicy) validate() error {
-	for n, port := range p.APIServerPorts {
-		if port < 1 || port > 65535 {
-			return invalid("networkPolicy.apiServerPorts[%d] %d is not between 1 and 65535", n, port)
-		}
-	}
-	return nil
 }
 
 func (t *TLS) validate() error {

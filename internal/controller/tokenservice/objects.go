@@ -72,27 +72,18 @@ func service(instance *config.Instance) *corev1ac.ServiceApplyConfiguration {
 }
 
 // networkPolicy lets anybody at the public port, and whoever is in the cluster at the
-// operations port, as probes and metrics need it; and the token servers at the API server.
+// operations port, as probes and metrics need it. What token servers may reach is left to
+// who knows the cluster: the API server is no pod, and where it listens differs.
 func networkPolicy(instance *config.Instance) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	anyNamespace := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector())
 	return networkingv1ac.NetworkPolicy(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
 		WithSpec(networkingv1ac.NetworkPolicySpec().
 			WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
-			WithPolicyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress).
+			WithPolicyTypes(networkingv1.PolicyTypeIngress).
 			WithIngress(
 				networkingv1ac.NetworkPolicyIngressRule().WithPorts(policyPort(containerHTTPS)),
 				networkingv1ac.NetworkPolicyIngressRule().WithPorts(policyPort(containerOperations)).WithFrom(anyNamespace),
-			).
-			WithEgress(apiServerAccess(instance)))
-}
-
-// apiServerAccess is by port alone: the API server is no pod, and its addresses change.
-func apiServerAccess(instance *config.Instance) *networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration {
-	rule := networkingv1ac.NetworkPolicyEgressRule()
-	for _, port := range instance.NetworkPolicy.APIServerPorts {
-		rule.WithPorts(policyPort(int(port)))
-	}
-	return rule
+			))
 }
 
 func policyPort(port int) *networkingv1ac.NetworkPolicyPortApplyConfiguration {
