@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/testenv"
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
@@ -44,12 +47,19 @@ func TestSecondRunWritesNothing(t *testing.T) {
 	install.Create(t, probe)
 	install.AwaitReady(t, probe, "False", v1alpha1.ReasonRealmNotFound)
 	install.AwaitSettled(t)
+	// So it is with the token service.
+	budget := &policyv1.PodDisruptionBudget{}
+	budget.Namespace, budget.Name = install.Namespace, config.TokenServiceName
+	install.Delete(t, budget)
+	testinstall.Eventually(t, "the PodDisruptionBudget to come back", func() error {
+		return env.Client.Get(t.Context(), client.ObjectKeyFromObject(budget), budget)
+	})
 
 	heartbeats := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	for _, write := range env.Writes(t)[before:] {
 		ref := write.ObjectRef
 		resource := schema.GroupVersionResource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource}
-		if resource == heartbeats || ref.Name == "probe" || !byOperator(write) {
+		if resource == heartbeats || ref.Name == "probe" || ref.Resource == "poddisruptionbudgets" || !byOperator(write) {
 			continue
 		}
 		told, _ := json.Marshal(ref)
