@@ -39,6 +39,14 @@ import (
 // leaderLease is the name of the Lease that the leader holds.
 const leaderLease = "realmkeeper-operator"
 
+// A leader that was killed is followed when its Lease has run out and somebody looks, 14
+// seconds later at most. One that can't renew its Lease stops in time before that.
+const (
+	leaseDuration = 12 * time.Second
+	renewDeadline = 8 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
 // Options are what an operator stands on.
 type Options struct {
 	Instance *config.Instance
@@ -79,6 +87,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		LeaderElectionID:              leaderLease,
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 new(renewDeadline),
+		RetryPeriod:                   new(retryPeriod),
 		HealthProbeBindAddress:        o.ProbeAddress,
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
 	})
