@@ -115,6 +115,10 @@ test-go: control-plane c-compiler ## The tests alone.
 	@go test -C hack/image ./...
 	@CGO_ENABLED=1 go test -race -timeout 20m ./...
 
+.PHONY: e2e
+e2e: ## Test in a real cluster: the node of cluster-up, or that of KUBECONFIG.
+	@hack/e2e/run.sh
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s).
 	@hack/fuzz.sh "$(FUZZTIME)"
@@ -150,7 +154,7 @@ verify-modules: ## Fail when a go.mod isn't tidy.
 
 .PHONY: vet
 vet: ## Run go vet.
-	@go vet ./...
+	@go vet -tags e2e ./...
 
 .PHONY: c-compiler
 c-compiler: ## Install gcc where it is missing: the race detector needs it.

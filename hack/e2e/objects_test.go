@@ -1,0 +1,179 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// create creates the objects, which go at the end of the test.
+func create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if err := cluster.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { remove(t, object) })
+	}
+}
+
+func remove(t *testing.T, object client.Object) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := cluster.Delete(ctx, object, client.GracePeriodSeconds(1)); client.IgnoreNotFound(err) != nil {
+		t.Errorf("Removing %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// namespace creates a namespace whose pods are restricted.
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: name + "-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	create(t, n)
+	return n.Name
+}
+
+func realm(name string) *v1alpha1.Realm {
+	return &v1alpha1.Realm{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.RealmSpec{
+			AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll},
+			Scopes:            []string{"orders.read"},
+		},
+	}
+}
+
+func apiClient(namespace, name, realm string) *v1alpha1.ApiClient {
+	return &v1alpha1.ApiClient{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: realm}, Scopes: []string{"orders.read"}},
+	}
+}
+
+// credentialsVolume mounts the consumer Secret of that name at /credentials.
+const credentialsVolume = "credentials"
+
+// pod returns a pod that runs the workload with a Secret at /credentials, as restricted as
+// Pod Security asks for.
+func pod(namespace, name, secret string, args ...string) *corev1.Pod {
+	yes, no, user := true, false, int64(65532)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}},
+		Spec: corev1.PodSpec{
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: new(int64(1)),
+			AutomountServiceAccountToken:  &no,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: &yes, RunAsUser: &user,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name: "workload", Image: workloadImage, ImagePullPolicy: corev1.PullIfNotPresent,
+				Command: []string{"/workload"}, Args: args,
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: &no,
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+				VolumeMounts: []corev1.VolumeMount{{Name: credentialsVolume, MountPath: "/credentials", ReadOnly: true}},
+			}},
+			Volumes: []corev1.Volume{{
+				Name:         credentialsVolume,
+				VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secret}},
+			}},
+		},
+	}
+}
+
+// succeeds waits until a pod has ended well, and returns what it printed.
+func succeeds(t *testing.T, p *corev1.Pod) string {
+	t.Helper()
+	eventually(t, "pod "+p.Name+" to end", func() error {
+		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
+			return err
+		}
+		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			return fmt.Errorf("%w: %s %+v", errNotYet, p.Status.Phase, p.Status.ContainerStatuses)
+		}
+		return nil
+	})
+	printed := kubectl(t, "logs", "--namespace", p.Namespace, p.Name)
+	if p.Status.Phase != corev1.PodSucceeded {
+		t.Fatalf("pod %s has failed and printed: %s", p.Name, printed)
+	}
+	return printed
+}
+
+// loadReport is what a load of token requests prints at its end.
+type loadReport struct {
+	Requests         int      `json:"requests"`
+	OnNewConnections int      `json:"onNewConnections"`
+	Failed           int      `json:"failed"`
+	Errors           []string `json:"errors"`
+	Certificates     int      `json:"certificates"`
+}
+
+// load is a pod that asks for tokens until it is stopped.
+type load struct{ pod *corev1.Pod }
+
+func startLoad(t *testing.T, namespace, name, secret string, args ...string) *load {
+	t.Helper()
+	l := &load{pod: pod(namespace, name, secret, append([]string{"load"}, args...)...)}
+	create(t, l.pod)
+	l.awaitSaid(t, "runs")
+	return l
+}
+
+// said reports whether the load has printed that line.
+func (l *load) said(t *testing.T, line string) bool {
+	t.Helper()
+	printed, err := try(t.Context(), tool("kubectl"), "logs", "--namespace", l.pod.Namespace, l.pod.Name)
+	return err == nil && slices.Contains(strings.Split(printed, "\n"), line)
+}
+
+func (l *load) awaitSaid(t *testing.T, line string) {
+	t.Helper()
+	eventually(t, l.pod.Name+" to print "+line, func() error {
+		if !l.said(t, line) {
+			return errNotYet
+		}
+		return nil
+	})
+}
+
+// stop ends the load and returns its report.
+func (l *load) stop(t *testing.T) loadReport {
+	t.Helper()
+	kubectl(t, "exec", "--namespace", l.pod.Namespace, l.pod.Name, "--", "/workload", "stop")
+	lines := strings.Split(strings.TrimSpace(succeeds(t, l.pod)), "\n")
+	var report loadReport
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil {
+		t.Fatalf("the load printed %q: %v", lines, err)
+	}
+	t.Logf("%s: %d requests, %d on new connections, %d failed, %d certificates", l.pod.Name,
+		report.Requests, report.OnNewConnections, report.Failed, report.Certificates)
+	return report
+}
+
+// failsNothing ends the load and fails the test when a request of it failed.
+func (l *load) failsNothing(t *testing.T) loadReport {
+	t.Helper()
+	report := l.stop(t)
+	if report.Failed > 0 {
+		t.Errorf("%s: %d of %d requests failed: %s", l.pod.Name, report.Failed, report.Requests, strings.Join(report.Errors, "\n"))
+	}
+	return report
+}

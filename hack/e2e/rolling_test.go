@@ -1,0 +1,91 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+)
+
+// inUse installs Realmkeeper, and returns a client that is Ready.
+func inUse(t *testing.T, more ...string) *v1alpha1.ApiClient {
+	t.Helper()
+	install(t, "helm", chart, firstVersion, more...)
+	c := apiClient(namespace(t, "apps"), "billing", "acme")
+	create(t, realm("acme"), c)
+	awaitReady(t, c)
+	return c
+}
+
+// Whatever is rolled, killed or renewed, no client of the token service notices: of at
+// least 100,000 requests, on kept and on new connections, none fails.
+func TestNothingFailsARequest(t *testing.T) {
+	c := inUse(t)
+	for name, disturb := range map[string]func(t *testing.T, l *load, times int){
+		"rolling restart": func(t *testing.T, _ *load, _ int) {
+			kubectl(t, "rollout", "restart", "--namespace", systemNamespace, "deployment/"+tokenService)
+			awaitRollout(t, tokenService)
+		},
+		"image upgrade": func(t *testing.T, _ *load, _ int) {
+			for _, version := range []string{secondVersion, firstVersion} {
+				run(t, tool("helm"), installArgs("upgrade", chart, version)...)
+				awaitImage(t, version)
+			}
+		},
+		"operator killed every 5 s": func(t *testing.T, _ *load, _ int) {
+			for _, p := range operators(t) {
+				if err := cluster.Delete(t.Context(), &p, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+					t.Error(err)
+				}
+			}
+			pause(t, 5*time.Second)
+		},
+		"serving certificate renewed": func(t *testing.T, l *load, times int) {
+			certificate := &corev1.Secret{}
+			get(t, systemNamespace, servingcert.ServingSecret, certificate)
+			if err := cluster.Delete(t.Context(), certificate); err != nil {
+				t.Fatal(err)
+			}
+			l.awaitSaid(t, fmt.Sprintf("certificate %d", times+1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := startLoad(t, c.Namespace, "load", c.Status.SecretName)
+			for times := 1; times == 1 || !l.said(t, "enough"); times++ {
+				disturb(t, l, times)
+			}
+			l.failsNothing(t)
+			awaitRollout(t, operator)
+		})
+	}
+}
+
+// awaitImage waits until all token servers run that version.
+func awaitImage(t *testing.T, version string) {
+	t.Helper()
+	eventually(t, "token servers of "+version, func() error {
+		for _, p := range tokenServers(t) {
+			if p.Spec.Containers[0].Image != image(version) {
+				return errNotYet
+			}
+		}
+		return nil
+	})
+	awaitRollout(t, tokenService)
+}
+
+// pause lets time pass that the scenario asks for.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-t.Context().Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,132 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// An upgrade from the chart before keeps everything. Uninstalling keeps what can't be
+// made again, and a new installation takes it up. Both majors of Helm do it.
+func TestUpgradeUninstallReinstall(t *testing.T) {
+	for _, helm := range []string{"helm", "helm3"} {
+		t.Run(helm, func(t *testing.T) {
+			install(t, helm, previousChart(t, helm), firstVersion)
+			c := apiClient(namespace(t, "apps"), "billing", "acme")
+			create(t, realm("acme"), c)
+			awaitReady(t, c)
+			apis := namespace(t, "apis")
+			secret := &corev1.Secret{}
+			get(t, c.Namespace, c.Status.SecretName, secret)
+			address := serveOrders(t, apis, secret)
+			kept := keptObjects(t)
+			old := fetchToken(t, c)
+
+			stillTheSame := func(t *testing.T) {
+				t.Helper()
+				if diff := cmp.Diff(kept, keptObjects(t)); diff != "" {
+					t.Errorf("records, keys or objects changed (-before +now):\n%s", diff)
+				}
+				awaitReady(t, c)
+				callWithToken(t, c, address, old)
+				callWithToken(t, c, address, fetchToken(t, c))
+			}
+			run(t, tool(helm), installArgs("upgrade", chart, secondVersion)...)
+			awaitImage(t, secondVersion)
+			stillTheSame(t)
+
+			run(t, tool(helm), "uninstall", release, "--namespace", systemNamespace, "--wait")
+			eventually(t, "the token servers to be gone", func() error {
+				err := cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: tokenService}, &appsv1.Deployment{})
+				if apierrors.IsNotFound(err) && len(tokenServers(t)) == 0 {
+					return nil
+				}
+				return errNotYet
+			})
+			if diff := cmp.Diff(kept, keptObjects(t)); diff != "" {
+				t.Errorf("uninstalling took what it should keep (-before +now):\n%s", diff)
+			}
+
+			run(t, tool(helm), installArgs("install", chart, secondVersion)...)
+			awaitTokenServers(t)
+			stillTheSame(t)
+		})
+	}
+}
+
+// previousChart packages the chart as the commit before had it, or as it is where that had
+// none, under a lower version.
+func previousChart(t *testing.T, helm string) string {
+	t.Helper()
+	directory := t.TempDir()
+	source := chart
+	archive := filepath.Join(directory, "chart.tar")
+	if _, err := try(t.Context(), "git", "archive", "--output", archive, "HEAD~1", chart); err == nil {
+		run(t, "tar", "--extract", "--file", archive, "--directory", directory)
+		source = filepath.Join(directory, chart)
+	}
+	run(t, tool(helm), "package", source, "--version", "0.0.0-previous", "--destination", directory)
+	packed, err := filepath.Glob(filepath.Join(directory, "*.tgz"))
+	if err != nil || len(packed) != 1 {
+		t.Fatalf("packages are %q, %v", packed, err)
+	}
+	return packed[0]
+}
+
+// keptObjects returns what must outlive an upgrade and an uninstallation: the identities of
+// all Realms and ApiClients, and the contents of all records and consumer Secrets.
+func keptObjects(t *testing.T) map[string]string {
+	t.Helper()
+	kept := map[string]string{}
+	realms, clients, secrets := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}, &corev1.SecretList{}
+	for _, list := range []client.ObjectList{realms, clients, secrets} {
+		if err := cluster.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range realms.Items {
+		kept["Realm "+r.Name] = string(r.UID)
+	}
+	for _, c := range clients.Items {
+		kept["ApiClient "+c.Namespace+"/"+c.Name] = string(c.UID)
+	}
+	for _, s := range secrets.Items {
+		if _, record := s.Labels[v1alpha1.RecordLabel]; record {
+			kept["record "+s.Name] = string(s.Data["record.json"])
+		}
+		if _, consumer := s.Labels[v1alpha1.ClientSecretLabel]; consumer {
+			kept["Secret "+s.Namespace+"/"+s.Name] = string(s.Data["client_secret"])
+		}
+	}
+	return kept
+}
+
+// fetchToken gets an access token as a pod does.
+func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
+	t.Helper()
+	p := pod(c.Namespace, "", c.Status.SecretName, "token")
+	p.GenerateName = "token-"
+	create(t, p)
+	return strings.TrimSpace(succeeds(t, p))
+}
+
+// callWithToken calls the API with an access token, from a pod.
+func callWithToken(t *testing.T, c *v1alpha1.ApiClient, address, token string) {
+	t.Helper()
+	p := pod(c.Namespace, "", c.Status.SecretName, "call", "--url", address+"/orders", "--token", token)
+	p.GenerateName = "call-"
+	create(t, p)
+	if printed := succeeds(t, p); !strings.Contains(printed, "200 OK") {
+		t.Errorf("the API answers %s", printed)
+	}
+}

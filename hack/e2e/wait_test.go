@@ -1,0 +1,112 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// patience bounds every wait. It is no promise of speed.
+const (
+	patience = 4 * time.Minute
+	interval = 200 * time.Millisecond
+)
+
+var errNotYet = errors.New("not yet")
+
+// eventually asks until there is no error.
+func eventually(t *testing.T, what string, ask func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+		<-ticker.C
+	}
+}
+
+func get(t *testing.T, namespace, name string, into client.Object) {
+	t.Helper()
+	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// conditioned is a Realm or an ApiClient.
+type conditioned interface {
+	client.Object
+	GetConditions() []metav1.Condition
+}
+
+// awaitReady waits until the object is Ready.
+func awaitReady(t *testing.T, object conditioned) {
+	t.Helper()
+	eventually(t, object.GetName()+" to be Ready", func() error {
+		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(object.GetConditions(), string(v1alpha1.ConditionReady))
+		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != object.GetGeneration() {
+			return fmt.Errorf("%w: %+v", errNotYet, ready)
+		}
+		return nil
+	})
+}
+
+// awaitRollout waits until all pods of a Deployment are of its newest template and ready,
+// and those of older ones are gone.
+func awaitRollout(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "the rollout of "+name, func() error {
+		d := &appsv1.Deployment{}
+		if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: name}, d); err != nil {
+			return err
+		}
+		s, want := d.Status, *d.Spec.Replicas
+		if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.ReadyReplicas != want || s.Replicas != want {
+			return fmt.Errorf("%w: %d pods wanted, %+v", errNotYet, want, s)
+		}
+		if pods := podsOf(t, d.Spec.Selector.MatchLabels); len(pods) != int(want) {
+			return fmt.Errorf("%w: %d pods, %d wanted", errNotYet, len(pods), want)
+		}
+		return nil
+	})
+}
+
+func podsOf(t *testing.T, labels map[string]string) []corev1.Pod {
+	t.Helper()
+	pods := &corev1.PodList{}
+	if err := cluster.List(t.Context(), pods, client.InNamespace(systemNamespace), client.MatchingLabels(labels)); err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// tokenServers and operators return the pods of the two Deployments.
+func tokenServers(t *testing.T) []corev1.Pod {
+	t.Helper()
+	return podsOf(t, map[string]string{"app.kubernetes.io/name": "realmkeeper", "app.kubernetes.io/component": "token-server"})
+}
+
+func operators(t *testing.T) []corev1.Pod {
+	t.Helper()
+	return podsOf(t, map[string]string{"app.kubernetes.io/name": "realmkeeper", "app.kubernetes.io/component": "operator"})
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+)
+
+// serveAPI answers GET /orders with the caller's client id, for tokens of the issuer with
+// the scope orders.read.
+func serveAPI(ctx context.Context, flags *flag.FlagSet, args []string) error {
+	listen := flags.String("listen", ":8080", "the `address` to serve at, plain HTTP")
+	issuer := flags.String("issuer", "", "the realm's issuer `URL`")
+	audience := flags.String("audience", "", "the API's name, as tokens must carry it; empty: the issuer")
+	jwks := flags.String("jwks-url", "", "the `URL` of the realm's public keys")
+	ca := flags.String("ca-file", "", "the `file` with the CA of that URL")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	httpClient, err := trusting(*ca)
+	if err != nil {
+		return err
+	}
+	ctx = oidc.ClientContext(ctx, httpClient)
+	verifier := oidc.NewVerifier(*issuer, oidc.NewRemoteKeySet(ctx, *jwks), &oidc.Config{
+		ClientID:             cmp.Or(*audience, *issuer), // a realm that names none gives its issuer
+		SupportedSigningAlgs: []string{oidc.ES256, oidc.ES384, oidc.EdDSA, oidc.RS256, oidc.PS256},
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, r *http.Request) { orders(w, r, verifier) })
+	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stopped()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// orders follows RFC 6750 §3.
+func orders(w http.ResponseWriter, r *http.Request, verifier *oidc.IDTokenVerifier) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "a token is needed", http.StatusUnauthorized)
+		return
+	}
+	verified, err := verifier.Verify(r.Context(), token)
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	var claims struct {
+		ClientID string `json:"client_id"`
+		Scope    string `json:"scope"`
+	}
+	if err := verified.Claims(&claims); err != nil || !hasScope(claims.Scope, "orders.read") {
+		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
+		http.Error(w, "the scope orders.read is needed", http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{"client": claims.ClientID})
+}
+
+func hasScope(all, wanted string) bool {
+	for scope := range strings.FieldsSeq(all) {
+		if scope == wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// describe tells an answer in a line.
+func describe(answer *http.Response, body []byte) string {
+	return fmt.Sprintf("%s %s", answer.Status, strings.TrimSpace(string(body)))
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+var (
+	errNoCA     = errors.New("no certificate in the CA file")
+	errAnswered = errors.New("the API answers unexpectedly")
+)
+
+// call calls the API without a token, which must be refused, and with one: a given one, or
+// one that the credentials get.
+func call(ctx context.Context, flags *flag.FlagSet, args []string) error {
+	directory := flags.String("credentials", "/credentials", "the `directory` at which the client's Secret is mounted")
+	url := flags.String("url", "", "the `URL` to GET")
+	given := flags.String("token", "", "the access `token`; empty: get one")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if err := get(ctx, http.DefaultClient, *url, http.StatusUnauthorized); err != nil {
+		return fmt.Errorf("without a token: %w", err)
+	}
+	source, err := tokens(ctx, *directory)
+	if err != nil {
+		return err
+	}
+	if *given != "" {
+		source = oauth2.StaticTokenSource(&oauth2.Token{AccessToken: *given})
+	}
+	if err := get(ctx, oauth2.NewClient(ctx, source), *url, http.StatusOK); err != nil {
+		return fmt.Errorf("with a token: %w", err)
+	}
+	return nil
+}
+
+func printToken(ctx context.Context, flags *flag.FlagSet, args []string) error {
+	directory := flags.String("credentials", "/credentials", "the `directory` at which the client's Secret is mounted")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	source, err := tokens(ctx, *directory)
+	if err != nil {
+		return err
+	}
+	token, err := source.Token()
+	if err != nil {
+		return err
+	}
+	fmt.Println(token.AccessToken)
+	return nil
+}
+
+func tokens(ctx context.Context, directory string) (oauth2.TokenSource, error) {
+	config, httpClient, err := credentials(directory)
+	if err != nil {
+		return nil, err
+	}
+	return config.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, httpClient)), nil
+}
+
+func get(ctx context.Context, httpClient *http.Client, url string, wanted int) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := httpClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != wanted {
+		return fmt.Errorf("%w: %s", errAnswered, describe(answer, body))
+	}
+	fmt.Println(describe(answer, body))
+	return nil
+}
+
+// credentials reads a mounted consumer Secret: the client, and an HTTP client that trusts
+// the token service as pods reach it.
+func credentials(directory string) (*clientcredentials.Config, *http.Client, error) {
+	read := func(name string) (string, error) {
+		data, err := os.ReadFile(filepath.Join(directory, name))
+		return strings.TrimSpace(string(data)), err
+	}
+	id, idErr := read("client_id")
+	secret, secretErr := read("client_secret")
+	url, urlErr := read("cluster_token_url")
+	if err := errors.Join(idErr, secretErr, urlErr); err != nil {
+		return nil, nil, err
+	}
+	httpClient, err := trusting(filepath.Join(directory, "ca.crt"))
+	if err != nil {
+		return nil, nil, err
+	}
+	return &clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: url, AuthStyle: oauth2.AuthStyleInHeader}, httpClient, nil
+}
+
+// trusting returns an HTTP client that trusts the CA in a file and no other.
+func trusting(file string) (*http.Client, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%w: %s", errNoCA, file)
+	}
+	return &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			ForceAttemptHTTP2: true,
+		},
+	}, nil
+}
