@@ -67,15 +67,16 @@ Arguments: constraints, component.
   "imagePullPolicy" ($settings.imagePullPolicy | default .Values.image.pullPolicy)
   "replicas" (int $settings.replicas)
   "resources" $settings.resources -}}
-{{- range $key := list "image" "nodeSelector" "tolerations" "priorityClassName" "podAnnotations" -}}
+{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" -}}
 {{- with index $settings $key -}}
 {{- $_ := set $tokenServer $key . -}}
 {{- end -}}
 {{- end -}}
-{{- with $settings.topologySpreadConstraints -}}
-{{- $spread := include "realmkeeper.topologySpread" (dict "constraints" . "component" "token-server") -}}
-{{- $_ := set $tokenServer "topologySpreadConstraints" (fromYamlArray $spread) -}}
+{{- with .Values.imagePullSecrets -}}
+{{- $_ := set $tokenServer "imagePullSecrets" . -}}
 {{- end -}}
+{{- $spread := include "realmkeeper.topologySpread" (dict "constraints" $settings.topologySpreadConstraints "component" "token-server") -}}
+{{- $_ := set $tokenServer "topologySpreadConstraints" (fromYamlArray $spread) -}}
 {{- $tls := dict "managed" dict -}}
 {{- with include "realmkeeper.tlsSecret" . -}}
 {{- $tls = dict "secretName" . -}}
@@ -88,6 +89,9 @@ security:
   {{- toYaml .Values.security | nindent 2 }}
 tokenServer:
   {{- toYaml $tokenServer | nindent 2 }}
+networkPolicy:
+  apiServerPorts:
+    {{- toYaml .Values.networkPolicy.apiServer.ports | nindent 4 }}
 tls:
   {{- toYaml $tls | nindent 2 }}
 {{- end }}
