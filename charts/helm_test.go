@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/internal/testenv"
@@ -31,13 +32,25 @@ var values = map[string][]string{
 	"everything": {"--values", chart + "/ci/everything-values.yaml"},
 }
 
-// helm is Helm of one major: a package of the module hack/tools/helm.
-type helm string
+// helm is Helm of one major. It returns the path of the binary, which it builds when it is
+// asked first.
+type helm func() (string, error)
 
-const (
-	helm3 helm = "helm.sh/helm/v3/cmd/helm"
-	helm4 helm = "helm.sh/helm/v4/cmd/helm"
+var (
+	helm3 = newHelm("helm.sh/helm/v3/cmd/helm")
+	helm4 = newHelm("helm.sh/helm/v4/cmd/helm")
 )
+
+func newHelm(tool string) helm {
+	return sync.OnceValues(func() (string, error) {
+		// As make has it, so that it is built once. With -n it is built, and told instead of run.
+		command := exec.CommandContext(context.Background(), "go", "tool", "-n", "-modfile=../hack/tools/helm/go.mod", tool)
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		command.Stderr = os.Stderr
+		out, err := command.Output()
+		return strings.TrimSpace(string(out)), err
+	})
+}
 
 // render returns the manifests of the chart for a namespace.
 func (h helm) render(t *testing.T, namespace string, values ...string) string {
@@ -57,11 +70,14 @@ func (h helm) run(t *testing.T, kubeconfig string, args ...string) string {
 
 func (h helm) try(t *testing.T, kubeconfig string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	path, err := h()
+	if err != nil {
+		t.Fatalf("Building Helm: %v", err)
+	}
 	var out, errOut strings.Builder
-	home := t.TempDir() // not that of who runs the test, with plugins and settings
-	// Cleanups use Helm too.
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), "go", append([]string{"tool", "-modfile=../hack/tools/helm/go.mod", string(h)}, args...)...)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", // as make has it, so that it is built once
+	home := t.TempDir()                                                               // not that of who runs the test, with plugins and settings
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...) // cleanups use Helm too
+	command.Env = append(os.Environ(),
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+kubeconfig)
 	command.Stdout, command.Stderr = &out, &errOut
 	err = command.Run()
