@@ -46,9 +46,9 @@ func TestEveryKeyIsAValue(t *testing.T) {
 
 // keys returns the paths of what can be set in a structure of package config.
 func keys(in reflect.Type, path string) (paths []string) {
-	for n := range in.NumField() {
-		name, _, _ := strings.Cut(in.Field(n).Tag.Get("json"), ",")
-		switch field := in.Field(n).Type; {
+	for member := range in.Fields() {
+		name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+		switch field := member.Type; {
 		case name == "-":
 		case field.Kind() == reflect.Struct && field.PkgPath() == in.PkgPath():
 			paths = append(paths, keys(field, path+name+".")...)
