@@ -17,26 +17,25 @@ const (
 	dataDir = "etcd"
 )
 
-// command runs one of the binaries. The process inherits the locks on what it uses, so
-// that they are held exactly as long as it lives.
-func (c *ControlPlane) command(name string, locks []*os.File, args []string) process.Command {
+// command runs one of the binaries.
+func (c *ControlPlane) command(name string, args []string) process.Command {
 	return process.Command{
-		Name:    name,
-		Path:    filepath.Join(c.options.BinDir, name),
-		Args:    args,
-		Dir:     c.options.Dir,
-		Detach:  c.options.Detach,
-		Inherit: locks,
+		Name:   name,
+		Path:   filepath.Join(c.options.BinDir, name),
+		Args:   args,
+		Dir:    c.options.Dir,
+		Detach: c.options.Detach,
 	}
 }
 
 func (c *ControlPlane) file(name string) string { return filepath.Join(c.options.Dir, name) }
 
+// etcdCommand has etcd inherit the locks on the directory and on all ports, so that they
+// are held as long as it lives; the API server may come and go meanwhile.
 func (c *ControlPlane) etcdCommand() process.Command {
 	client := "http://" + c.ports.etcdClient.Address()
 	peer := "http://" + c.ports.etcdPeer.Address()
-	locks := []*os.File{c.lock.File(), c.ports.etcdClient.Lock(), c.ports.etcdPeer.Lock()}
-	return c.command(etcdName, locks, []string{
+	command := c.command(etcdName, []string{
 		"--name=default",
 		"--data-dir=" + c.file(dataDir),
 		"--listen-client-urls=" + client,
@@ -49,6 +48,10 @@ func (c *ControlPlane) etcdCommand() process.Command {
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	})
+	command.Inherit = []*os.File{
+		c.lock.File(), c.ports.etcdClient.Lock(), c.ports.etcdPeer.Lock(), c.ports.apiServer.Lock(),
+	}
+	return command
 }
 
 func (c *ControlPlane) apiServerCommand() process.Command {
@@ -85,7 +88,7 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 			"--audit-log-maxsize=100000",
 		)
 	}
-	return c.command(apiServerName, []*os.File{c.ports.apiServer.Lock()}, args)
+	return c.command(apiServerName, args)
 }
 
 func (c *ControlPlane) managerCommand() process.Command {
@@ -97,7 +100,7 @@ func (c *ControlPlane) managerCommand() process.Command {
 			",-persistentvolume-binder-controller,-persistentvolume-attach-detach-controller" +
 			",-persistentvolume-expander-controller"
 	}
-	return c.command(managerName, nil, []string{
+	return c.command(managerName, []string{
 		"--kubeconfig=" + c.file(managerKubeconfigFile),
 		"--leader-elect=false",
 		"--secure-port=0",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -42,6 +43,28 @@ func TestDetachedStaysUntilStopped(t *testing.T) {
 	g.Expect(process.Running(dir, "kube-apiserver")).To(BeFalse())
 	g.Expect(listNamespaces(t, c.RESTConfig())).NotTo(Succeed())
 	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
+}
+
+func TestAPIServerOfADetachedOneRestarts(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	c, err := start(t, controlplane.Options{Dir: dir, BinDir: binDir(t), Detach: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(controlplane.StopDetached(dir)).To(Succeed()) })
+	g.Expect(createNamespace(t, c.RESTConfig(), "kept")).To(Succeed())
+	g.Expect(controlplane.StartDetachedAPIServer(t.Context(), dir)).To(Succeed()) // runs already
+
+	g.Expect(controlplane.StopDetachedAPIServer(dir)).To(Succeed())
+	g.Expect(listNamespaces(t, c.RESTConfig())).NotTo(Succeed())
+	g.Expect(process.Running(dir, "etcd")).To(BeTrue())
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	g.Expect(controlplane.StartDetachedAPIServer(ctx, dir)).To(Succeed())
+	g.Expect(createNamespace(t, c.RESTConfig(), "kept")).To(MatchError(ContainSubstring("already exists")))
+
+	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
+	g.Expect(controlplane.StartDetachedAPIServer(ctx, dir)).To(MatchError(ContainSubstring("etcd doesn't run")))
 }
 
 func TestOthersAreRefused(t *testing.T) {
@@ -130,6 +153,17 @@ func binDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+func createNamespace(t *testing.T, config *rest.Config, name string) error {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err = clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+	return err
 }
 
 func listNamespaces(t *testing.T, config *rest.Config) error {

@@ -70,13 +70,12 @@ func reopen(dir string) (*ControlPlane, error) {
 	if err := json.Unmarshal(content, &d); err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{options: d.Options, ports: ports{etcdClient: &Port{number: d.EtcdClient}}}
+	c := &ControlPlane{options: d.Options, ports: ports{
+		etcdClient: &Port{number: d.EtcdClient}, apiServer: &Port{number: d.APIServer}, // etcd has the locks
+	}}
 	if !process.Running(dir, etcdName) {
 		return nil, errors.New("its etcd doesn't run")
 	}
-	if c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig()); err != nil {
-		return nil, err
-	}
-	c.ports.apiServer, err = reserve(d.APIServer)
+	c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	return c, err
 }

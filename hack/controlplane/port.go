@@ -29,40 +29,33 @@ type Port struct {
 // or until this process ends, however that happens, because the reservation is a file
 // lock. Runs of the same user on one machine therefore never collide.
 func ReservePort() (*Port, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("reserve a port: %w", err)
+	}
+	dir := filepath.Join(cache, "realmkeeper", "ports")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("reserve a port: %w", err)
+	}
 	// A random start keeps a port that has just been in use, whose clients may still
 	// be calling, from being the first to be taken again.
 	const count = lastPort - firstPort + 1
 	start := rand.IntN(count) //nolint:gosec // Nothing is guarded by it.
 	for i := range count {
-		port, err := reserve(firstPort + (start+i)%count)
+		number := firstPort + (start+i)%count
+		lock, err := filelock.Try(filepath.Join(dir, strconv.Itoa(number)))
 		if errors.Is(err, filelock.ErrLocked) {
 			continue
 		} else if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("reserve a port: %w", err)
 		}
+		port := &Port{number: number, lock: lock}
 		if port.free() {
 			return port, nil
 		}
 		port.Release()
 	}
 	return nil, fmt.Errorf("reserve a port: all from %d to %d are taken", firstPort, lastPort)
-}
-
-// reserve reserves the port of this number, or fails with filelock.ErrLocked.
-func reserve(number int) (*Port, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, fmt.Errorf("reserve port %d: %w", number, err)
-	}
-	dir := filepath.Join(cache, "realmkeeper", "ports")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("reserve port %d: %w", number, err)
-	}
-	lock, err := filelock.Try(filepath.Join(dir, strconv.Itoa(number)))
-	if err != nil {
-		return nil, fmt.Errorf("reserve port %d: %w", number, err)
-	}
-	return &Port{number: number, lock: lock}, nil
 }
 
 // free tells whether nobody listens, not even one who knows nothing of the locks.

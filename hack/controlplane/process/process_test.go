@@ -2,6 +2,8 @@ package process_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -98,6 +100,46 @@ func TestStopRecordedSparesAStranger(t *testing.T) {
 			g.Expect(record).NotTo(BeAnExistingFile())
 		})
 	}
+}
+
+func TestStopNamedSparesTheOthers(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	for _, name := range []string{"one", "other"} {
+		p, err := process.Start(process.Command{Name: name, Path: "/bin/sleep", Args: []string{"600"}, Dir: dir, Detach: true})
+		g.Expect(err).NotTo(HaveOccurred())
+		t.Cleanup(func() { g.Expect(p.Kill()).To(Succeed()) })
+		g.Expect(process.RecordedPID(dir, name)).To(Equal(p.PID()))
+	}
+	g.Expect(process.StopNamed(dir, "one", time.Second)).To(Succeed())
+	g.Expect(process.Running(dir, "one")).To(BeFalse())
+	g.Expect(process.Running(dir, "other")).To(BeTrue())
+	_, err := process.RecordedPID(dir, "one")
+	g.Expect(err).To(MatchError(os.ErrNotExist))
+	g.Expect(process.StopNamed(dir, "one", time.Second)).To(Succeed())
+}
+
+func TestAwait(t *testing.T) {
+	g := NewWithT(t)
+	missing := errors.New("no answer yet")
+	never := func(context.Context) error { return missing }
+	ended, err := process.Start(shell(t.TempDir(), "echo port in use; exit 3", false))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(ended.Await(t.Context(), never)).To(MatchError(ContainSubstring("port in use")))
+
+	idle, err := process.Start(shell(t.TempDir(), "exec sleep 600", false))
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(idle.Kill()).To(Succeed()) })
+	tries := 0
+	g.Expect(idle.Await(t.Context(), func(context.Context) error {
+		if tries++; tries < 3 {
+			return missing
+		}
+		return nil
+	})).To(Succeed())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.Expect(idle.Await(ctx, never)).To(And(MatchError(context.Canceled), MatchError(missing)))
 }
 
 func TestStopRecordedRefusesWhatIsNoRecord(t *testing.T) {
