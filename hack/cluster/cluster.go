@@ -18,23 +18,30 @@ import (
 
 var errInterrupted = errors.New("it was interrupted")
 
-// cluster is the one of this checkout, running or not.
+// cluster is the one in a directory, running or not.
 type cluster struct {
 	root      string // of the repository
-	dir       string // .cluster
+	dir       string // absolute, and without symbolic links
 	enclosure enclosure.Enclosure
 	*progress.Progress
 }
 
-func newCluster(out io.Writer) (*cluster, error) {
+func newCluster(dir string, out io.Writer) (*cluster, error) {
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {
 		return nil, err
 	}
-	if root, err = filepath.EvalSymlinks(root); err != nil {
+	if dir == "" {
+		dir = filepath.Join(root, ".cluster")
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(root, ".cluster")
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	dir = filepath.Join(parent, filepath.Base(dir))
 	return &cluster{
 		root: root, dir: dir, enclosure: enclosure.Enclosure{Dir: dir}, Progress: progress.New(out),
 	}, nil
@@ -47,12 +54,12 @@ func (c *cluster) kubeconfig() string { return c.file("kubeconfig") }
 
 func (c *cluster) requireRunning() error {
 	if _, err := os.Stat(c.kubeconfig()); err != nil || !c.enclosure.Running() {
-		return errors.New("no cluster of this checkout runs; make cluster-up starts one")
+		return fmt.Errorf("no cluster runs in %s; make cluster-up starts one", c.dir)
 	}
 	return nil
 }
 
-// lock keeps other runs of up and down in this checkout away.
+// lock keeps other runs of up and down away from the directory.
 func (c *cluster) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, err
@@ -64,8 +71,8 @@ func (c *cluster) lock() (unlock func(), err error) {
 	return lock.Release, err
 }
 
-// claim makes this checkout's the only cluster of the machine: two would have the same
-// addresses. The claim holds until nobody holds the lock open any more.
+// claim makes this the only cluster of the machine: two would have the same addresses. It
+// holds until nobody holds the lock open any more.
 func (c *cluster) claim() (filelock.Lock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -78,12 +85,12 @@ func (c *cluster) claim() (filelock.Lock, error) {
 	lock, err := filelock.Try(path)
 	if errors.Is(err, filelock.ErrLocked) {
 		other, _ := os.ReadFile(path) // Without it the message is less helpful, no more.
-		return lock, fmt.Errorf("a cluster of the checkout %s runs, and there can be one only; make cluster-down there stops it",
+		return lock, fmt.Errorf("one runs in %s, and there can be no other; make cluster-down in that checkout stops it",
 			strings.TrimSpace(string(other)))
 	} else if err != nil {
 		return lock, err
 	}
-	return lock, os.WriteFile(path, []byte(c.root+"\n"), 0o600)
+	return lock, os.WriteFile(path, []byte(c.dir+"\n"), 0o600)
 }
 
 // command runs a program of this machine, from the root of the repository.

@@ -9,8 +9,12 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/realmkeeper/realmkeeper/hack/cluster/cgroup"
 	"github.com/realmkeeper/realmkeeper/hack/cluster/node"
 )
+
+// podsGroup is the control group that kubelets make for their pods.
+const podsGroup = "kubepods"
 
 func requireRoot() error {
 	if runtime.GOOS != "linux" {
@@ -23,16 +27,15 @@ func requireRoot() error {
 }
 
 // requireMachine tells what would keep the node from running here.
-func (c *cluster) requireMachine() error {
-	file, err := os.Open("/proc/self/mountinfo")
+func requireMachine() error {
+	hierarchies, err := cgroup.Here()
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	if len(cgroupMounts(file)) == 0 {
+	if len(hierarchies) == 0 {
 		return errors.New("no control groups are mounted, which pods run in; mount -t cgroup2 cgroup2 /sys/fs/cgroup mounts them")
 	}
-	groups, err := podGroups()
+	groups, err := cgroup.Find(hierarchies, podsGroup)
 	if err != nil {
 		return err
 	}
@@ -40,7 +43,7 @@ func (c *cluster) requireMachine() error {
 		return fmt.Errorf("another kubelet runs here, or has left its control groups: %s", strings.Join(groups, ", "))
 	}
 	if _, err := net.InterfaceByName(link); err == nil {
-		return fmt.Errorf("there is a network interface %s already; ip link delete %s removes it", link, link)
+		return fmt.Errorf("another cluster runs here, or has left its network interface, which is removed by: ip link delete %s", link)
 	}
 	return requireFreeAddresses()
 }
@@ -56,7 +59,8 @@ func requireFreeAddresses() error {
 		if err != nil {
 			continue
 		}
-		for _, prefix := range []netip.Prefix{node.PodRange, node.ServiceRange, node.MachineAddress} {
+		machine := netip.PrefixFrom(node.MachineAddress, node.MachineAddress.BitLen())
+		for _, prefix := range []netip.Prefix{node.PodRange, node.ServiceRange, machine} {
 			if prefix.Overlaps(own) {
 				return fmt.Errorf("this machine has the address %s, and the cluster needs %s for itself", own, prefix.Masked())
 			}

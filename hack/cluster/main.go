@@ -31,11 +31,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 )
 
-const usage = `Usage: go run ./hack/cluster COMMAND
+const usage = `Usage: go run ./hack/cluster [--dir DIR] COMMAND
 
   up               run a cluster of one node on this machine
   down             stop it and remove all that it made
@@ -43,6 +44,7 @@ const usage = `Usage: go run ./hack/cluster COMMAND
   exec COMMAND...  run a program of this machine inside the node, such as ctr
   stop-apiserver   stop the API server alone, as a crash would
   start-apiserver  start it again
+
 `
 
 var errUsage = errors.New("unknown command or missing arguments")
@@ -52,28 +54,32 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 
-	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage) }
+	dir := flag.String("dir", "", "the `directory` of the cluster; default: .cluster in the repository")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	flag.Parse()
-	err := run(ctx, flag.Args())
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	err := run(ctx, *dir, flag.Arg(0), flag.Args()[1:])
+	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {
 	case errors.Is(err, errUsage):
 		flag.Usage()
 		os.Exit(2)
+	case failed && flag.Arg(0) == "exec":
+		os.Exit(exit.ExitCode())
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "\ncluster %s: %v\n", flag.Arg(0), err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	if len(args) == 0 {
-		return errUsage
-	}
-	command, args := args[0], args[1:]
+func run(ctx context.Context, dir, command string, args []string) error {
 	if command == inside {
 		return runInside(ctx, args)
 	}
-	c, err := newCluster(os.Stdout)
+	c, err := newCluster(dir, os.Stdout)
 	if err != nil {
 		return err
 	}
@@ -81,7 +87,7 @@ func run(ctx context.Context, args []string) error {
 	case command == "up" && len(args) == 0:
 		return c.up(ctx)
 	case command == "down" && len(args) == 0:
-		return c.down()
+		return c.down(context.WithoutCancel(ctx))
 	case command == "load" && len(args) > 0:
 		return c.load(ctx, args)
 	case command == "exec" && len(args) > 0:

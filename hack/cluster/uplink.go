@@ -20,13 +20,12 @@ func (c *cluster) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	via := node.UplinkAddress.Addr()
 	for _, args := range []string{
 		fmt.Sprintf("link add %s type veth peer name %s netns %s", link, node.Uplink, strconv.Itoa(pid)),
-		fmt.Sprintf("address add %s dev %s", node.MachineAddress, link),
+		fmt.Sprintf("address add %s peer %s dev %s", node.MachineAddress, node.Address, link),
 		fmt.Sprintf("link set %s up", link),
-		fmt.Sprintf("route add %s via %s", node.PodRange, via),
-		fmt.Sprintf("route add %s via %s", node.ServiceRange, via),
+		fmt.Sprintf("route add %s via %s", node.PodRange, node.Address),
+		fmt.Sprintf("route add %s via %s", node.ServiceRange, node.Address),
 	} {
 		if err := c.command(ctx, "ip", strings.Fields(args)...); err != nil {
 			return err

@@ -100,6 +100,12 @@ func (e Enclosure) Start(ctx context.Context, o Options) error {
 	return nil
 }
 
+// Made tells whether Start was ever called, whatever came of it.
+func (e Enclosure) Made() bool {
+	_, err := os.Stat(filepath.Join(e.Dir, stageDir))
+	return err == nil
+}
+
 // Running tells whether it runs.
 func (e Enclosure) Running() bool { return process.Running(e.Dir, first) }
 

@@ -17,11 +17,17 @@ const (
 
 const done = "done"
 
-var errAbandoned = errors.New("the program that started it has ended before it was on record")
+var (
+	errNotFirst  = errors.New("it is not the first process of its namespaces")
+	errAbandoned = errors.New("the program that started it has ended before it was on record")
+)
 
 // Serve is the first process of an enclosure. It returns when that is stopped, or after
 // an error.
 func Serve(dir, binDir string) error {
+	if os.Getpid() != 1 {
+		return errNotFirst // and the mounts would be this machine's
+	}
 	recorded, arranged := os.NewFile(recordedFD, "recorded"), os.NewFile(arrangedFD, "arranged")
 	// Without a record nobody could ever stop it.
 	if n, _ := recorded.Read(make([]byte, len(done))); n < len(done) {

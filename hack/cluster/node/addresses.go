@@ -9,13 +9,12 @@ var (
 	PodRange     = netip.MustParsePrefix("10.244.0.0/24")
 	ServiceRange = netip.MustParsePrefix("10.96.0.0/16")
 
-	// MachineAddress and UplinkAddress are the two ends of the link between this machine
-	// and the node.
-	MachineAddress = netip.MustParsePrefix("10.243.0.1/30")
-	UplinkAddress  = netip.MustParsePrefix("10.243.0.2/30")
-
-	// Address is the node's among its pods. API server, kubelet and DNS listen on it.
+	// Address is the node's. API server, kubelet and DNS listen on it, and it is the
+	// gateway of the pods.
 	Address = netip.MustParseAddr("10.244.0.1")
+
+	// MachineAddress is where the node and its pods find this machine.
+	MachineAddress = netip.MustParseAddr("10.244.1.1")
 
 	// firstService is the API server's address as a Service.
 	firstService = ServiceRange.Addr().Next()
@@ -27,9 +26,6 @@ const (
 
 	// Uplink is the interface inside.
 	Uplink = "uplink"
-
-	// bridge connects the pods.
-	bridge = "cni0"
 
 	// domain is that of cluster DNS.
 	domain = "cluster.local"

@@ -19,7 +19,7 @@ const containerdSocket = "/run/containerd/containerd.sock"
 var pluginDirs = []string{"/usr/lib/cni", "/opt/cni/bin"}
 
 // CNIPlugins are those that the node needs.
-var CNIPlugins = []string{"bridge", "host-local", "loopback", "portmap"}
+var CNIPlugins = []string{"host-local", "loopback", "portmap", "ptp"}
 
 // PluginDir is the directory of the CNI plugins. It is empty when some are missing.
 func PluginDir() string {
@@ -41,7 +41,7 @@ func hasPlugins(dir string) bool {
 }
 
 // containerdConfig is of version 2, which containerd reads from 1.3 on.
-func containerdConfig(pluginDir, cniConfigDir string) string {
+func containerdConfig(pluginDir string) string {
 	return fmt.Sprintf(`version = 2
 
 [plugins."io.containerd.grpc.v1.cri"]
@@ -62,53 +62,38 @@ func containerdConfig(pluginDir, cniConfigDir string) string {
 # The default is a directory of /opt, which would stay behind.
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
-`, PauseImage, pluginDir, cniConfigDir)
+`, PauseImage, pluginDir, configFile(filepath.Dir(cniFile)))
 }
 
-// cniConfig gives pods a place on the bridge. Nothing is masqueraded: this machine knows
-// the way back to a pod, and nobody else is to be reached.
+// cniConfig links every pod with the node, and with no other pod: so kube-proxy's rules
+// see all that goes between them, which on a bridge depends on the kernel. Nothing is
+// masqueraded, since this machine knows the way back and nobody else is to be reached.
 func cniConfig() string {
 	return fmt.Sprintf(`{
   "cniVersion": "0.4.0",
   "name": "realmkeeper",
   "plugins": [
     {
-      "type": "bridge",
-      "bridge": "%s",
-      "isDefaultGateway": true,
-      "hairpinMode": true,
-      "ipam": {"type": "host-local", "ranges": [[{"subnet": "%s", "gateway": "%s"}]]}
+      "type": "ptp",
+      "ipam": {
+        "type": "host-local",
+        "ranges": [[{"subnet": "%s", "gateway": "%s"}]],
+        "routes": [{"dst": "0.0.0.0/0"}]
+      }
     },
     {"type": "portmap", "capabilities": {"portMappings": true}}
   ]
 }
-`, bridge, PodRange, Address)
+`, PodRange, Address)
 }
 
 func (n *node) startContainerd(ctx context.Context) error {
-	cniDir := n.config("cni")
-	if err := os.MkdirAll(cniDir, 0o700); err != nil {
-		return err
-	}
-	config := n.config("containerd.toml")
-	for path, content := range map[string]string{
-		filepath.Join(cniDir, "realmkeeper.conflist"): cniConfig(),
-		config: containerdConfig(PluginDir(), cniDir),
-	} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			return err
-		}
-	}
-	err := n.start(ctx, "containerd", "containerd", []string{"--config", config}, func(ctx context.Context) error {
+	args := []string{"--config", configFile(containerdFile)}
+	err := n.start(ctx, "containerd", "containerd", args, func(ctx context.Context) error {
 		return run(ctx, "ctr", "version")
 	})
 	if err != nil {
 		return err
 	}
-	return n.importImage(ctx, filepath.Join(enclosure.Dir, "images", "pause.tar"))
-}
-
-// importImage makes an image known to the kubelet.
-func (n *node) importImage(ctx context.Context, archive string) error {
-	return run(ctx, "ctr", "--namespace", "k8s.io", "images", "import", archive)
+	return run(ctx, "ctr", "--namespace", "k8s.io", "images", "import", filepath.Join(enclosure.Dir, "images", "pause.tar"))
 }

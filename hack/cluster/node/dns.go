@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +13,7 @@ const dns = "coredns"
 
 // corefile serves the names of the cluster, and knows no others: there is nobody to
 // forward to.
-func corefile(kubeconfig string) string {
+func corefile() string {
 	return fmt.Sprintf(`%[1]s:53 in-addr.arpa:53 ip6.arpa:53 {
     bind %[2]s
     errors
@@ -30,7 +29,7 @@ func corefile(kubeconfig string) string {
         rcode NXDOMAIN
     }
 }
-`, domain, Address, kubeconfig)
+`, domain, Address, kubeconfig(dns))
 }
 
 // startDNS runs CoreDNS beside the kubelet, and returns when it knows the API server.
@@ -38,11 +37,7 @@ func (n *node) startDNS(ctx context.Context) error {
 	if err := n.allowDNS(ctx); err != nil {
 		return fmt.Errorf("give CoreDNS its rights: %w", err)
 	}
-	config := n.config("Corefile")
-	if err := os.WriteFile(config, []byte(corefile(n.kubeconfig(dns))), 0o600); err != nil {
-		return err
-	}
-	return n.start(ctx, dns, n.binary(dns), []string{"-conf", config}, func(ctx context.Context) error {
+	return n.start(ctx, dns, binary(dns), []string{"-conf", configFile(dnsFile)}, func(ctx context.Context) error {
 		dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(Address.String(), "53"))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,7 @@ const kubelet = "kubelet"
 
 // kubeletConfig lets the kubelet run on cgroups of both versions, and without regard to
 // how full this machine is: it isn't its node alone.
-func kubeletConfig(clientCA string) string {
+func kubeletConfig() string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: %[1]s
@@ -37,7 +36,7 @@ evictionHard:
   nodefs.available: 1%%
   nodefs.inodesFree: 1%%
   imagefs.available: 1%%
-`, Address, clientCA, containerdSocket, domain)
+`, Address, runFile("ca.crt"), containerdSocket, domain)
 }
 
 // kernelSettings are those that a kubelet sets to these values for the whole machine.
@@ -52,16 +51,10 @@ var kernelSettings = map[string]string{
 
 // hideKernelSettings puts files in the place of the settings, in which the kubelet finds
 // what it wants: this machine keeps its own, whatever happens to the node.
-func (n *node) hideKernelSettings(ctx context.Context) error {
-	for setting, value := range kernelSettings {
-		path := filepath.Join(n.config("sysctl"), setting)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(value+"\n"), 0o600); err != nil {
-			return err
-		}
-		if err := run(ctx, "mount", "--bind", path, filepath.Join("/proc/sys", setting)); err != nil {
+func hideKernelSettings(ctx context.Context) error {
+	for setting := range kernelSettings {
+		err := run(ctx, "mount", "--bind", configFile(kernelFile(setting)), filepath.Join("/proc/sys", setting))
+		if err != nil {
 			return err
 		}
 	}
@@ -70,16 +63,12 @@ func (n *node) hideKernelSettings(ctx context.Context) error {
 
 // startKubelet returns when the node is Ready.
 func (n *node) startKubelet(ctx context.Context) error {
-	if err := n.hideKernelSettings(ctx); err != nil {
+	if err := hideKernelSettings(ctx); err != nil {
 		return err
 	}
-	config := n.config("kubelet.yaml")
-	if err := os.WriteFile(config, []byte(kubeletConfig(n.file("ca.crt"))), 0o600); err != nil {
-		return err
-	}
-	return n.start(ctx, kubelet, n.binary(kubelet), []string{
-		"--config=" + config,
-		"--kubeconfig=" + n.kubeconfig(kubelet),
+	return n.start(ctx, kubelet, binary(kubelet), []string{
+		"--config=" + configFile(kubeletFile),
+		"--kubeconfig=" + kubeconfig(kubelet),
 		"--hostname-override=" + Name,
 		fmt.Sprintf("--node-ip=%s", Address),
 	}, n.nodeReady)

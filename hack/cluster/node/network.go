@@ -3,25 +3,19 @@ package node
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 )
 
-// startNetwork makes the interfaces of the node: the loopback, its end of the link to the
-// machine, and the bridge of the pods. The bridge comes before the first pod, since the
-// API server listens on it.
-func (n *node) startNetwork(ctx context.Context) error {
-	bridgeAddress := netip.PrefixFrom(Address, PodRange.Bits())
+// startNetwork makes the interfaces of the node: the loopback, and its end of the link to
+// this machine. It comes first, since the API server listens on its address.
+func startNetwork(ctx context.Context) error {
 	for _, args := range []string{
 		"link set lo up",
-		fmt.Sprintf("address add %s dev %s", UplinkAddress, Uplink),
+		fmt.Sprintf("address add %s peer %s dev %s", Address, MachineAddress, Uplink),
 		fmt.Sprintf("link set %s up", Uplink),
-		fmt.Sprintf("route add default via %s", MachineAddress.Addr()),
-		fmt.Sprintf("link add %s type bridge", bridge),
-		fmt.Sprintf("address add %s dev %s", bridgeAddress, bridge),
-		fmt.Sprintf("link set %s up", bridge),
+		fmt.Sprintf("route add default via %s", MachineAddress),
 	} {
 		if err := run(ctx, "ip", strings.Fields(args)...); err != nil {
 			return err

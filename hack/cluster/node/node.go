@@ -19,7 +19,8 @@ import (
 
 const (
 	scheduler = "kube-scheduler"
-	apiServer = "kube-apiserver"
+	// APIServer is the name of its process.
+	APIServer = "kube-apiserver"
 
 	// dnsUser is CoreDNS's name before the API server, and that of its rights.
 	dnsUser = "system:coredns"
@@ -37,7 +38,7 @@ func Binaries() []string { return []string{kubelet, scheduler, proxy, dns} }
 
 // components are the processes of the node, in the order of their start.
 var components = []string{
-	"etcd", apiServer, "kube-controller-manager", "containerd", kubelet, scheduler, proxy, dns,
+	"etcd", APIServer, "kube-controller-manager", "containerd", kubelet, scheduler, proxy, dns,
 }
 
 // users are those of the node's programs before the API server, by program.
@@ -62,12 +63,15 @@ type node struct {
 // Start starts everything and returns when the node is Ready and Services and names work.
 // say is told each step. After an error some of it may run.
 func Start(ctx context.Context, say func(step string)) error {
+	if err := writeConfig(Config(PluginDir())); err != nil {
+		return fmt.Errorf("write the configuration of the node: %w", err)
+	}
 	n := &node{}
 	for _, part := range []struct {
 		step  string
 		start func(context.Context) error
 	}{
-		{"Making the network of the node ...", n.startNetwork},
+		{"Making the network of the node ...", startNetwork},
 		{"Starting etcd, kube-apiserver and kube-controller-manager ...", n.startControlPlane},
 		{"Starting containerd ...", n.startContainerd},
 		{"Starting kubelet and waiting until the node is Ready ...", n.startKubelet},
@@ -106,8 +110,8 @@ func (n *node) startControlPlane(ctx context.Context) error {
 }
 
 func (n *node) startScheduler(ctx context.Context) error {
-	return n.start(ctx, scheduler, n.binary(scheduler), []string{
-		"--kubeconfig=" + n.kubeconfig(scheduler),
+	return n.start(ctx, scheduler, binary(scheduler), []string{
+		"--kubeconfig=" + kubeconfig(scheduler),
 		"--leader-elect=false",
 		"--secure-port=0",
 	}, func(context.Context) error { return nil })
@@ -127,10 +131,9 @@ func (n *node) start(
 	return p.Await(ctx, ready)
 }
 
-func (n *node) binary(name string) string        { return filepath.Join(enclosure.Bin, name) }
-func (n *node) file(name string) string          { return filepath.Join(runDir, name) }
-func (n *node) kubeconfig(program string) string { return n.file(program + ".kubeconfig") }
-func (n *node) config(name string) string        { return filepath.Join(enclosure.Dir, "config", name) }
+func binary(name string) string        { return filepath.Join(enclosure.Bin, name) }
+func runFile(name string) string       { return filepath.Join(runDir, name) }
+func kubeconfig(program string) string { return runFile(program + ".kubeconfig") }
 
 // Missing returns the programs of a started node that don't run.
 func Missing() []string {

@@ -11,15 +11,12 @@ const proxy = "kube-proxy"
 
 // startProxy returns when the API server answers at its address as a Service.
 func (n *node) startProxy(ctx context.Context) error {
-	return n.start(ctx, proxy, n.binary(proxy), []string{
-		"--kubeconfig=" + n.kubeconfig(proxy),
+	return n.start(ctx, proxy, binary(proxy), []string{
+		"--kubeconfig=" + kubeconfig(proxy),
 		"--hostname-override=" + Name,
 		"--proxy-mode=iptables",
 		// A namespace can't change the size of the machine's table.
 		"--conntrack-max-per-core=0",
-		// Where the kernel doesn't show bridged packets to iptables, the answer of a
-		// pod to another would bypass the rules that made a Service of it.
-		"--masquerade-all",
 		fmt.Sprintf("--bind-address=%s", Address),
 		fmt.Sprintf("--healthz-bind-address=%s:10256", Address),
 	}, func(ctx context.Context) error {

@@ -1,0 +1,96 @@
+// Package cgroup finds and removes control groups of either version, by their name in
+// every hierarchy.
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience is how long the group of a process that has just ended may stay busy.
+const patience = 10 * time.Second
+
+// Here returns where control groups are mounted on this machine.
+func Here() ([]string, error) {
+	file, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return Hierarchies(file)
+}
+
+// Hierarchies reads the mount points of control groups from a file in the format of
+// proc_pid_mountinfo(5): the mount point is the fifth field,
+// and the type of the file system the first behind a single hyphen.
+func Hierarchies(mountinfo io.Reader) ([]string, error) {
+	var hierarchies []string
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
+		mount, filesystem, _ := strings.Cut(lines.Text(), " - ")
+		fields := strings.Fields(mount)
+		kind, _, _ := strings.Cut(filesystem, " ")
+		if len(fields) >= 5 && (kind == "cgroup" || kind == "cgroup2") {
+			hierarchies = append(hierarchies, fields[4])
+		}
+	}
+	return hierarchies, lines.Err()
+}
+
+// Find returns the directories of the group in the hierarchies that have it.
+func Find(hierarchies []string, group string) ([]string, error) {
+	var found []string
+	for _, hierarchy := range hierarchies {
+		dir := filepath.Join(hierarchy, group)
+		if _, err := os.Stat(dir); err == nil {
+			found = append(found, dir)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Remove removes the directory of a group and those of the groups in it, whose processes
+// have ended. It is no error that there is none.
+func Remove(dir string) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		err := remove(dir)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			return fmt.Errorf("remove the control group %s: %w", dir, err)
+		}
+	}
+}
+
+// remove leaves the files alone, which can't be removed and vanish with their directory.
+func remove(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		if err := remove(filepath.Join(dir, entry.Name())); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Rmdir(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
