@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"cmp"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -16,6 +17,24 @@ func (c *ApiClient) GetConditions() []metav1.Condition { return c.Status.Conditi
 // the spec is silent.
 func (s Signing) EffectiveAlgorithm() SigningAlgorithm {
 	return cmp.Or(s.Algorithm, SigningAlgorithmES256)
+}
+
+// EffectiveRotationInterval returns how long a key of the realm signs: 30 days where the
+// spec is silent.
+func (s Signing) EffectiveRotationInterval() time.Duration {
+	if s.RotationInterval == nil {
+		return 720 * time.Hour
+	}
+	return s.RotationInterval.Duration
+}
+
+// EffectivePublishAhead returns how long a key of the realm is published before it signs:
+// where the spec is silent an hour, or half the interval where that is shorter.
+func (s Signing) EffectivePublishAhead() time.Duration {
+	if s.PublishAhead == nil {
+		return min(time.Hour, s.EffectiveRotationInterval()/2)
+	}
+	return s.PublishAhead.Duration
 }
 
 // EffectiveClientID returns the client id of c: "<namespace>.<name>" where the spec is

@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,30 @@ func TestEffectiveAlgorithm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.signing.EffectiveAlgorithm(); got != tc.want {
 				t.Errorf("Got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestEffectiveRotation(t *testing.T) {
+	every := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	for name, tc := range map[string]struct {
+		signing      v1alpha1.Signing
+		wantInterval time.Duration
+		wantAhead    time.Duration
+	}{
+		"left out":                {wantInterval: 720 * time.Hour, wantAhead: time.Hour},
+		"interval alone":          {v1alpha1.Signing{RotationInterval: every(24 * time.Hour)}, 24 * time.Hour, time.Hour},
+		"shortest interval alone": {v1alpha1.Signing{RotationInterval: every(time.Hour)}, time.Hour, 30 * time.Minute},
+		"publishAhead alone":      {v1alpha1.Signing{PublishAhead: every(24 * time.Hour)}, 720 * time.Hour, 24 * time.Hour},
+		"both":                    {v1alpha1.Signing{RotationInterval: every(2 * time.Hour), PublishAhead: every(10 * time.Minute)}, 2 * time.Hour, 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.signing.EffectiveRotationInterval(); got != tc.wantInterval {
+				t.Errorf("Interval: got %s, want %s", got, tc.wantInterval)
+			}
+			if got := tc.signing.EffectivePublishAhead(); got != tc.wantAhead {
+				t.Errorf("Ahead: got %s, want %s", got, tc.wantAhead)
 			}
 		})
 	}

@@ -40,13 +40,71 @@ var realmValidations = map[string]validation{
 
 var realmTransitions = map[string]transition{
 	"nothing of a realm is immutable": {
-		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256}, suspend: true, allowedNamespaces: {from: Names, names: [a]}}",
+		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, suspend: true, allowedNamespaces: {from: Names, names: [a]}}",
 	},
 	"all that is optional can go": {
-		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256}, suspend: true}",
+		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2026-03-01T12:00:00Z'}, suspend: true}",
 		after:  "{}",
 	},
+}
+
+const (
+	intervalField      = "spec.signing.rotationInterval"
+	intervalFormatRule = "spec.signing.rotationInterval must be a duration in hours, minutes and whole seconds, such as 720h"
+	intervalRule       = "spec.signing.rotationInterval must be at least 1h"
+
+	aheadField      = "spec.signing.publishAhead"
+	aheadFormatRule = "spec.signing.publishAhead must be a duration in hours, minutes and whole seconds, such as 1h or 24h"
+	aheadRule       = "spec.signing.publishAhead must be at least 10m"
+	aheadHalfRule   = "spec.signing.publishAhead must be at most half of spec.signing.rotationInterval, which is "
+
+	rotateAfterField = "spec.signing.rotateAfter"
+)
+
+// rotationValidations are for the schedule in spec.signing.
+var rotationValidations = map[string]validation{
+	"interval of 1h":              {spec: "signing: {rotationInterval: 1h}"},
+	"interval of 30 days":         {spec: "signing: {rotationInterval: 720h}"},
+	"interval of years":           {spec: "signing: {rotationInterval: 99999h}"},
+	"interval as Go writes it":    {spec: "signing: {rotationInterval: 720h0m0s}"},
+	"interval of 59m59s":          {spec: "signing: {rotationInterval: 59m59s}", wantField: intervalField, wantRule: `Invalid value: "59m59s": ` + intervalRule},
+	"interval of 0s":              {spec: "signing: {rotationInterval: 0s}", wantField: intervalField, wantRule: intervalRule},
+	"interval in days":            {spec: "signing: {rotationInterval: 30d}", wantField: intervalField, wantRule: `Invalid value: "30d": ` + intervalFormatRule},
+	"interval below zero":         {spec: "signing: {rotationInterval: -1h}", wantField: intervalField, wantRule: intervalFormatRule},
+	"interval in milliseconds":    {spec: "signing: {rotationInterval: 3600000ms}", wantField: intervalField, wantRule: intervalFormatRule},
+	"interval that is empty":      {spec: `signing: {rotationInterval: ""}`, wantField: intervalField, wantRule: intervalFormatRule},
+	"interval as a number":        {spec: "signing: {rotationInterval: 3600}", wantField: intervalField, wantRule: "must be of type string"},
+	"interval that is long":       {spec: "signing: {rotationInterval: " + strings.Repeat("1h", 17) + "}", wantField: intervalField, wantRule: "may not be more than 32"},
+	"interval wrong, ahead right": {spec: "signing: {rotationInterval: 30d, publishAhead: 1h}", wantField: intervalField, wantRule: intervalFormatRule},
+
+	"ahead of 10m":                        {spec: "signing: {publishAhead: 10m}"},
+	"ahead of half the default interval":  {spec: "signing: {publishAhead: 360h}"},
+	"ahead of half the shortest interval": {spec: "signing: {rotationInterval: 1h, publishAhead: 30m}"},
+	"ahead of years":                      {spec: "signing: {rotationInterval: 99999h99999h99999h, publishAhead: 99999h}"},
+	"ahead of 9m59s":                      {spec: "signing: {publishAhead: 9m59s}", wantField: aheadField, wantRule: `Invalid value: "9m59s": ` + aheadRule},
+	"ahead of 0s":                         {spec: "signing: {publishAhead: 0s}", wantField: aheadField, wantRule: aheadRule},
+	"ahead of more than half the interval": {
+		spec: "signing: {rotationInterval: 1h, publishAhead: 30m1s}", wantField: aheadField, wantRule: aheadHalfRule + "1h",
+	},
+	"ahead of more than half the default interval": {
+		spec: "signing: {publishAhead: 360h1s}", wantField: aheadField, wantRule: aheadHalfRule + "720h where it is left out",
+	},
+	"ahead of the most that can be said": {spec: "signing: {publishAhead: 99999h99999h99999h}", wantField: aheadField, wantRule: aheadHalfRule},
+	"ahead in days":                      {spec: "signing: {publishAhead: 1d}", wantField: aheadField, wantRule: `Invalid value: "1d": ` + aheadFormatRule},
+	"ahead with a fraction":              {spec: "signing: {publishAhead: 1.5h}", wantField: aheadField, wantRule: aheadFormatRule},
+	"ahead that is empty":                {spec: `signing: {publishAhead: ""}`, wantField: aheadField, wantRule: aheadFormatRule},
+	"ahead as a number":                  {spec: "signing: {publishAhead: 3600}", wantField: aheadField, wantRule: "must be of type string"},
+	"ahead that is long":                 {spec: "signing: {publishAhead: " + strings.Repeat("1h", 17) + "}", wantField: aheadField, wantRule: "may not be more than 32"},
+
+	"rotateAfter in UTC":               {spec: "signing: {rotateAfter: '2026-03-01T12:00:00Z'}"},
+	"rotateAfter elsewhere":            {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+01:00'}"},
+	"rotateAfter with a fraction":      {spec: "signing: {rotateAfter: '2026-03-01T12:00:00.123456789Z'}"},
+	"rotateAfter as a date":            {spec: "signing: {rotateAfter: '2026-03-01'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotateAfter in lower case":        {spec: "signing: {rotateAfter: '2026-03-01t12:00:00z'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotateAfter with an absurd zone":  {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+99:99'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotateAfter on no day of a month": {spec: "signing: {rotateAfter: '2026-02-30T12:00:00Z'}", wantField: rotateAfterField, wantRule: "must be of type date-time"},
+	"rotateAfter as a word":            {spec: "signing: {rotateAfter: now}", wantField: rotateAfterField, wantRule: "in body should match"},
 }
 
 // lifetimeValidations are for spec.tokenLifetime of both kinds.

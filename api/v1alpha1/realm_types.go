@@ -146,13 +146,52 @@ const (
 	SigningAlgorithmPS256 SigningAlgorithm = "PS256"
 )
 
-// Signing says how a Realm signs tokens.
+// Signing says how a Realm signs tokens, and when it changes its key.
+//
+// A new key is published ahead of its first signature, so that verifiers know it by then,
+// and stays published until the last token that it signed has expired.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.publishAhead) || !self.publishAhead.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (has(self.rotationInterval) && !self.rotationInterval.matches(r'^([0-9]{1,5}[hms]){1,3}$')) || duration(self.publishAhead) + duration(self.publishAhead) <= duration(has(self.rotationInterval) ? self.rotationInterval : '720h')`,fieldPath=".publishAhead",messageExpression="'spec.signing.publishAhead must be at most half of spec.signing.rotationInterval, which is ' + (has(self.rotationInterval) ? self.rotationInterval : '720h where it is left out')"
 type Signing struct {
 	// algorithm is the algorithm of the realm's signing key: ES256, ES384, EdDSA, RS256
 	// or PS256. ES256 is fast and understood everywhere; RS256 is for verifiers that know
-	// nothing else. Left out, ES256.
+	// nothing else. A change is a rotation: the key of the new algorithm is published
+	// ahead as any other. Left out, ES256.
 	// +optional
 	Algorithm SigningAlgorithm `json:"algorithm,omitempty"`
+
+	// rotationInterval is how long a key signs before the next one does, as a duration of
+	// at least 1h in hours, minutes and whole seconds, such as "720h". Left out, 720h,
+	// which is 30 days.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.signing.rotationInterval must be a duration in hours, minutes and whole seconds, such as 720h"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.signing.rotationInterval must be at least 1h"
+	// +optional
+	RotationInterval *metav1.Duration `json:"rotationInterval,omitempty"`
+
+	// publishAhead is how long a key is published before it signs, as a duration of at
+	// least 10m and at most half of rotationInterval, in hours, minutes and whole seconds,
+	// such as "24h". It counts from when every live token server publishes the key.
+	// Verifiers may cache the keys for 5 minutes; a longer time is for those that cache
+	// longer, or have keys brought to them by hand. Left out, 1h, or half of rotationInterval where that is
+	// shorter.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.signing.publishAhead must be a duration in hours, minutes and whole seconds, such as 1h or 24h"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('10m')`,message="spec.signing.publishAhead must be at least 10m"
+	// +optional
+	PublishAhead *metav1.Duration `json:"publishAhead,omitempty"`
+
+	// rotateAfter replaces, once, the keys that were made before this instant, as soon as
+	// it has passed: an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". The new key is published ahead as any other. A key that is
+	// younger stays, so the field may stand in Git for ever; a later instant rotates
+	// again. Left out, keys change by rotationInterval alone.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
 }
 
 // RealmStatus is what a Realm is now.
@@ -201,6 +240,12 @@ type RealmStatus struct {
 	// +listMapKey=keyID
 	// +optional
 	SigningKeys []SigningKeyStatus `json:"signingKeys,omitempty"`
+
+	// nextKeyTransitionTime is when the next change of the signing keys is due: a new key
+	// is published, begins to sign, or an old one is published no more. Left out while
+	// that waits for token servers to load the last change.
+	// +optional
+	NextKeyTransitionTime *metav1.Time `json:"nextKeyTransitionTime,omitempty"`
 }
 
 // SigningKeyState is where a signing key stands in its life.
@@ -245,4 +290,11 @@ type SigningKeyStatus struct {
 	// activeAt is when the key began to sign. Left out while it is Pending.
 	// +optional
 	ActiveAt *metav1.Time `json:"activeAt,omitempty"`
+
+	// removeAt is when a Retiring key is published no more: the longest token that it can
+	// have signed has expired then, and 5 minutes have passed for clocks that are behind.
+	// Left out in the other states, and until every live token server has stopped signing
+	// with the key.
+	// +optional
+	RemoveAt *metav1.Time `json:"removeAt,omitempty"`
 }

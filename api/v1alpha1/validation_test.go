@@ -66,7 +66,7 @@ var kinds = []kind{
 		crd:          "auth.realmkeeper.dev_realms.yaml",
 		smallestSpec: "allowedNamespaces: {from: All}",
 		validations: []map[string]validation{
-			realmValidations, allowedNamespacesValidations,
+			realmValidations, allowedNamespacesValidations, rotationValidations,
 			lifetimeValidations, scopeValidations, audienceValidations,
 		},
 		transitions: []map[string]transition{realmTransitions},

@@ -261,6 +261,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: jwksUri
       type:
         scalar: string
+    - name: nextKeyTransitionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: observedGeneration
       type:
         scalar: numeric
@@ -299,6 +302,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: algorithm
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningAlgorithm
+    - name: publishAhead
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: rotateAfter
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: rotationInterval
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningAlgorithm
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningKeyState
@@ -318,6 +330,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: keyID
       type:
         scalar: string
+    - name: removeAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: state
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningKeyState

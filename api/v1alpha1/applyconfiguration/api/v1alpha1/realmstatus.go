@@ -34,6 +34,10 @@ type RealmStatusApplyConfiguration struct {
 	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
 	// signingKeys are the published keys of the realm, without their private parts.
 	SigningKeys []SigningKeyStatusApplyConfiguration `json:"signingKeys,omitempty"`
+	// nextKeyTransitionTime is when the next change of the signing keys is due: a new key
+	// is published, begins to sign, or an old one is published no more. Left out while
+	// that waits for token servers to load the last change.
+	NextKeyTransitionTime *metav1.Time `json:"nextKeyTransitionTime,omitempty"`
 }
 
 // RealmStatusApplyConfiguration constructs a declarative configuration of the RealmStatus type for use with
@@ -105,5 +109,13 @@ func (b *RealmStatusApplyConfiguration) WithSigningKeys(values ...*SigningKeySta
 		}
 		b.SigningKeys = append(b.SigningKeys, *values[i])
 	}
+	return b
+}
+
+// WithNextKeyTransitionTime sets the NextKeyTransitionTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NextKeyTransitionTime field is set to the value of the last call.
+func (b *RealmStatusApplyConfiguration) WithNextKeyTransitionTime(value metav1.Time) *RealmStatusApplyConfiguration {
+	b.NextKeyTransitionTime = &value
 	return b
 }

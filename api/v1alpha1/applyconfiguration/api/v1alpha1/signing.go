@@ -7,17 +7,39 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // SigningApplyConfiguration represents a declarative configuration of the Signing type for use
 // with apply.
 //
-// Signing says how a Realm signs tokens.
+// Signing says how a Realm signs tokens, and when it changes its key.
+//
+// A new key is published ahead of its first signature, so that verifiers know it by then,
+// and stays published until the last token that it signed has expired.
 type SigningApplyConfiguration struct {
 	// algorithm is the algorithm of the realm's signing key: ES256, ES384, EdDSA, RS256
 	// or PS256. ES256 is fast and understood everywhere; RS256 is for verifiers that know
-	// nothing else. Left out, ES256.
+	// nothing else. A change is a rotation: the key of the new algorithm is published
+	// ahead as any other. Left out, ES256.
 	Algorithm *apiv1alpha1.SigningAlgorithm `json:"algorithm,omitempty"`
+	// rotationInterval is how long a key signs before the next one does, as a duration of
+	// at least 1h in hours, minutes and whole seconds, such as "720h". Left out, 720h,
+	// which is 30 days.
+	RotationInterval *v1.Duration `json:"rotationInterval,omitempty"`
+	// publishAhead is how long a key is published before it signs, as a duration of at
+	// least 10m and at most half of rotationInterval, in hours, minutes and whole seconds,
+	// such as "24h". It counts from when every live token server publishes the key.
+	// Verifiers may cache the keys for 5 minutes; a longer time is for those that cache
+	// longer, or have keys brought to them by hand. Left out, 1h, or half of rotationInterval where that is
+	// shorter.
+	PublishAhead *v1.Duration `json:"publishAhead,omitempty"`
+	// rotateAfter replaces, once, the keys that were made before this instant, as soon as
+	// it has passed: an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". The new key is published ahead as any other. A key that is
+	// younger stays, so the field may stand in Git for ever; a later instant rotates
+	// again. Left out, keys change by rotationInterval alone.
+	RotateAfter *v1.Time `json:"rotateAfter,omitempty"`
 }
 
 // SigningApplyConfiguration constructs a declarative configuration of the Signing type for use with
@@ -31,5 +53,29 @@ func Signing() *SigningApplyConfiguration {
 // If called multiple times, the Algorithm field is set to the value of the last call.
 func (b *SigningApplyConfiguration) WithAlgorithm(value apiv1alpha1.SigningAlgorithm) *SigningApplyConfiguration {
 	b.Algorithm = &value
+	return b
+}
+
+// WithRotationInterval sets the RotationInterval field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RotationInterval field is set to the value of the last call.
+func (b *SigningApplyConfiguration) WithRotationInterval(value v1.Duration) *SigningApplyConfiguration {
+	b.RotationInterval = &value
+	return b
+}
+
+// WithPublishAhead sets the PublishAhead field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PublishAhead field is set to the value of the last call.
+func (b *SigningApplyConfiguration) WithPublishAhead(value v1.Duration) *SigningApplyConfiguration {
+	b.PublishAhead = &value
+	return b
+}
+
+// WithRotateAfter sets the RotateAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RotateAfter field is set to the value of the last call.
+func (b *SigningApplyConfiguration) WithRotateAfter(value v1.Time) *SigningApplyConfiguration {
+	b.RotateAfter = &value
 	return b
 }

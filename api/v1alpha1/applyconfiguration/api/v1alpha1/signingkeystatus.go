@@ -27,6 +27,11 @@ type SigningKeyStatusApplyConfiguration struct {
 	CreatedAt *v1.Time `json:"createdAt,omitempty"`
 	// activeAt is when the key began to sign. Left out while it is Pending.
 	ActiveAt *v1.Time `json:"activeAt,omitempty"`
+	// removeAt is when a Retiring key is published no more: the longest token that it can
+	// have signed has expired then, and 5 minutes have passed for clocks that are behind.
+	// Left out in the other states, and until every live token server has stopped signing
+	// with the key.
+	RemoveAt *v1.Time `json:"removeAt,omitempty"`
 }
 
 // SigningKeyStatusApplyConfiguration constructs a declarative configuration of the SigningKeyStatus type for use with
@@ -72,5 +77,13 @@ func (b *SigningKeyStatusApplyConfiguration) WithCreatedAt(value v1.Time) *Signi
 // If called multiple times, the ActiveAt field is set to the value of the last call.
 func (b *SigningKeyStatusApplyConfiguration) WithActiveAt(value v1.Time) *SigningKeyStatusApplyConfiguration {
 	b.ActiveAt = &value
+	return b
+}
+
+// WithRemoveAt sets the RemoveAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RemoveAt field is set to the value of the last call.
+func (b *SigningKeyStatusApplyConfiguration) WithRemoveAt(value v1.Time) *SigningKeyStatusApplyConfiguration {
+	b.RemoveAt = &value
 	return b
 }
