@@ -136,5 +136,8 @@ func run(o options) error {
 	}
 	logger.Info("Operator starts", "version", version.Version, "revision", version.Revision,
 		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "tokenServerImage", image)
+	if instance.Testing != (config.Testing{SpeedUp: 1}) {
+		logger.Info("This instance is configured for tests, and unfit for use", "speedUp", instance.Testing.SpeedUp)
+	}
 	return mgr.Start(ctx)
 }

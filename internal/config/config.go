@@ -45,6 +45,8 @@ type Instance struct {
 	Security    Security    `json:"security"`
 	TokenServer TokenServer `json:"tokenServer,omitzero"`
 	TLS         TLS         `json:"tls,omitzero"`
+	// Testing is left out but in tests.
+	Testing Testing `json:"testing,omitzero"`
 
 	// SystemNamespace is where the operator keeps records and runs the token service. It
 	// is no part of the file: the process says it.
@@ -93,6 +95,17 @@ type TLS struct {
 
 // ManagedTLS has no settings.
 type ManagedTLS struct{}
+
+// Testing makes an installation fit for tests, and unfit for use.
+type Testing struct {
+	// SpeedUp makes what takes hours by the API pass that many times faster, 1 to 3600:
+	// the intervals of rotation and what belongs to them. Token lifetimes stay. Left out:
+	// 1, time as it is.
+	SpeedUp int32 `json:"speedUp,omitempty"`
+}
+
+// maxSpeedUp makes a second of an hour.
+const maxSpeedUp = 3600
 
 // Bounds of a token's lifetime, as the API has them too.
 const (
@@ -177,6 +190,9 @@ func (i *Instance) setDefaults() {
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		}
 	}
+	if i.Testing.SpeedUp == 0 {
+		i.Testing.SpeedUp = 1
+	}
 	if i.TLS.SecretName == "" && i.TLS.Managed == nil {
 		i.TLS.Managed = &ManagedTLS{}
 	}
@@ -209,6 +225,12 @@ func (i *Instance) TokenLifetime(set *metav1.Duration) time.Duration {
 		return set.Duration
 	}
 	return i.Security.DefaultTokenLifetime.Duration
+}
+
+// Paced returns how long an interval of rotation lasts in this instance: d, but in tests.
+// It is the one place where time is shortened, so that all that has to be in proportion stays so.
+func (i *Instance) Paced(d time.Duration) time.Duration {
+	return d / time.Duration(max(1, i.Testing.SpeedUp))
 }
 
 func invalid(format string, args ...any) error {

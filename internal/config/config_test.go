@@ -46,6 +46,8 @@ tokenServer:
   priorityClassName: high
   affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
+testing:
+  speedUp: 600
 tls:
   secretName: api-tls
 `
@@ -65,7 +67,8 @@ func TestParse(t *testing.T) {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			}},
-			TLS: config.TLS{Managed: &config.ManagedTLS{}},
+			TLS:     config.TLS{Managed: &config.ManagedTLS{}},
+			Testing: config.Testing{SpeedUp: 1},
 		}},
 		"everything": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
@@ -83,7 +86,8 @@ func TestParse(t *testing.T) {
 				}},
 				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
 			},
-			TLS: config.TLS{SecretName: "api-tls"},
+			TLS:     config.TLS{SecretName: "api-tls"},
+			Testing: config.Testing{SpeedUp: 600},
 		}},
 		"a document marker, a comment": {"# ours\n---\n" + smallest + "tls: {managed: {}}\n...\n", func() config.Instance {
 			want, err := config.Parse([]byte(smallest))
@@ -162,6 +166,8 @@ func TestParseRefuses(t *testing.T) {
 		"no skew":                      {with("maxSkew: 1, ", ""), "tokenServer.topologySpreadConstraints[0].maxSkew"},
 		"no topology":                  {with("topologyKey: zone, ", ""), "tokenServer.topologySpreadConstraints[0].topologyKey"},
 		"no way out":                   {with("DoNotSchedule", "Hope"), "tokenServer.topologySpreadConstraints[0].whenUnsatisfiable"},
+		"slower than time":             {with("speedUp: 600", "speedUp: -1"), "testing.speedUp"},
+		"faster than it can be":        {with("speedUp: 600", "speedUp: 3601"), "testing.speedUp"},
 		"both kinds of TLS":            {full + "  managed: {}\n", "tls.managed"},
 		"a Secret's name that is none": {with("api-tls", "API TLS"), "tls.secretName"},
 		"an unknown key":               {full + "instanceDomian: x\n", "instanceDomian"},
@@ -237,6 +243,15 @@ func TestTokenLifetime(t *testing.T) {
 	}
 	if got := instance.TokenLifetime(&metav1.Duration{Duration: time.Hour}); got != time.Hour {
 		t.Errorf("set: %s, want 1h", got)
+	}
+}
+
+func TestPaced(t *testing.T) {
+	for speedUp, want := range map[int32]time.Duration{0: time.Hour, 1: time.Hour, 600: 6 * time.Second} {
+		instance := config.Instance{Testing: config.Testing{SpeedUp: speedUp}}
+		if got := instance.Paced(time.Hour); got != want {
+			t.Errorf("sped up by %d an hour lasts %s, want %s", speedUp, got, want)
+		}
 	}
 }
 

@@ -29,7 +29,17 @@ func (i *Instance) validate() error {
 	if err := i.TokenServer.validate(); err != nil {
 		return err
 	}
+	if err := i.Testing.validate(); err != nil {
+		return err
+	}
 	return i.TLS.validate()
+}
+
+func (t *Testing) validate() error {
+	if t.SpeedUp < 1 || t.SpeedUp > maxSpeedUp {
+		return invalid("testing.speedUp %d is not between 1 and %d", t.SpeedUp, maxSpeedUp)
+	}
+	return nil
 }
 
 func (t *TLS) validate() error {
