@@ -80,7 +80,7 @@ func newRealm(name string, algorithm signingkey.Algorithm) (*registry.Realm, err
 		return nil, err
 	}
 	return registry.NewRealm(registry.RealmSettings{
-		UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime,
+		UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
 		Audiences: []string{"https://orders.bench.example"}, Scopes: []string{"orders:read", "orders:write"}, Keys: keys,
 	})
 }

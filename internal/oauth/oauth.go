@@ -27,8 +27,8 @@ const (
 	OpenIDConfigurationPath = "/.well-known/openid-configuration"
 )
 
-// JWKSMaxAge is how long a verifier may cache a realm's public keys.
-const JWKSMaxAge = 5 * time.Minute
+// MaxKeyCache is the longest that a verifier may cache a realm's public keys.
+const MaxKeyCache = 5 * time.Minute
 
 // Metadata is the authorization server metadata of RFC 8414 §2, as far as it is
 // true of a realm.

@@ -69,6 +69,8 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 		return Realm{}, unreadable(secret, "name or issuer is missing")
 	case body.TokenLifetimeSeconds < 1 || body.TokenLifetimeSeconds > maxLifetimeSeconds:
 		return Realm{}, unreadable(secret, "tokenLifetimeSeconds is not between one second and one day")
+	case body.KeyCacheSeconds < 0 || body.KeyCacheSeconds > maxLifetimeSeconds:
+		return Realm{}, unreadable(secret, "keyCacheSeconds is negative or more than one day")
 	case active != 1:
 		return Realm{}, unreadable(secret, "there is not exactly one active signing key")
 	}

@@ -49,6 +49,9 @@ type Realm struct {
 	Audiences []string `json:"audiences,omitempty"`
 	// Scopes are what the realm's metadata lists.
 	Scopes []string `json:"scopes,omitempty"`
+	// KeyCacheSeconds is how long verifiers may cache the public keys: less than a key is
+	// published before it signs.
+	KeyCacheSeconds int64 `json:"keyCacheSeconds"`
 	// Keys are the signing keys with their private members; one is Active.
 	Keys []signingkey.Key `json:"keys"`
 }

@@ -45,7 +45,8 @@ var keys = sync.OnceValue(func() []signingkey.Key {
 func goodRealm() record.Realm {
 	return record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", Disabled: true, TokenLifetimeSeconds: 300,
-		Audiences: []string{"https://orders.example.com"}, Scopes: []string{"orders:read"}, Keys: keys(),
+		Audiences: []string{"https://orders.example.com"}, Scopes: []string{"orders:read"},
+		KeyCacheSeconds: 300, Keys: keys(),
 	}
 }
 

@@ -92,6 +92,8 @@ func TestReadRealmRefuses(t *testing.T) {
 		"another kid":                  key(func(_, jwk map[string]any) { jwk["kid"] = canary }),
 		"a symmetric key":              key(func(key, _ map[string]any) { key["jwk"] = map[string]any{"kty": "oct", "k": canary} }),
 		"a negative lifetime of a key": key(func(key, _ map[string]any) { key["longestLifetimeSeconds"] = -1 }),
+		"a cache below nothing":        setBody("keyCacheSeconds", -1),
+		"a cache of ages":              setBody("keyCacheSeconds", 1<<62),
 		"a client's":                   func(s *corev1.Secret) { *s = *clientSecret(t, goodClient(t)) },
 	}
 	maps.Copy(tests, either)

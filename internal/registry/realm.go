@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,8 +27,9 @@ type RealmSettings struct {
 	CreatedAt     time.Time // of two realms of one name the newer is served
 	Disabled      bool      // no token is issued
 	TokenLifetime time.Duration
-	Audiences     []string // what tokens carry when none is asked for; empty: the issuer
-	Scopes        []string // for the metadata
+	Audiences     []string      // what tokens carry when none is asked for; empty: the issuer
+	Scopes        []string      // for the metadata
+	KeyCache      time.Duration // how long verifiers may cache what is published
 	Keys          []signingkey.Key
 }
 
@@ -48,6 +50,8 @@ type Realm struct {
 	JWKS                []byte
 	Metadata            []byte
 	OpenIDConfiguration []byte
+	// Caching is the Cache-Control header of these documents (RFC 9111 §5.2).
+	Caching []string
 
 	clients *table // set by the registry that holds the realm
 }
@@ -59,6 +63,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
 		UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
 		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences,
+		Caching: []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
 		clients: newTable(),
 	}
 	if len(realm.Audiences) == 0 {

@@ -26,6 +26,13 @@ func TestNewRealm(t *testing.T) {
 	if diff := cmp.Diff([]string{"https://api.example.com/acme"}, r.Audiences); diff != "" {
 		t.Errorf("audiences left out (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]string{"public, max-age=0"}, r.Caching); diff != "" {
+		t.Errorf("how long to cache left out (-want +got):\n%s", diff)
+	}
+	cached := realm(t, "1", "acme", func(s *registry.RealmSettings) { s.KeyCache = 5 * time.Minute })
+	if diff := cmp.Diff([]string{"public, max-age=300"}, cached.Caching); diff != "" {
+		t.Errorf("how long to cache (-want +got):\n%s", diff)
+	}
 	if r.Client("billing") != nil {
 		t.Error("a realm that no registry holds has a client")
 	}

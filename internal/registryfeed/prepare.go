@@ -70,6 +70,7 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		TokenLifetime: time.Duration(r.TokenLifetimeSeconds) * time.Second,
 		Audiences:     r.Audiences,
 		Scopes:        r.Scopes,
+		KeyCache:      time.Duration(r.KeyCacheSeconds) * time.Second,
 		Keys:          r.Keys,
 	})
 }

@@ -2,8 +2,6 @@ package tokenserver
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
@@ -23,10 +21,7 @@ func (d *discovery) mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{realm}"+oauth.JWKSPath, d.document(func(r *registry.Realm) []byte { return r.JWKS }))
 }
 
-var (
-	documentContentType = []string{"application/json"}
-	documentCaching     = []string{"public, max-age=" + strconv.Itoa(int(oauth.JWKSMaxAge/time.Second))}
-)
+var documentContentType = []string{"application/json"}
 
 func (d *discovery) document(of func(*registry.Realm) []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +37,7 @@ func (d *discovery) document(of func(*registry.Realm) []byte) http.HandlerFunc {
 		}
 		header := w.Header()
 		header["Content-Type"] = documentContentType
-		header["Cache-Control"] = documentCaching
+		header["Cache-Control"] = realm.Caching
 		_, _ = w.Write(of(realm))
 	}
 }

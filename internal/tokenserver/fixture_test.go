@@ -165,7 +165,7 @@ func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
 func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *registry.Realm {
 	t.Helper()
 	settings := registry.RealmSettings{
-		UID: "uid-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: 5 * time.Minute,
+		UID: "uid-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: 5 * time.Minute, KeyCache: 5 * time.Minute,
 		Audiences: []string{orders, stock}, Scopes: []string{"orders:read", "orders:write", "stock"},
 		Keys: []signingkey.Key{keyIn(signingkey.Active, signingkey.ES256)},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
@@ -72,6 +73,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
+		KeyCacheSeconds:      int64(oauth.MaxKeyCache / time.Second),
 		Keys:                 keys,
 	}
 	return d, nil
