@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -32,6 +33,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/controller/realm"
 	"github.com/realmkeeper/realmkeeper/internal/controller/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 )
@@ -122,9 +124,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := tracker.Watch(ctx, mgr, namespace, time.Now); err != nil {
 		return err
 	}
+	metrics := operatormetrics.New(ctrlmetrics.Registry)
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
-		Instance: o.Instance, Now: time.Now, Random: rand.Reader,
+		Instance: o.Instance, Metrics: metrics, Now: time.Now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)

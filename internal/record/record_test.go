@@ -38,7 +38,7 @@ var keys = sync.OnceValue(func() []signingkey.Key {
 		all = append(all, key)
 	}
 	all[0].State, all[0].ActiveAt, all[0].LongestLifetime = signingkey.Active, now, time.Hour
-	all[1].ActiveAt = now.Add(time.Hour)
+	all[1].PublishedAt = now
 	return all
 })
 

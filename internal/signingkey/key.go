@@ -36,8 +36,13 @@ type Key struct {
 	Algorithm Algorithm
 	State     State
 	CreatedAt time.Time
-	// ActiveAt is when the key began to sign, or will; RetiredAt when it stopped, zero until then.
-	ActiveAt  time.Time
+	// PublishedAt is since when every live token server publishes the key. It is known of
+	// keys that were Pending, once it is so.
+	PublishedAt time.Time
+	// ActiveAt is when the key began to sign, zero until then.
+	ActiveAt time.Time
+	// RetiredAt is since when no live token server signs with the key; zero until that is
+	// known.
 	RetiredAt time.Time
 	// LongestLifetime is the longest that any token signed by this key is valid.
 	LongestLifetime time.Duration
@@ -70,6 +75,7 @@ type storedKey struct {
 	JWK             jose.JSONWebKey `json:"jwk"`
 	State           State           `json:"state"`
 	CreatedAt       time.Time       `json:"createdAt"`
+	PublishedAt     time.Time       `json:"publishedAt,omitzero"`
 	ActiveAt        time.Time       `json:"activeAt,omitzero"`
 	RetiredAt       time.Time       `json:"retiredAt,omitzero"`
 	LongestLifetime int64           `json:"longestLifetimeSeconds,omitempty"`
@@ -81,6 +87,7 @@ func (k Key) MarshalJSON() ([]byte, error) {
 		JWK:             jose.JSONWebKey{Key: k.private, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"},
 		State:           k.State,
 		CreatedAt:       k.CreatedAt.UTC(),
+		PublishedAt:     k.PublishedAt.UTC(),
 		ActiveAt:        k.ActiveAt.UTC(),
 		RetiredAt:       k.RetiredAt.UTC(),
 		LongestLifetime: int64(k.LongestLifetime / time.Second),
@@ -124,7 +131,7 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 	}
 	*k = Key{
 		ID: id, Algorithm: algorithm, State: stored.State,
-		CreatedAt: stored.CreatedAt, ActiveAt: stored.ActiveAt, RetiredAt: stored.RetiredAt,
+		CreatedAt: stored.CreatedAt, PublishedAt: stored.PublishedAt, ActiveAt: stored.ActiveAt, RetiredAt: stored.RetiredAt,
 		LongestLifetime: time.Duration(stored.LongestLifetime) * time.Second,
 		private:         private,
 	}

@@ -80,7 +80,7 @@ func TestGenerate(t *testing.T) {
 func TestKeyRoundTrip(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		for name, change := range map[string]func(*signingkey.Key){
-			"Pending": func(k *signingkey.Key) { k.ActiveAt = start.Add(time.Hour) },
+			"Pending": func(k *signingkey.Key) { k.PublishedAt = start.Add(time.Hour) },
 			"Active": func(k *signingkey.Key) {
 				k.State, k.ActiveAt, k.LongestLifetime = signingkey.Active, start, 5*time.Minute
 			},
@@ -99,7 +99,7 @@ func TestKeyRoundTrip(t *testing.T) {
 			if again := marshal(t, got); !bytes.Equal(again, data) {
 				t.Errorf("%s: written again: %s, want %s", name, again, data)
 			}
-			if got.ID != key.ID || got.State != key.State || !got.RetiredAt.Equal(key.RetiredAt) || !got.ActiveAt.Equal(key.ActiveAt) ||
+			if got.ID != key.ID || got.State != key.State || !got.RetiredAt.Equal(key.RetiredAt) || !got.ActiveAt.Equal(key.ActiveAt) || !got.PublishedAt.Equal(key.PublishedAt) ||
 				!got.CreatedAt.Equal(key.CreatedAt) || got.LongestLifetime != key.LongestLifetime || got.Algorithm != key.Algorithm {
 				t.Errorf("%s: read %+v, want %+v", name, got, key)
 			}

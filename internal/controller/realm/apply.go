@@ -27,6 +27,11 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 		r.Tracker.Forget(acknowledgement.Realm, req)
 		return nil, nil //nolint:nilnil // Without a record there is no state.
 	}
+	if seen.record != nil && secret.ResourceVersion == seen.record.ResourceVersion {
+		// Not asked again: the decision stands on this answer, and only what comes after it
+		// leads to another.
+		return &seen.state, nil
+	}
 	state := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
 	return &state, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
 )
@@ -33,6 +34,7 @@ type Reconciler struct {
 	Records  *recordstore.Store
 	Tracker  *acknowledgement.Tracker
 	Instance *config.Instance
+	Metrics  *operatormetrics.Metrics
 	Now      func() time.Time
 	Random   io.Reader
 }

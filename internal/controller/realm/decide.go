@@ -6,17 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
-
-// publishAhead is how long a new key is published before it signs: many times what
-// verifiers may cache.
-const publishAhead = time.Hour
 
 // decision is what a Realm comes to.
 type decision struct {
@@ -28,8 +27,16 @@ type decision struct {
 	record *record.Realm
 	// lifetime is how long tokens are valid.
 	lifetime time.Duration
+	// policy is what the realm wants of its keys.
+	policy signingkey.Policy
+	// onlyKeys means that the record differs at most in its keys from what it was.
+	onlyKeys bool
+	// rotates means that another key signs than before.
+	rotates bool
 	// next is when to decide again; zero: when something changes.
 	next time.Time
+	// nextRotation is when the next key begins to sign; zero: that can't be said.
+	nextRotation time.Time
 }
 
 // decide is a pure function of what was read, the time and the random source.
@@ -41,6 +48,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		accepted: accepted(realm, instance),
 		lifetime: instance.TokenLifetime(realm.Spec.TokenLifetime),
 	}
+	d.policy = policyOf(realm, instance, d.lifetime)
 	var current record.Realm
 	if seen.record != nil {
 		var err error
@@ -57,15 +65,16 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		return d, nil
 	}
 
-	keys, next, err := signingkey.Plan(now, current.Keys, signingkey.Policy{
-		Algorithm:     signingkey.Algorithm(realm.Spec.Signing.EffectiveAlgorithm()),
-		PublishAhead:  publishAhead,
-		TokenLifetime: d.lifetime,
-	}, random)
+	keys := current.Keys
+	if seen.state == acknowledgement.Acknowledged {
+		keys = signingkey.Acknowledge(now, keys)
+	}
+	keys, next, err := signingkey.Plan(now, keys, d.policy, random)
 	if err != nil {
 		return decision{}, err
 	}
 	d.next = next
+	d.nextRotation = signingkey.NextRotation(keys, d.policy)
 	d.record = &record.Realm{
 		Name:                 realm.Name,
 		Issuer:               instance.Issuer(realm.Name),
@@ -73,10 +82,36 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
-		KeyCacheSeconds:      int64(oauth.MaxKeyCache / time.Second),
+		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
 	}
+	if seen.record != nil {
+		d.onlyKeys = sameButKeys(current, *d.record)
+		d.rotates = signingkey.ActiveID(current.Keys) != signingkey.ActiveID(keys)
+	}
 	return d, nil
+}
+
+// policyOf is what the Realm wants of its keys, with what it leaves out, at the pace of
+// the instance.
+func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
+	signing := &realm.Spec.Signing
+	policy := signingkey.Policy{
+		Algorithm:        signingkey.Algorithm(signing.EffectiveAlgorithm()),
+		RotationInterval: instance.Paced(signing.EffectiveRotationInterval()),
+		PublishAhead:     instance.Paced(signing.EffectivePublishAhead()),
+		TokenLifetime:    lifetime,
+		Skew:             instance.Paced(signingkey.Skew),
+	}
+	if signing.RotateAfter != nil {
+		policy.RotateAfter = signing.RotateAfter.Time
+	}
+	return policy
+}
+
+func sameButKeys(a, b record.Realm) bool {
+	a.Keys, b.Keys = nil, nil
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // accepted checks what the schema can't: the instance's bounds.

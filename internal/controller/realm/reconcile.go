@@ -13,6 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
 )
@@ -21,6 +22,8 @@ import (
 type observed struct {
 	realm  *v1alpha1.Realm
 	record *corev1.Secret // nil: there is none yet
+	// state says how far the token servers are with just this record.
+	state acknowledgement.State
 }
 
 // Reconcile brings one Realm to what its spec says. Status is written whatever happens.
@@ -39,6 +42,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// All that was read is in doubt; it is read again, and nothing is said of it.
 		return ctrl.Result{}, applyErr
 	}
+	r.measure(req.Name, decided, applyErr)
 	statusErr := r.writeStatus(ctx, seen.realm, status(seen.realm, decided, state, r.Instance, now))
 
 	result := ctrl.Result{}
@@ -46,6 +50,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		result.RequeueAfter = decided.next.Sub(now)
 	}
 	return result, errors.Join(applyErr, statusErr)
+}
+
+// measure tells of a rotation that was to happen, and when the next one will.
+func (r *Reconciler) measure(realm string, d decision, applyErr error) {
+	if d.rotates {
+		r.Metrics.Rotation(operatormetrics.SigningKey, applyErr)
+	}
+	r.Metrics.NextKeyRotation(realm, d.nextRotation)
 }
 
 // gather reads the Realm and its record, and removes the records of earlier Realms of
@@ -60,6 +72,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if gone {
 		uid = types.UID("")
 		r.Tracker.Forget(acknowledgement.Realm, req)
+		r.Metrics.ForgetRealm(req.Name)
 	}
 	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.Realm{})
 	if err := r.Records.RemoveStrays(ctx, record.KindRealm, req.NamespacedName, uid, newest); err != nil {
@@ -69,5 +82,12 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, nil
 	}
 	secret, err := r.Records.Get(ctx, record.KindRealm, uid)
-	return observed{realm: realm, record: secret}, err
+	if err != nil {
+		return observed{}, err
+	}
+	seen := observed{realm: realm, record: secret}
+	if secret != nil {
+		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+	}
+	return seen, nil
 }

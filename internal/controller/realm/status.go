@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -30,10 +31,13 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	}
 	if d.record != nil && state != nil {
 		s.SigningKeys = signingKeys(d)
+		if !d.next.IsZero() {
+			s.NextKeyTransitionTime = &metav1.Time{Time: d.next}
+		}
 	}
 	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
-	programmed := programmed(d, state)
+	programmed := programmed(realm, d, state)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	switch {
 	case d.unreadable != nil:
@@ -51,7 +55,7 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	return s
 }
 
-func programmed(d decision, state *acknowledgement.State) condition.Verdict {
+func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State) condition.Verdict {
 	switch {
 	case d.unreadable != nil:
 		return *d.unreadable
@@ -59,13 +63,24 @@ func programmed(d decision, state *acknowledgement.State) condition.Verdict {
 		return condition.Fault(d.accepted.Reason, d.accepted.Message)
 	case state == nil:
 		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
+	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):
+		// Token servers are told of another key, and serve this generation all along.
+		return acknowledgement.Acknowledged.Verdict()
 	}
 	return state.Verdict()
 }
 
+// wasProgrammed reports whether token servers have acknowledged this generation of the
+// Realm before.
+func wasProgrammed(realm *v1alpha1.Realm) bool {
+	c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionProgrammed))
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == realm.Generation
+}
+
 func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
 	keys := make([]v1alpha1.SigningKeyStatus, 0, len(d.record.Keys))
-	for _, k := range d.record.Keys {
+	for i := range d.record.Keys {
+		k := &d.record.Keys[i]
 		shown := v1alpha1.SigningKeyStatus{
 			KeyID:     k.ID,
 			Algorithm: v1alpha1.SigningAlgorithm(k.Algorithm),
@@ -74,6 +89,9 @@ func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
 		}
 		if !k.ActiveAt.IsZero() {
 			shown.ActiveAt = &metav1.Time{Time: k.ActiveAt}
+		}
+		if at := d.policy.RemoveAt(k); !at.IsZero() {
+			shown.RemoveAt = &metav1.Time{Time: at}
 		}
 		keys = append(keys, shown)
 	}
