@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/realmkeeper/realmkeeper/internal/clock"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
@@ -44,7 +45,9 @@ func run(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 
-	client, err := newClient(o.kubeconfig)
+	// The API server's time keeps tokens from coming from the future when this machine's steps.
+	now := clock.New(clock.ThisMachine())
+	client, err := newClient(o.kubeconfig, now)
 	if err != nil {
 		return err
 	}
@@ -57,11 +60,11 @@ func run(o options) error {
 	reg := registry.New()
 	feed := registryfeed.New(registryfeed.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
-		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: time.Now,
+		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
 	var draining atomic.Bool
 	public := tokenserver.NewHTTPServer(tokenserver.EndingConnections(tokenserver.New(tokenserver.Options{
-		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
+		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
 	}), draining.Load), certificate.GetCertificate, logger)
 	operations := &http.Server{
 		Handler:           tokenserver.NewOperations(func() bool { return reg.Loaded() && !draining.Load() }, metrics),
@@ -127,11 +130,13 @@ func newLogger(debug bool) *slog.Logger {
 	return logger
 }
 
-func newClient(kubeconfig string) (kubernetes.Interface, error) {
+// newClient connects to the API server, whose answers set the clock.
+func newClient(kubeconfig string, now *clock.Clock) (kubernetes.Interface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
+	cfg.Wrap(now.Transport)
 	cfg.ContentType = "application/vnd.kubernetes.protobuf" // half the work of JSON for many records
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/clock"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/controller/apiclient"
 	"github.com/realmkeeper/realmkeeper/internal/controller/realm"
@@ -82,6 +83,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		return nil, err
 	}
 	namespace := o.Instance.SystemNamespace
+	now := clock.New(clock.ThisMachine())
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(now.Transport) // so that no clock that steps makes the operator drop a key or secret too early
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(namespace),
@@ -98,7 +102,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, o); err != nil {
+	if err := addControllers(ctx, mgr, o, now.Now); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -110,7 +114,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	return mgr, nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func() time.Time) error {
 	namespace := o.Instance.SystemNamespace
 	system, err := systemCache(mgr, namespace)
 	if err != nil {
@@ -127,7 +131,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	metrics := operatormetrics.New(ctrlmetrics.Registry)
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
-		Instance: o.Instance, Metrics: metrics, Now: time.Now, Random: rand.Reader,
+		Instance: o.Instance, Metrics: metrics, Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
@@ -135,14 +139,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
-		Instance:  o.Instance, Now: time.Now, Random: rand.Reader,
+		Instance:  o.Instance, Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
 	}
 	service := &tokenservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system,
-		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: time.Now, Random: rand.Reader,
+		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the token service controller: %w", err)
