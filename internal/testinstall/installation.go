@@ -58,6 +58,7 @@ type Installation struct {
 type Settings struct {
 	DefaultTokenLifetime string // left out: 1h
 	MaximumTokenLifetime string // left out: 24h
+	SpeedUp              int    // of rotation; left out: 1
 }
 
 // New makes an installation in which nothing runs yet.
@@ -84,6 +85,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
 		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
+	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", max(1, s.SpeedUp))
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
