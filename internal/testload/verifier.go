@@ -1,0 +1,132 @@
+package testload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// algorithms are those that a realm can sign with.
+var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.EdDSA, jose.RS256, jose.PS256}
+
+// ErrNotVerified says that a token was refused.
+var ErrNotVerified = errors.New("token not verified")
+
+// Verifier verifies access tokens offline. It is as strict as the standards let it be: it
+// keeps the keys for as long as Cache-Control allows (RFC 9111 §5.2.2.1) and gets them again then alone. A
+// key that it doesn't know by then is a token that it refuses. It is safe for concurrent use.
+type Verifier struct {
+	client *http.Client
+	url    string
+	issuer string
+
+	mu      sync.Mutex
+	keys    map[string]jose.JSONWebKey
+	expires time.Time
+	fetched int
+}
+
+// NewVerifier returns a verifier of an issuer's tokens that has no keys yet. client gets
+// the JWK Set from url.
+func NewVerifier(client *http.Client, issuer, url string) *Verifier {
+	return &Verifier{client: client, issuer: issuer, url: url}
+}
+
+// Verify checks signature, issuer and times.
+//
+// Errors: ErrNotVerified; those of getting the keys.
+func (v *Verifier) Verify(ctx context.Context, token string) (*Verified, error) {
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil || len(parsed.Headers) != 1 {
+		return nil, fmt.Errorf("%w: not a JWS: %w", ErrNotVerified, err)
+	}
+	id := parsed.Headers[0].KeyID
+	key, err := v.key(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var claims jwt.Claims
+	if err := parsed.Claims(key.Key, &claims); err != nil {
+		return nil, fmt.Errorf("%w: key %s: %w", ErrNotVerified, id, err)
+	}
+	if err := claims.ValidateWithLeeway(jwt.Expected{Issuer: v.issuer, Time: time.Now()}, 0); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotVerified, err)
+	}
+	return &Verified{KeyID: id, Expires: claims.Expiry.Time()}, nil
+}
+
+// Verified is what a verifier knows of a good token.
+type Verified struct {
+	KeyID   string
+	Expires time.Time
+}
+
+// Fetched returns how often the verifier got the keys.
+func (v *Verifier) Fetched() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.fetched
+}
+
+func (v *Verifier) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !time.Now().Before(v.expires) {
+		if err := v.fetch(ctx); err != nil {
+			return jose.JSONWebKey{}, err
+		}
+	}
+	key, known := v.keys[id]
+	if !known {
+		return jose.JSONWebKey{}, fmt.Errorf("%w: key %s is unknown, and those at hand are good for another %s", ErrNotVerified, id, time.Until(v.expires))
+	}
+	return key, nil
+}
+
+func (v *Verifier) fetch(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, v.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := v.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("getting the keys: %w", err)
+	}
+	defer answer.Body.Close()
+	var set jose.JSONWebKeySet
+	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil || answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("getting the keys: status %d: %w", answer.StatusCode, err)
+	}
+	maxAge, err := maxAgeOf(answer.Header)
+	if err != nil {
+		return fmt.Errorf("getting the keys: %w", err)
+	}
+	v.expires = time.Now().Add(maxAge)
+	v.fetched++
+	v.keys = make(map[string]jose.JSONWebKey, len(set.Keys))
+	for _, key := range set.Keys {
+		v.keys[key.KeyID] = key
+	}
+	return nil
+}
+
+var errNoMaxAge = errors.New("no max-age in Cache-Control")
+
+func maxAgeOf(header http.Header) (time.Duration, error) {
+	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {
+		if seconds, found := strings.CutPrefix(strings.TrimSpace(directive), "max-age="); found {
+			n, err := strconv.Atoi(seconds)
+			return time.Duration(n) * time.Second, err
+		}
+	}
+	return 0, errNoMaxAge
+}
