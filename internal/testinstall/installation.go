@@ -48,6 +48,7 @@ type Installation struct {
 	dir     string
 	config  string
 	front   *controlplane.Port // the port in the service's address; the first token server listens there
+	metrics *controlplane.Port // where the operator has its metrics
 	servers []*TokenServer
 
 	mu       sync.Mutex
@@ -68,7 +69,11 @@ func New(t testing.TB, env *testenv.Env, settings Settings) *Installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &Installation{Env: env, Namespace: env.Namespace(t), dir: t.TempDir(), front: front}
+	metrics, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &Installation{Env: env, Namespace: env.Namespace(t), dir: t.TempDir(), front: front, metrics: metrics}
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
 	i.grantRights(t)
@@ -114,7 +119,7 @@ func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 		Name: "operator", Path: path, Dir: i.dir,
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
-			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=0",
+			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + i.metrics.Address(),
 		},
 	})
 	return err
@@ -173,6 +178,7 @@ func (i *Installation) cleanUp(t testing.TB) {
 		s.stop(t)
 	}
 	i.front.Release()
+	i.metrics.Release()
 	ctx, stop := cleanUpContext()
 	defer stop()
 	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); err != nil {

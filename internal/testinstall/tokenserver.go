@@ -6,12 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -122,30 +120,6 @@ func (s *TokenServer) Ready(ctx context.Context) error {
 		return fmt.Errorf("/readyz answers %s", answer.Status)
 	}
 	return nil
-}
-
-// Metric returns the value of a metric without labels, as it stands in /metrics.
-func (s *TokenServer) Metric(t testing.TB, name string) string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Operations+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(body)) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // Client returns an HTTP client that trusts the managed CA and reaches this server under
