@@ -200,7 +200,7 @@ func TestRotationOverTime(t *testing.T) {
 // Nothing that waits for token servers goes on without their word.
 func TestRotationWaitsForTokenServers(t *testing.T) {
 	realm := acme(func(*v1alpha1.Realm) {})
-	secret := recorded(t, realm, now, nil)
+	secret := recorded(t, realm, now.Add(-time.Minute), nil)
 	realm.Spec.Signing.Algorithm = v1alpha1.SigningAlgorithmEdDSA
 	secret = recorded(t, realm, now, secret)
 	for name, state := range map[string]acknowledgement.State{"none": acknowledgement.NoServer, "one behind": acknowledgement.Waiting} {
