@@ -36,6 +36,7 @@ type ApiClient struct {
 	Spec ApiClientSpec `json:"spec,omitzero"`
 
 	// status is what the client is now. The operator writes it.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ApiClientStatus `json:"status,omitzero"`
 }
@@ -172,8 +173,9 @@ type ApiClientStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that this status is about.
-	// +kubebuilder:validation:Minimum=0
+	// observedGeneration is the metadata.generation that this status is about: -1 as long
+	// as the operator hasn't seen the object, so that nobody takes it for settled.
+	// +kubebuilder:validation:Minimum=-1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

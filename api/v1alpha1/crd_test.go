@@ -76,7 +76,7 @@ var camelCase = regexp.MustCompile(`^[a-z]+[a-z0-9]*([A-Z]+[a-z0-9]*)*$`)
 
 // TestAPIConventions checks the schema against the rules that Kubernetes has for APIs
 // (https://github.com/kubernetes/community, api-conventions.md), and our own: a size for
-// everything, a description for every field, no default.
+// everything, a description for every field, no default in a spec.
 func TestAPIConventions(t *testing.T) {
 	for _, kind := range kinds {
 		for _, n := range walk("", schemaOf(t, kind)) {
@@ -90,7 +90,7 @@ func TestAPIConventions(t *testing.T) {
 				if n.schema.Type == "" {
 					t.Error("No type")
 				}
-				if n.schema.Default != nil {
+				if n.schema.Default != nil && n.path != "status" {
 					t.Errorf("Default %s: a stored spec must be what was written", n.schema.Default.Raw)
 				}
 				if ptr.Deref(n.schema.XPreserveUnknownFields, false) {

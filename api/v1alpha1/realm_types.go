@@ -40,6 +40,7 @@ type Realm struct {
 	Spec RealmSpec `json:"spec,omitzero"`
 
 	// status is what the realm is now. The operator writes it.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status RealmStatus `json:"status,omitzero"`
 }
@@ -204,8 +205,9 @@ type RealmStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that this status is about.
-	// +kubebuilder:validation:Minimum=0
+	// observedGeneration is the metadata.generation that this status is about: -1 as long
+	// as the operator hasn't seen the object, so that nobody takes it for settled.
+	// +kubebuilder:validation:Minimum=-1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 

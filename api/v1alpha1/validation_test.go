@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -270,6 +271,31 @@ func TestStoredSpecIsWhatWasWritten(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
 				t.Errorf("Spec (-written +stored):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNewObjectsAreNotSettled checks that nobody takes an object which the operator hasn't
+// seen for one that is as its spec says: kstatus does so without a status.
+func TestNewObjectsAreNotSettled(t *testing.T) {
+	env := testenv.Start(t)
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			namespace := env.Namespace(t)
+			object := kind.object(t, namespace, namespace, "")
+			if err := env.Client.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Fatal(err)
+			}
+			got, err := status.Compute(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Status != status.InProgressStatus {
+				t.Errorf("kstatus reads it as %s", got.Status)
 			}
 		})
 	}

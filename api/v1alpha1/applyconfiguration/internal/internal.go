@@ -61,6 +61,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClientStatus
+      default:
+        observedGeneration: -1
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClientSpec
   map:
     fields:
@@ -208,6 +210,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: status
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmStatus
+      default:
+        observedGeneration: -1
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmReference
   map:
     fields:

@@ -17,7 +17,8 @@ type ApiClientStatusApplyConfiguration struct {
 	// conditions tell the state of the client: Accepted, Programmed and Ready always,
 	// Reconciling and Stalled only while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status is about: -1 as long
+	// as the operator hasn't seen the object, so that nobody takes it for settled.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// clientId is the client identifier with which the client asks for tokens.
 	ClientID *string `json:"clientId,omitempty"`

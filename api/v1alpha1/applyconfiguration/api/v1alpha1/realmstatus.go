@@ -18,7 +18,8 @@ type RealmStatusApplyConfiguration struct {
 	// conditions tell the state of the realm: Accepted, Programmed and Ready always,
 	// Reconciling and Stalled only while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the metadata.generation that this status is about.
+	// observedGeneration is the metadata.generation that this status is about: -1 as long
+	// as the operator hasn't seen the object, so that nobody takes it for settled.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// issuer is the iss claim of the realm's tokens (RFC 8414, section 2):
 	// https://api.<instance domain>/<name>.
