@@ -12,10 +12,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/realmkeeper/realmkeeper/internal/testenv"
 )
 
 func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // clients for the accounts of others ask for it
 	// The CRDs are part of what is tested. The controller manager aggregates roles, and
 	// deletes what is owned with its owner.
 	testenv.Main(m, testenv.WithCRDs(), testenv.WithControllerManager())
