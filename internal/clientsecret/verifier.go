@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 const (
@@ -76,18 +77,35 @@ func (v *Verifier) Verify(secret string) bool {
 	return subtle.ConstantTimeCompare(mac[:], v.mac[:]) == 1
 }
 
-// VerifyAny reports whether secret is accepted by one of the verifiers. It always
-// evaluates all of them, and one that nothing passes when there are none, so that the time taken
-// tells neither which one matched nor whether there was any.
-func VerifyAny(verifiers []Verifier, secret string) bool {
-	if len(verifiers) == 0 {
+// Credential is a verifier and the time for which it counts.
+type Credential struct {
+	Verifier Verifier
+	// ExpiresAt is from when on the secret is refused; zero: never.
+	ExpiresAt time.Time
+}
+
+// Current reports whether the credential counts at that time.
+func (c *Credential) Current(now time.Time) bool {
+	return c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt)
+}
+
+// VerifyAny reports whether secret is accepted by one of the credentials that are current.
+// It always evaluates all of them, and one that nothing passes when there are none, so that the time
+// taken tells neither which one matched nor whether there was any.
+func VerifyAny(credentials []Credential, secret string, now time.Time) bool {
+	if len(credentials) == 0 {
 		nobody.Verify(secret)
 		return false
 	}
 	matched := 0
-	for i := range verifiers {
-		mac := verifiers[i].sum(secret)
-		matched |= subtle.ConstantTimeCompare(mac[:], verifiers[i].mac[:])
+	for i := range credentials {
+		c := &credentials[i]
+		mac := c.Verifier.sum(secret)
+		match := subtle.ConstantTimeCompare(mac[:], c.Verifier.mac[:])
+		if !c.Current(now) {
+			match = 0
+		}
+		matched |= match
 	}
 	return matched == 1
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -90,29 +91,41 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyAny(t *testing.T) {
-	first, second, third := hash(t, "first"), hash(t, "second"), hash(t, "third")
-	all := []clientsecret.Verifier{first, second, third}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	until := func(secret string, end time.Time) clientsecret.Credential {
+		return clientsecret.Credential{Verifier: hash(t, secret), ExpiresAt: end}
+	}
+	forever := func(secret string) clientsecret.Credential { return until(secret, time.Time{}) }
+	all := []clientsecret.Credential{forever("first"), forever("second"), forever("third")}
+	rotated := []clientsecret.Credential{until("old", now.Add(time.Second)), forever("new")}
+	ended := []clientsecret.Credential{until("old", now), until("older", now.Add(-time.Hour)), forever("new")}
 	tests := map[string]struct {
-		verifiers []clientsecret.Verifier
-		secret    string
-		want      bool
+		credentials []clientsecret.Credential
+		secret      string
+		want        bool
 	}{
-		"the first":             {all, "first", true},
-		"the second":            {all, "second", true},
-		"the last":              {all, "third", true},
-		"the same twice":        {[]clientsecret.Verifier{first, first}, "first", true},
-		"two of one secret":     {[]clientsecret.Verifier{first, hash(t, "first")}, "first", true},
-		"the only":              {all[:1], "first", true},
-		"none of them":          {all, "fourth", false},
-		"no secret":             {all, "", false},
-		"no verifier":           {nil, "first", false},
-		"neither":               {nil, "", false},
-		"the zero verifier":     {make([]clientsecret.Verifier, 1), "", false},
-		"one that is not there": {all[1:], "first", false},
+		"the first":                   {all, "first", true},
+		"the second":                  {all, "second", true},
+		"the last":                    {all, "third", true},
+		"the same twice":              {[]clientsecret.Credential{all[0], all[0]}, "first", true},
+		"two of one secret":           {[]clientsecret.Credential{all[0], forever("first")}, "first", true},
+		"the only":                    {all[:1], "first", true},
+		"none of them":                {all, "fourth", false},
+		"no secret":                   {all, "", false},
+		"no verifier":                 {nil, "first", false},
+		"neither":                     {nil, "", false},
+		"the zero verifier":           {make([]clientsecret.Credential, 1), "", false},
+		"one that is not there":       {all[1:], "first", false},
+		"the old before it ends":      {rotated, "old", true},
+		"the new before the old ends": {rotated, "new", true},
+		"the old at its end":          {ended, "old", false},
+		"the old after its end":       {ended, "older", false},
+		"the new after that":          {ended, "new", true},
+		"ended and current alike":     {[]clientsecret.Credential{until("same", now), forever("same")}, "same", true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := clientsecret.VerifyAny(tc.verifiers, tc.secret); got != tc.want {
+			if got := clientsecret.VerifyAny(tc.credentials, tc.secret, now); got != tc.want {
 				t.Errorf("%t, want %t", got, tc.want)
 			}
 		})

@@ -81,6 +81,8 @@ type Client struct {
 type ClientSecret struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"createdAt"`
+	// ExpiresAt is from when on the secret is refused; zero: never.
+	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	// Hash is a PHC string that clientsecret.ParseVerifier reads.
 	Hash string `json:"hash"`
 }

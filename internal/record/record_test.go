@@ -138,6 +138,7 @@ func TestRealmRoundTrip(t *testing.T) {
 func TestClientRoundTrip(t *testing.T) {
 	two := goodClient(t)
 	two.Secrets = append(two.Secrets, goodClient(t).Secrets...)
+	two.Secrets[0].ExpiresAt = now.Add(time.Hour)
 	tests := map[string]record.Client{
 		"everything":   goodClient(t),
 		"two secrets":  two,

@@ -130,7 +130,7 @@ type Client struct {
 	TokenLifetime time.Duration
 	Scopes        []string // granted, sorted
 	Audiences     []string // granted; empty: the realm's
-	Verifiers     []clientsecret.Verifier
+	Secrets       []clientsecret.Credential
 }
 
 // Usable reports whether the client may get a token at that time.

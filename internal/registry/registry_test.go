@@ -223,15 +223,15 @@ func TestClientChanges(t *testing.T) {
 // always fits its id.
 func TestConcurrentReaders(t *testing.T) {
 	reg := registry.New()
-	verifiers := map[string][]clientsecret.Verifier{}
+	credentials := map[string][]clientsecret.Credential{}
 	for _, id := range []string{"a", "b"} {
 		verifier, err := clientsecret.Hash(id, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
-		verifiers[id] = []clientsecret.Verifier{verifier}
+		credentials[id] = []clientsecret.Credential{{Verifier: verifier}}
 	}
-	with := func(c *registry.Client) { c.Verifiers = verifiers[c.ID] }
+	with := func(c *registry.Client) { c.Secrets = credentials[c.ID] }
 	var (
 		stop    = make(chan struct{})
 		running sync.WaitGroup
@@ -253,7 +253,7 @@ func TestConcurrentReaders(t *testing.T) {
 				if len(realm.JWKS) == 0 || realm.Signer == nil {
 					t.Error("half a realm")
 				}
-				if c := realm.Client(id); c != nil && (c.ID != id || !clientsecret.VerifyAny(c.Verifiers, id)) {
+				if c := realm.Client(id); c != nil && (c.ID != id || !clientsecret.VerifyAny(c.Secrets, id, time.Time{})) {
 					t.Error("half a client")
 				}
 			}

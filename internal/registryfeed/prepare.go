@@ -80,13 +80,13 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	verifiers := make([]clientsecret.Verifier, 0, len(c.Secrets))
+	secrets := make([]clientsecret.Credential, 0, len(c.Secrets))
 	for _, s := range c.Secrets {
 		verifier, err := clientsecret.ParseVerifier(s.Hash)
 		if err != nil {
 			return nil, err
 		}
-		verifiers = append(verifiers, verifier)
+		secrets = append(secrets, clientsecret.Credential{Verifier: verifier, ExpiresAt: s.ExpiresAt})
 	}
 	return &registry.Client{
 		UID:           string(record.OwnerUID(secret)),
@@ -98,6 +98,6 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		TokenLifetime: time.Duration(c.TokenLifetimeSeconds) * time.Second,
 		Scopes:        slices.Sorted(slices.Values(c.Scopes)),
 		Audiences:     c.Audiences,
-		Verifiers:     verifiers,
+		Secrets:       secrets,
 	}, nil
 }

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	host   = "api.realmkeeper.localhost"
 	secret = "rk_the-secret-of-all-clients"
+	// Of the client "rotating" these end now, and a second later.
+	ended  = "rk_the-secret-that-has-ended"
+	ending = "rk_the-secret-that-is-ending"
 
 	orders = "https://orders.example.com"
 	stock  = "https://stock.example.com/v1"
@@ -155,7 +158,10 @@ func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
 			newClient(t, "acme", "suspended", func(c *registry.Client) { c.Disabled = true }),
 			newClient(t, "acme", "expired", func(c *registry.Client) { c.ExpiresAt = now }),
 			newClient(t, "acme", "expires", func(c *registry.Client) { c.ExpiresAt = now.Add(time.Second) }),
-			newClient(t, "acme", "unarmed", func(c *registry.Client) { c.Verifiers = nil }),
+			newClient(t, "acme", "rotating", func(c *registry.Client) {
+				c.Secrets = append(credentials(t, ended, now), append(credentials(t, ending, now.Add(time.Second)), c.Secrets...)...)
+			}),
+			newClient(t, "acme", "unarmed", func(c *registry.Client) { c.Secrets = nil }),
 			newClient(t, "acme", "a:b%", nil),
 			newClient(t, "frozen", "billing", nil),
 		}, func(string) bool { return false })
@@ -181,15 +187,24 @@ func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *
 
 func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *registry.Client {
 	t.Helper()
-	verifier, err := clientsecret.Hash(secret, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	client := &registry.Client{
+		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now,
+		Secrets: credentials(t, secret, time.Time{}),
 	}
-	client := &registry.Client{UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now, Verifiers: []clientsecret.Verifier{verifier}}
 	if change != nil {
 		change(client)
 	}
 	return client
+}
+
+// credentials are those of a client whose one secret counts until then.
+func credentials(t testing.TB, secret string, until time.Time) []clientsecret.Credential {
+	t.Helper()
+	verifier, err := clientsecret.Hash(secret, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []clientsecret.Credential{{Verifier: verifier, ExpiresAt: until}}
 }
 
 func basic(id, secret string) string {

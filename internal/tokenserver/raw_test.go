@@ -80,6 +80,7 @@ func TestRefusalsAreByteIdentical(t *testing.T) {
 		"a character too many":       authorization(basic("billing", secret+"0")),
 		"a client without a secret":  authorization(basic("unarmed", secret)),
 		"expired":                    authorization(basic("expired", secret)),
+		"secret expired":             authorization(basic("rotating", ended)),
 		"expired, wrong secret":      authorization(basic("expired", "wrong")),
 		"suspended":                  authorization(basic("suspended", secret)),
 		"suspended, wrong secret":    authorization(basic("suspended", "wrong")),

@@ -153,7 +153,7 @@ func TestMetrics(t *testing.T) {
 	want := `
 # HELP realmkeeper_registry_clients Clients that this server serves.
 # TYPE realmkeeper_registry_clients gauge
-realmkeeper_registry_clients 11
+realmkeeper_registry_clients 12
 # HELP realmkeeper_registry_realms Realms that this server serves.
 # TYPE realmkeeper_registry_realms gauge
 realmkeeper_registry_realms 2

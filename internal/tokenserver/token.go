@@ -118,11 +118,11 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 // and the switches are looked at last, so that the time taken tells nothing about either.
 func authenticate(realm *registry.Realm, credentials oauth.Credentials, now time.Time) *registry.Client {
 	client := realm.Client(credentials.ClientID)
-	var verifiers []clientsecret.Verifier
+	var secrets []clientsecret.Credential
 	if client != nil {
-		verifiers = client.Verifiers
+		secrets = client.Secrets
 	}
-	verified := clientsecret.VerifyAny(verifiers, credentials.ClientSecret)
+	verified := clientsecret.VerifyAny(secrets, credentials.ClientSecret, now)
 	if !verified || realm.Disabled || !client.Usable(now) {
 		return nil
 	}
