@@ -20,6 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.secretName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Scopes",type=string,priority=1,JSONPath=`.spec.scopes`
+// +kubebuilder:printcolumn:name="Next rotation",type=string,format=date-time,priority=1,JSONPath=`.status.nextRotationTime`
 // +kubebuilder:printcolumn:name="Expires",type=string,format=date-time,priority=1,JSONPath=`.spec.expiresAt`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule=`(has(self.spec.secret) && has(self.spec.secret.generated) && has(self.spec.secret.generated.secretName) ? self.spec.secret.generated.secretName : self.metadata.name) == (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : oldSelf.metadata.name)`,fieldPath=".spec.secret.generated.secretName",messageExpression="'spec.secret.generated.secretName is immutable; it is ' + (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : 'the name of the ApiClient, ' + oldSelf.metadata.name)"
@@ -200,6 +201,16 @@ type ApiClientStatus struct {
 	// +listMapKey=id
 	// +optional
 	Secrets []ClientSecretStatus `json:"secrets,omitempty"`
+
+	// lastRotationTime is when the last secret was made that replaced another in a
+	// rotation. Left out, there was no rotation yet.
+	// +optional
+	LastRotationTime *metav1.Time `json:"lastRotationTime,omitempty"`
+
+	// nextRotationTime is when the next rotation begins. Left out, none is planned, or one
+	// is under way.
+	// +optional
+	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
 }
 
 // ClientSecretStatus is a valid client secret of an ApiClient.
@@ -213,4 +224,8 @@ type ClientSecretStatus struct {
 	// createdAt is when the secret was made.
 	// +required
 	CreatedAt metav1.Time `json:"createdAt,omitzero"`
+
+	// expiresAt is from when on the secret is refused. Left out, it has no end.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 }

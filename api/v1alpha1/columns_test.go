@@ -53,7 +53,7 @@ func TestColumns(t *testing.T) {
 	if err := env.Client.Create(t.Context(), apiClient); err != nil {
 		t.Fatal(err)
 	}
-	apiClient.Status = v1alpha1.ApiClientStatus{Conditions: ready, ClientID: "acme-apps.billing", SecretName: "billing"}
+	apiClient.Status = v1alpha1.ApiClientStatus{Conditions: ready, ClientID: "acme-apps.billing", SecretName: "billing", NextRotationTime: &expires}
 	if err := env.Client.Status().Update(t.Context(), apiClient); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestColumns(t *testing.T) {
 			path: "namespaces/" + namespace + "/apiclients/billing",
 			want: map[string]string{
 				"Ready": "True", "Realm": "acme", "Client ID": "acme-apps.billing", "Secret": "billing",
-				"Scopes": `["a","b"]`, "Expires": "2031-12-31T23:59:59Z", "Message": "All is well.",
+				"Scopes": `["a","b"]`, "Next rotation": "2031-12-31T23:59:59Z", "Expires": "2031-12-31T23:59:59Z", "Message": "All is well.",
 			},
 		},
 	} {

@@ -190,7 +190,7 @@ func TestNames(t *testing.T) {
 			wantShortName: "apic",
 			wantScope:     apiextensionsv1.NamespaceScoped,
 			wantColumns:   []string{"Ready", "Realm", "Client ID", "Secret", "Age"},
-			wantWide:      []string{"Scopes", "Expires", "Message"},
+			wantWide:      []string{"Scopes", "Next rotation", "Expires", "Message"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,6 +58,18 @@ func (c *ApiClient) GeneratedSecret() GeneratedSecret {
 	return *c.Spec.Secret.Generated
 }
 
+// EffectiveOverlap returns how long a secret stays valid beside its successor: where the
+// spec is silent a day, or half the interval where that is shorter.
+func (r SecretRotation) EffectiveOverlap() time.Duration {
+	switch {
+	case r.Overlap != nil:
+		return r.Overlap.Duration
+	case r.Interval != nil:
+		return min(24*time.Hour, r.Interval.Duration/2)
+	}
+	return 24 * time.Hour
+}
+
 // DataKey returns the key of the consumer Secret that key, one of the SecretKey
 // constants, is renamed to: key itself where the spec is silent.
 func (s GeneratedSecret) DataKey(key string) string {

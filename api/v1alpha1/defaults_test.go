@@ -50,6 +50,26 @@ func TestEffectiveRotation(t *testing.T) {
 	}
 }
 
+func TestEffectiveOverlap(t *testing.T) {
+	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	for name, tc := range map[string]struct {
+		rotation v1alpha1.SecretRotation
+		want     time.Duration
+	}{
+		"left out":                {v1alpha1.SecretRotation{}, 24 * time.Hour},
+		"long interval alone":     {v1alpha1.SecretRotation{Interval: of(720 * time.Hour)}, 24 * time.Hour},
+		"shortest interval alone": {v1alpha1.SecretRotation{Interval: of(time.Hour)}, 30 * time.Minute},
+		"given":                   {v1alpha1.SecretRotation{Interval: of(time.Hour), Overlap: of(time.Minute)}, time.Minute},
+		"none":                    {v1alpha1.SecretRotation{Overlap: of(0)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.rotation.EffectiveOverlap(); got != tc.want {
+				t.Errorf("Got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestApiClientDefaults(t *testing.T) {
 	metadata := metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing"}
 	for name, tc := range map[string]struct {

@@ -1,5 +1,9 @@
 package v1alpha1
 
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // GeneratedSecret is a client secret that the operator makes, and the Secret object
 // that hands it out: the consumer Secret. It is of type Opaque, goes with the ApiClient,
 // and holds all that a workload needs to get a token.
@@ -39,6 +43,53 @@ type GeneratedSecret struct {
 	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must give every key a name of its own, those left out counted in; not so ' + ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
 	// +optional
 	Keys map[string]SecretDataKey `json:"keys,omitempty"`
+
+	// rotation says when the secret is replaced by another. Left out, it stays until
+	// someone deletes the consumer Secret, which ends it at once.
+	// +optional
+	Rotation SecretRotation `json:"rotation,omitzero"`
+}
+
+// SecretRotation says when a generated secret is replaced by another, and how long it stays
+// valid beside it.
+//
+// Every live token server accepts the new secret before the consumer Secret gets it, and
+// goes on accepting the old one for the overlap, in which workloads read the Secret again. A client has
+// two secrets at most: while an old one is still valid, no rotation begins.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.interval) || !self.overlap.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.overlap) < duration(self.interval)`,fieldPath=".overlap",messageExpression="'spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
+type SecretRotation struct {
+	// interval is how old a secret becomes before it is replaced, as a duration of at
+	// least 1h in hours, minutes and whole seconds, such as "720h". Left out, age
+	// doesn't matter.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.interval must be a duration in hours, minutes and whole seconds, such as 720h"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.interval must be at least 1h"
+	// +optional
+	Interval *metav1.Duration `json:"interval,omitempty"`
+
+	// overlap is how long the old secret stays valid after the consumer Secret has got
+	// the new one, as a duration shorter than interval in hours, minutes and whole
+	// seconds, such as "24h". Choose it longer than workloads need to take up a changed
+	// Secret; with "0s" the old secret ends at once. It also holds for the secret that
+	// the client had before spec.secret came to be generated. Left out, 24h, or half of
+	// interval where that is shorter.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.overlap must be a duration in hours, minutes and whole seconds, such as 24h"
+	// +optional
+	Overlap *metav1.Duration `json:"overlap,omitempty"`
+
+	// rotateAfter replaces, once, a secret that was made before this instant, as soon as
+	// it has passed: an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". A secret that is younger stays, so the field may stand in
+	// Git for ever; a later instant rotates again. Fractions of a second don't count.
+	// Left out, there is no such rotation.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
 }
 
 // SecretTemplate is metadata for a Secret that the operator makes.

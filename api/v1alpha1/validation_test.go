@@ -77,7 +77,7 @@ var kinds = []kind{
 		crd:          "auth.realmkeeper.dev_apiclients.yaml",
 		smallestSpec: "realmRef: {name: acme}",
 		validations: []map[string]validation{
-			apiClientValidations, generatedSecretValidations,
+			apiClientValidations, generatedSecretValidations, secretRotationValidations,
 			lifetimeValidations, scopeValidations, audienceValidations,
 		},
 		transitions: []map[string]transition{apiClientTransitions},

@@ -45,6 +45,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RealmSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RealmStatus"):
 		return &apiv1alpha1.RealmStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretRotation"):
+		return &apiv1alpha1.SecretRotationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretTemplate"):
 		return &apiv1alpha1.SecretTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Signing"):

@@ -113,6 +113,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: lastRotationTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: nextRotationTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: observedGeneration
       type:
         scalar: numeric
@@ -142,6 +148,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: createdAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: expiresAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: id
       type:
         scalar: string
@@ -153,6 +162,9 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretDataKey
+    - name: rotation
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRotation
     - name: secretName
       type:
         scalar: string
@@ -287,6 +299,18 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretDataKey
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRotation
+  map:
+    fields:
+    - name: interval
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: overlap
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: rotateAfter
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretTemplate
   map:
     fields:

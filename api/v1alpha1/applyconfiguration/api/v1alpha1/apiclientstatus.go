@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -28,6 +29,12 @@ type ApiClientStatusApplyConfiguration struct {
 	SecretName *string `json:"secretName,omitempty"`
 	// secrets are the client secrets that are valid now, without their values.
 	Secrets []ClientSecretStatusApplyConfiguration `json:"secrets,omitempty"`
+	// lastRotationTime is when the last secret was made that replaced another in a
+	// rotation. Left out, there was no rotation yet.
+	LastRotationTime *metav1.Time `json:"lastRotationTime,omitempty"`
+	// nextRotationTime is when the next rotation begins. Left out, none is planned, or one
+	// is under way.
+	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
 }
 
 // ApiClientStatusApplyConfiguration constructs a declarative configuration of the ApiClientStatus type for use with
@@ -91,5 +98,21 @@ func (b *ApiClientStatusApplyConfiguration) WithSecrets(values ...*ClientSecretS
 		}
 		b.Secrets = append(b.Secrets, *values[i])
 	}
+	return b
+}
+
+// WithLastRotationTime sets the LastRotationTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastRotationTime field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithLastRotationTime(value metav1.Time) *ApiClientStatusApplyConfiguration {
+	b.LastRotationTime = &value
+	return b
+}
+
+// WithNextRotationTime sets the NextRotationTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NextRotationTime field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithNextRotationTime(value metav1.Time) *ApiClientStatusApplyConfiguration {
+	b.NextRotationTime = &value
 	return b
 }

@@ -18,6 +18,8 @@ type ClientSecretStatusApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// createdAt is when the secret was made.
 	CreatedAt *v1.Time `json:"createdAt,omitempty"`
+	// expiresAt is from when on the secret is refused. Left out, it has no end.
+	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
 }
 
 // ClientSecretStatusApplyConfiguration constructs a declarative configuration of the ClientSecretStatus type for use with
@@ -39,5 +41,13 @@ func (b *ClientSecretStatusApplyConfiguration) WithID(value string) *ClientSecre
 // If called multiple times, the CreatedAt field is set to the value of the last call.
 func (b *ClientSecretStatusApplyConfiguration) WithCreatedAt(value v1.Time) *ClientSecretStatusApplyConfiguration {
 	b.CreatedAt = &value
+	return b
+}
+
+// WithExpiresAt sets the ExpiresAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExpiresAt field is set to the value of the last call.
+func (b *ClientSecretStatusApplyConfiguration) WithExpiresAt(value v1.Time) *ClientSecretStatusApplyConfiguration {
+	b.ExpiresAt = &value
 	return b
 }

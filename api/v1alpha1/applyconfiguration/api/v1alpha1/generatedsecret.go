@@ -41,6 +41,9 @@ type GeneratedSecretApplyConfiguration struct {
 	//
 	// No two may end up with the same name. A key that is left out keeps its name.
 	Keys map[string]apiv1alpha1.SecretDataKey `json:"keys,omitempty"`
+	// rotation says when the secret is replaced by another. Left out, it stays until
+	// someone deletes the consumer Secret, which ends it at once.
+	Rotation *SecretRotationApplyConfiguration `json:"rotation,omitempty"`
 }
 
 // GeneratedSecretApplyConfiguration constructs a declarative configuration of the GeneratedSecret type for use with
@@ -76,5 +79,13 @@ func (b *GeneratedSecretApplyConfiguration) WithKeys(entries map[string]apiv1alp
 	for k, v := range entries {
 		b.Keys[k] = v
 	}
+	return b
+}
+
+// WithRotation sets the Rotation field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rotation field is set to the value of the last call.
+func (b *GeneratedSecretApplyConfiguration) WithRotation(value *SecretRotationApplyConfiguration) *GeneratedSecretApplyConfiguration {
+	b.Rotation = value
 	return b
 }
