@@ -15,8 +15,11 @@ import (
 type applied struct {
 	// recorded means that the record is what was decided.
 	recorded bool
-	// state is how far the token servers are with the record; nil where there is none.
-	state *acknowledgement.State
+	// state is how far the token servers are with the record, and version is its; nil where there is none.
+	state   *acknowledgement.State
+	version string
+	// seamless means that they are yet to load the record, and that no workload notices.
+	seamless bool
 	// refused is why the consumer Secret could not be written; nil where it was, or didn't have to be.
 	refused error
 }
@@ -37,20 +40,39 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 			return a, fmt.Errorf("writing the record of ApiClient %s: %w", req, err)
 		}
 		a.recorded = true
-		r.unclaimed.put(req.NamespacedName, d.unclaimed)
+		r.unclaimed.put(req.NamespacedName, d.plan.unclaimed)
 	}
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Client, req)
 	} else {
 		state := r.Tracker.State(acknowledgement.Client, req, secret.ResourceVersion)
 		a.state = &state
+		a.version = secret.ResourceVersion
+		a.seamless = r.isSeamless(req, seen, d, a)
 	}
 	if d.consumer != nil {
 		if _, err := apply.Secret(ctx, r.Client, seen.consumer, d.consumer); err != nil {
 			a.refused = err
 			return a, fmt.Errorf("writing the consumer Secret of ApiClient %s: %w", req, err)
 		}
-		r.unclaimed.put(req.NamespacedName, "")
+		if d.plan.plaintext == d.plan.unclaimed {
+			r.unclaimed.put(req.NamespacedName, "")
+		}
 	}
 	return a, nil
+}
+
+// isSeamless tells and remembers whether the token servers serve all of the record that
+// workloads notice: the record before was acknowledged, or is such a one too, and the change is seamless.
+func (r *Reconciler) isSeamless(req ctrl.Request, seen observed, d decision, a applied) bool {
+	version := ""
+	switch before := seen.record; {
+	case *a.state != acknowledgement.Waiting || before == nil:
+	case before.ResourceVersion == a.version:
+		version = r.seamless.get(req.NamespacedName)
+	case d.seamless && (seen.state == acknowledgement.Acknowledged || r.seamless.get(req.NamespacedName) == before.ResourceVersion):
+		version = a.version
+	}
+	r.seamless.put(req.NamespacedName, version)
+	return version != "" && version == a.version
 }

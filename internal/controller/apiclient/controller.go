@@ -46,8 +46,13 @@ type Reconciler struct {
 	Random    io.Reader
 
 	// unclaimed are the secrets whose verifiers are recorded and that no consumer Secret
-	// holds yet.
-	unclaimed unclaimed
+	// holds yet: until the token servers accept them, or while the Secret can't be written, because of
+	// a quota, say, or an admission policy. Each try then hands out the same one, where another each
+	// time would be another record for every token server to load. A crash forgets them, and others are made.
+	unclaimed memory
+	// seamless are the versions of records that token servers are yet to load, though no
+	// workload notices.
+	seamless memory
 }
 
 // SetupWithManager makes the manager run the reconciler: when the ApiClient's spec changes,

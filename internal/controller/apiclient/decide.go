@@ -1,7 +1,8 @@
 package apiclient
 
 import (
-	"fmt"
+	"bytes"
+	"encoding/json"
 	"io"
 	"slices"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -25,8 +25,11 @@ type decision struct {
 	blocked *condition.Verdict
 	// record is what the record shall be; nil: it stays as it is, also when there is none.
 	record *record.Client
-	// unclaimed is the client's secret while no consumer Secret holds it; empty otherwise.
-	unclaimed string
+	// plan is what becomes of the secrets; the record has them.
+	plan plan
+	// seamless means that the record changes in its secrets alone, and that the one which
+	// workloads have is valid before and after: it doesn't matter to them who has loaded the change.
+	seamless bool
 	// consumer is what the consumer Secret shall be; nil: it stays as it is.
 	consumer *corev1ac.SecretApplyConfiguration
 }
@@ -36,59 +39,46 @@ type decision struct {
 // The error is that of the random source.
 func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen, instance)}
-	var current record.Client
-	if seen.record != nil {
-		var err error
-		if current, err = record.ReadClient(seen.record); err != nil {
-			d.blocked = fault(v1alpha1.ReasonRecordUnreadable,
-				"The client's record can't be read: %v. Token servers go on with its last good state. Restore the Secret from a backup, or delete it to have a new client secret made.", err)
-			return d, nil
-		}
+	if seen.unreadable != nil {
+		d.blocked = fault(v1alpha1.ReasonRecordUnreadable,
+			"The client's record can't be read: %v. Token servers go on with its last good state. Restore the Secret from a backup, or delete it to have a new client secret made.", seen.unreadable)
+		return d, nil
 	}
 	if d.accepted.Status != metav1.ConditionTrue {
 		if seen.record != nil {
+			current := seen.current
 			current.Disabled = true
+			current.Secrets = valid(current.Secrets, now)
 			d.record = &current
 		}
 		return d, nil
 	}
-	secret, handedOut := held(&seen, current)
-	if seen.authorityMissing && !handedOut {
+	p, err := planGenerated(&seen, seen.secrets(), now, random)
+	if err != nil {
+		return decision{}, err
+	}
+	if seen.authorityMissing && !p.handedOut {
 		d.blocked = fault(v1alpha1.ReasonProgressing,
 			"Waiting for the certificate authority of the token servers, Secret %q in the system namespace. The operator's log says why it is missing.", servingcert.AuthoritySecret)
 		d.blocked.Status = metav1.ConditionUnknown
 		return d, nil
 	}
-	secrets := current.Secrets
-	if secret == "" {
-		var err error
-		if secrets, secret, err = newSecret(now, random); err != nil {
-			return decision{}, err
-		}
-	}
-	d.record = newRecord(seen.client, seen.realm, secrets)
-	if !handedOut {
-		d.unclaimed = secret
-	}
+	d.plan = p
+	d.record = newRecord(seen.client, seen.realm, p.secrets)
+	d.seamless = p.handedOut && differInSecretsAlone(seen.current, *d.record)
 	if !seen.authorityMissing {
-		d.consumer = newConsumer(seen, secret, instance)
+		d.consumer = newConsumer(seen, p.plaintext, instance)
 	}
 	return d, nil
 }
 
-// held returns the secret that the client has, and whether its consumer Secret holds it
-// already. There is none without a record, with a consumer Secret that doesn't hold what the record verifies, and in
-// a realm that is not the one before.
-func held(seen *observed, current record.Client) (secret string, handedOut bool) {
-	switch {
-	case current.RealmUID != seen.realm.UID:
-		return "", false
-	case plaintext(seen) != "":
-		return plaintext(seen), true
-	case verifies(current.Secrets, seen.unclaimed):
-		return seen.unclaimed, false
-	}
-	return "", false
+// differInSecretsAlone reports whether two records say the same but for their secrets. What
+// they say is their JSON.
+func differInSecretsAlone(a, b record.Client) bool {
+	a.Secrets, b.Secrets = nil, nil
+	before, beforeErr := json.Marshal(a)
+	after, afterErr := json.Marshal(b)
+	return beforeErr == nil && afterErr == nil && bytes.Equal(before, after)
 }
 
 func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.ClientSecret) *record.Client {
@@ -108,50 +98,6 @@ func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.Cl
 		body.TokenLifetimeSeconds = int64(c.Spec.TokenLifetime.Duration / time.Second)
 	}
 	return body
-}
-
-// newSecret makes a secret and its one verifier.
-func newSecret(now time.Time, random io.Reader) ([]record.ClientSecret, string, error) {
-	secret, err := clientsecret.Generate(random)
-	if err != nil {
-		return nil, "", err
-	}
-	verifier, err := clientsecret.Hash(secret, random)
-	if err != nil {
-		return nil, "", fmt.Errorf("hashing a client secret: %w", err)
-	}
-	return []record.ClientSecret{{
-		ID:        verifier.ID(),
-		CreatedAt: now.UTC().Truncate(time.Second),
-		Hash:      verifier.String(),
-	}}, secret, nil
-}
-
-// plaintext returns the secret in the consumer Secret that the record verifies, under
-// whatever key it stands; empty when there is none, or the Secret isn't this client's.
-func plaintext(seen *observed) string {
-	if seen.record == nil || seen.consumer == nil || !ours(seen.consumer, seen.client) {
-		return ""
-	}
-	body, err := record.ReadClient(seen.record)
-	if err != nil {
-		return ""
-	}
-	for _, value := range seen.consumer.Data {
-		if candidate := string(value); clientsecret.WellFormed(candidate) && verifies(body.Secrets, candidate) {
-			return candidate
-		}
-	}
-	return ""
-}
-
-func verifies(secrets []record.ClientSecret, candidate string) bool {
-	for _, s := range secrets {
-		if verifier, err := clientsecret.ParseVerifier(s.Hash); err == nil && verifier.Verify(candidate) {
-			return true
-		}
-	}
-	return false
 }
 
 // ours reports whether a Secret is the consumer Secret of this ApiClient: it carries our

@@ -58,17 +58,33 @@ func settled(t *testing.T, seen observed) observed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return written(t, seen, d)
+}
+
+// written returns what is observed once a decision on seen has been written.
+func written(t *testing.T, seen observed, d decision) observed {
+	t.Helper()
 	desired, err := record.ForClient("system", seen.client, *d.record)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seen.record, err = apply.Convert[corev1.Secret](desired); err != nil {
+	secret, err := apply.Convert[corev1.Secret](desired)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if seen.consumer, err = apply.Convert[corev1.Secret](d.consumer); err != nil {
-		t.Fatal(err)
+	seen.read(secret)
+	if d.consumer != nil {
+		if seen.consumer, err = apply.Convert[corev1.Secret](d.consumer); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return seen
+}
+
+// plaintext returns the secret in the consumer Secret that the record verifies.
+func plaintext(seen *observed) string {
+	secret, _ := consumerSecret(seen, seen.current.Secrets)
+	return secret
 }
 
 // What decides whether the secret stays is whether the consumer Secret holds what the
@@ -82,7 +98,7 @@ func TestDecideKeepsOrMakesTheSecret(t *testing.T) {
 		"keys renamed":         {func(s *observed) { rename(s) }, true},
 		"suspended":            {func(s *observed) { s.client.Spec.Suspend = true }, true},
 		"consumer Secret gone": {func(s *observed) { s.consumer = nil }, false},
-		"record gone":          {func(s *observed) { s.record = nil }, false},
+		"record gone":          {func(s *observed) { s.read(nil) }, false},
 		"secret overwritten":   {func(s *observed) { s.consumer.Data["client_secret"] = []byte("guessable") }, false},
 		"realm recreated":      {func(s *observed) { s.realm.UID = "r2" }, false},
 	} {
@@ -144,7 +160,7 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 	seen := seenAt()
 	first := settled(t, seen)
 	d, err := decide(first, instance(), now, rand.Reader)
-	if err != nil || d.unclaimed != "" {
+	if err != nil || d.plan.unclaimed != "" {
 		t.Errorf("a secret that is handed out counts as unclaimed, error %v", err)
 	}
 
@@ -157,7 +173,7 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&before, d.record); diff != "" || d.unclaimed != first.unclaimed {
+	if diff := cmp.Diff(&before, d.record); diff != "" || d.plan.unclaimed != first.unclaimed {
 		t.Errorf("the second try makes another secret (-first +second):\n%s", diff)
 	}
 }
@@ -165,7 +181,8 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 // A Secret that a deleted ApiClient of the same name left is not this one's.
 func TestNamesakesSecretIsForeign(t *testing.T) {
 	seen := settled(t, seenAt())
-	seen.client.UID, seen.record = "c2", nil
+	seen.client.UID = "c2"
+	seen.read(nil)
 	if got := accepted(seen, instance()); got.Reason != v1alpha1.ReasonSecretConflict {
 		t.Errorf("the reason is %s, want SecretConflict", got.Reason)
 	}

@@ -25,15 +25,35 @@ type observed struct {
 	claimants []v1alpha1.ApiClient
 	// namespaces are the labels of the claimants' namespaces, by name.
 	namespaces map[string]map[string]string
+	// record holds current, or what is unreadable. state is how far the token servers are with it.
 	record     *corev1.Secret
+	current    record.Client
+	unreadable error
+	state      acknowledgement.State
 	// consumer is the Secret that stands under the consumer Secret's name, whosoever it is.
 	consumer *corev1.Secret
-	// unclaimed is the secret that the last try could not hand out; empty for none.
+	// unclaimed is the newest secret that was made and not handed out; empty for none.
 	unclaimed string
 	// authority is the certificate of the managed CA as PEM; empty where certificates come from elsewhere.
 	authority []byte
 	// authorityMissing means that there is a managed CA to come.
 	authorityMissing bool
+}
+
+// read takes up the record; a nil one is none.
+func (o *observed) read(secret *corev1.Secret) {
+	o.record, o.current, o.unreadable = secret, record.Client{}, nil
+	if secret != nil {
+		o.current, o.unreadable = record.ReadClient(secret)
+	}
+}
+
+// secrets returns the secrets that the client has: none in a realm that isn't the one before.
+func (o *observed) secrets() []record.ClientSecret {
+	if o.realm == nil || o.current.RealmUID != o.realm.UID {
+		return nil
+	}
+	return o.current.Secrets
 }
 
 // gather reads the ApiClient and what it stands on, and removes the records of earlier
@@ -49,6 +69,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		uid = types.UID("")
 		r.Tracker.Forget(acknowledgement.Client, req)
 		r.unclaimed.put(req.NamespacedName, "")
+		r.seamless.put(req.NamespacedName, "")
 	}
 	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
 	if err := r.Records.RemoveStrays(ctx, record.KindClient, req.NamespacedName, uid, newest); err != nil {
@@ -100,9 +121,13 @@ func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
 }
 
 func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
-	var err error
-	if seen.record, err = r.Records.Get(ctx, record.KindClient, seen.client.UID); err != nil {
+	recorded, err := r.Records.Get(ctx, record.KindClient, seen.client.UID)
+	if err != nil {
 		return err
+	}
+	seen.read(recorded)
+	if recorded != nil {
+		seen.state = r.Tracker.State(acknowledgement.Client, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}, recorded.ResourceVersion)
 	}
 	if r.Instance.TLS.Managed != nil {
 		if seen.authority, err = r.Authority.Certificate(ctx); err != nil {
@@ -116,8 +141,8 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 }
 
 // gatherConsumer reads the Secret under the consumer Secret's name. The cache has only
-// Secrets with our label, and may lag: where what it has would lead to a new secret, the API server
-// itself is asked, and of a Secret that isn't ours for no more than its metadata.
+// Secrets with our label, and may lag: where what it has would lead to a new secret or take back one
+// that was handed out, the API server itself is asked, and of a Secret that isn't ours for no more than its metadata.
 func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
 	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
 	cached := &corev1.Secret{}
@@ -126,7 +151,7 @@ func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
 		return err
 	}
 	if found {
-		if seen.consumer = cached; plaintext(seen) != "" {
+		if seen.consumer = cached; newestHandedOut(seen) {
 			return nil
 		}
 	}
@@ -148,6 +173,14 @@ func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
 		seen.consumer = live
 	}
 	return err
+}
+
+// newestHandedOut reports whether the consumer Secret holds the newest secret of the record, or is yet to get it.
+func newestHandedOut(seen *observed) bool {
+	secrets := seen.secrets()
+	_, held := consumerSecret(seen, secrets)
+	newest := len(secrets) - 1
+	return held >= 0 && (held == newest || verifies(secrets[newest:], seen.unclaimed))
 }
 
 // get reads a Secret, and reports whether it is there.

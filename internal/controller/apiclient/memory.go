@@ -6,33 +6,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// unclaimed holds, in memory alone, the secrets whose verifiers are recorded while their
-// consumer Secrets can't be written: because of a quota, say, or an admission policy. Each try then
-// hands out the same secret, where another one each time would be another record for
-// every token server to load. A crash forgets them, and others are made.
-type unclaimed struct {
-	mu      sync.Mutex
-	secrets map[types.NamespacedName]string // by ApiClient
+// memory holds one string for each ApiClient in this process alone: a crash forgets all of
+// them. Whether one is of the very object and not of a namesake is for who reads it to see.
+type memory struct {
+	mu   sync.Mutex
+	held map[types.NamespacedName]string
 }
 
-// get returns the secret of an ApiClient; empty for none. Whether it is one of the very
-// object is for the record to say, which verifies it or doesn't.
-func (u *unclaimed) get(client types.NamespacedName) string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.secrets[client]
+// get returns what is held for an ApiClient; empty for nothing.
+func (m *memory) get(client types.NamespacedName) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.held[client]
 }
 
-// put remembers a secret; an empty one is forgotten.
-func (u *unclaimed) put(client types.NamespacedName, secret string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if secret == "" {
-		delete(u.secrets, client)
+// put holds s for an ApiClient; an empty one is forgotten.
+func (m *memory) put(client types.NamespacedName, s string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s == "" {
+		delete(m.held, client)
 		return
 	}
-	if u.secrets == nil {
-		u.secrets = map[types.NamespacedName]string{}
+	if m.held == nil {
+		m.held = map[types.NamespacedName]string{}
 	}
-	u.secrets[client] = secret
+	m.held[client] = s
 }

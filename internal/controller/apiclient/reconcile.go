@@ -41,8 +41,28 @@ func nextLook(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
 	if d.accepted.Reason == v1alpha1.ReasonSecretConflict {
 		return conflictInterval
 	}
-	if at := c.Spec.ExpiresAt; at != nil && now.Before(at.Time) {
-		return at.Sub(now)
+	var next time.Time
+	for _, at := range moments(c, d) {
+		if now.Before(at) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
 	}
-	return 0
+	if next.IsZero() {
+		return 0
+	}
+	return next.Sub(now)
+}
+
+// moments are the times at which something about the client changes.
+func moments(c *v1alpha1.ApiClient, d decision) []time.Time {
+	at := []time.Time{d.plan.nextRotation}
+	if c.Spec.ExpiresAt != nil {
+		at = append(at, c.Spec.ExpiresAt.Time)
+	}
+	if d.record != nil {
+		for _, s := range d.record.Secrets {
+			at = append(at, s.ExpiresAt)
+		}
+	}
+	return at
 }

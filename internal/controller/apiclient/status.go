@@ -18,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // status is a pure function: what people are told of the ApiClient, and of what was
@@ -30,24 +31,52 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 		TokenEndpoint:      instance.Issuer(c.Spec.RealmRef.Name) + oauth.TokenPath,
 		SecretName:         c.Status.SecretName,
 		Secrets:            c.Status.Secrets,
+		LastRotationTime:   c.Status.LastRotationTime,
+		NextRotationTime:   c.Status.NextRotationTime,
 	}
 	if d.consumer != nil && done.recorded && done.refused == nil {
 		s.SecretName = c.EffectiveSecretName()
 	}
 	if d.record != nil && done.recorded {
-		s.Secrets = nil
-		for _, secret := range d.record.Secrets {
-			s.Secrets = append(s.Secrets, v1alpha1.ClientSecretStatus{ID: secret.ID, CreatedAt: metav1.NewTime(secret.CreatedAt)})
+		s.Secrets = secretStatus(d.record.Secrets)
+		s.NextRotationTime = timeOrNil(d.plan.nextRotation)
+		if replaced := lastReplacement(d.plan); !replaced.IsZero() {
+			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
-	programmed := programmed(d, done.state)
+	programmed := programmed(d, done)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	verdict := summary(seen, d, done, programmed, now)
 	conditions.Summarize(verdict, stuck[verdict.Reason])
 	s.Conditions = conditions.Conditions()
 	return s
+}
+
+func secretStatus(secrets []record.ClientSecret) []v1alpha1.ClientSecretStatus {
+	var told []v1alpha1.ClientSecretStatus
+	for _, s := range secrets {
+		told = append(told, v1alpha1.ClientSecretStatus{ID: s.ID, CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
+	}
+	return told
+}
+
+// lastReplacement returns when the secret was made that has just replaced another, or
+// whose predecessor is still valid; zero where the plan doesn't tell.
+func lastReplacement(p plan) time.Time {
+	newest := len(p.secrets) - 1
+	if p.rotation == rotationCompleted || newest > 0 && !p.secrets[0].ExpiresAt.IsZero() {
+		return p.secrets[newest].CreatedAt
+	}
+	return time.Time{}
+}
+
+func timeOrNil(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: at.Truncate(time.Second)}
 }
 
 // stuck are the reasons that someone has to act upon here. The others are decisions, or
@@ -62,16 +91,18 @@ var stuck = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonRecordUnreadable:     true,
 }
 
-func programmed(d decision, state *acknowledgement.State) condition.Verdict {
+func programmed(d decision, done applied) condition.Verdict {
 	switch {
 	case d.blocked != nil:
 		return *d.blocked
 	case d.accepted.Status != metav1.ConditionTrue:
 		return d.accepted
-	case state == nil:
+	case done.state == nil:
 		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
+	case done.seamless:
+		return acknowledgement.Acknowledged.Verdict()
 	}
-	return state.Verdict()
+	return done.state.Verdict()
 }
 
 // summary is the verdict on the client as a whole: whether it can get a token now.
