@@ -1,7 +1,8 @@
 // Package clientsecret makes client secrets, hashes them, and verifies them.
 //
 // A generated secret carries 256 random bits, so a fast keyed hash protects it as
-// well as a slow one would, and the token endpoint can't be exhausted by wrong ones.
+// well as a slow one would, and the token endpoint can't be exhausted by wrong ones. One that
+// a person may have chosen needs the slow one.
 package clientsecret
 
 import (

@@ -122,7 +122,7 @@ func authenticate(realm *registry.Realm, credentials oauth.Credentials, now time
 	if client != nil {
 		secrets = client.Secrets
 	}
-	verified := clientsecret.VerifyAny(secrets, credentials.ClientSecret, now)
+	verified := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
 	if !verified || realm.Disabled || !client.Usable(now) {
 		return nil
 	}
