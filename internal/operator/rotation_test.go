@@ -1,0 +1,170 @@
+package operator_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+)
+
+// A hundred rotations, twenty clients at a time, while each client asks both token servers for
+// tokens with what its Secret holds: no call fails, and no client is anything but Ready.
+func TestRotationFailsNoCall(t *testing.T) {
+	const clients, rotations = 20, 5
+	env := testenv.Start(t)
+	install := running(t, env)
+	team := env.Namespace(t)
+	install.Create(t, testinstall.Realm("acme"))
+	var all []*v1alpha1.ApiClient
+	for i := range clients {
+		c := testinstall.ApiClient(team, fmt.Sprintf("billing-%d", i), "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = rotatesAfter(nil, time.Second) })
+		install.Create(t, c)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		converges(t, install, c)
+	}
+	watched := watchReady(t, install, team)
+	load := startLoad(t, install, all)
+
+	for range rotations {
+		for _, c := range all {
+			rotate(t, install, c)
+		}
+		for _, c := range all {
+			awaitRotated(t, install, c)
+		}
+	}
+	load.stop()
+	t.Logf("%d calls in %d rotations", load.calls.Load(), clients*rotations)
+	if load.calls.Load() == 0 {
+		t.Error("there were no calls")
+	}
+	if turns := watched(); len(turns) > 0 {
+		t.Errorf("Ready changed while secrets rotated: %v", turns)
+	}
+}
+
+// rotatesAfter is a generated secret that rotates once after that instant.
+func rotatesAfter(at *metav1.Time, overlap time.Duration) *v1alpha1.ClientSecretSource {
+	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
+		RotateAfter: at, Overlap: &metav1.Duration{Duration: overlap},
+	}}}
+}
+
+// rotate has the newest secret of a client replaced as soon as may be: secrets know the second
+// in which they were made.
+func rotate(t *testing.T, install *testinstall.Installation, c *v1alpha1.ApiClient) {
+	t.Helper()
+	testinstall.Change(t, install, c, func(c *v1alpha1.ApiClient) {
+		newest := c.Status.Secrets[len(c.Status.Secrets)-1]
+		c.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: newest.CreatedAt.Add(time.Second)}
+	})
+}
+
+// awaitRotated waits until a rotation that was asked for is over, the old secret's end included.
+func awaitRotated(t *testing.T, install *testinstall.Installation, c *v1alpha1.ApiClient) {
+	t.Helper()
+	asked := c.Spec.Secret.Generated.Rotation.RotateAfter
+	testinstall.Eventually(t, "the rotation of "+c.Name, func() error {
+		if err := install.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+			return err
+		}
+		secrets := c.Status.Secrets
+		if len(secrets) != 1 || secrets[0].CreatedAt.Before(asked) || c.Status.LastRotationTime == nil || c.Status.LastRotationTime.Before(asked) {
+			return errorf("its secrets are %v, the last rotation was at %v", secrets, c.Status.LastRotationTime)
+		}
+		return nil
+	})
+}
+
+// load asks for tokens until it is stopped.
+type load struct {
+	calls atomic.Int64
+	stop  func()
+}
+
+// startLoad has each client ask each token server for tokens. As a workload with a
+// mounted Secret does, it takes up a changed one a moment later.
+func startLoad(t *testing.T, install *testinstall.Installation, clients []*v1alpha1.ApiClient) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	l := &load{stop: func() { cancel(); running.Wait() }}
+	t.Cleanup(l.stop)
+	for _, c := range clients {
+		key := client.ObjectKeyFromObject(c)
+		for _, s := range install.Servers() {
+			httpClient := s.Client(t)
+			running.Go(func() {
+				for ctx.Err() == nil {
+					consumer := &corev1.Secret{}
+					if err := install.Env.Client.Get(ctx, key, consumer); err != nil {
+						continue // the test is ending
+					}
+					for range 5 {
+						l.ask(t, s, httpClient, consumer)
+					}
+				}
+			})
+		}
+	}
+	return l
+}
+
+func (l *load) ask(t *testing.T, s *testinstall.TokenServer, httpClient *http.Client, consumer *corev1.Secret) {
+	a, err := testinstall.RequestToken(t, s, httpClient, consumer)
+	if err != nil || a.Status != http.StatusOK {
+		t.Errorf("%s refuses %s: %+v, %v", s.Name, consumer.Name, a, err)
+	}
+	l.calls.Add(1)
+}
+
+// watchReady notes from now on when Ready of a client in the namespace is not True. The
+// function that it returns ends that and returns what was noted.
+func watchReady(t *testing.T, install *testinstall.Installation, namespace string) func() []string {
+	t.Helper()
+	events, err := install.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		noted   []string
+		seen    int
+		running sync.WaitGroup
+	)
+	running.Go(func() {
+		for event := range events.ResultChan() {
+			c, ok := event.Object.(*v1alpha1.ApiClient)
+			if !ok {
+				return // stopping ends the watch with an error
+			}
+			seen++
+			ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
+			if ready == nil || ready.Status != metav1.ConditionTrue {
+				noted = append(noted, fmt.Sprintf("%s is %v", c.Name, ready))
+			}
+		}
+	})
+	stop := sync.OnceFunc(func() { events.Stop(); running.Wait() })
+	t.Cleanup(stop)
+	return func() []string {
+		stop()
+		if seen == 0 {
+			t.Error("The watch of ApiClients has seen nothing")
+		}
+		return noted
+	}
+}
