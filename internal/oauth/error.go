@@ -62,6 +62,7 @@ var (
 	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "The scope is malformed, unknown or not granted to this client.")
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
 	ErrNotLoaded        = newError(http.StatusServiceUnavailable, codeTemporarilyUnavailable, "The server has not yet loaded its realms. Try again shortly.")
+	ErrBusy             = newError(http.StatusServiceUnavailable, codeTemporarilyUnavailable, "The server is busy verifying other secrets. Try again shortly.")
 	ErrServer           = newError(http.StatusInternalServerError, codeServerError, "The token could not be issued.")
 )
 

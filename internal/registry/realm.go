@@ -111,6 +111,9 @@ func (r *Realm) Client(id string) *Client {
 	return r.clients.load(id)
 }
 
+// HasSlowSecrets reports whether a client of the realm has a secret whose verifier is slow.
+func (r *Realm) HasSlowSecrets() bool { return r.clients.slow.Load() > 0 }
+
 // supersedes reports whether r is served rather than another realm of its name, which was
 // deleted before r was created and whose record is yet to go. The UID breaks a tie, so that all
 // token servers answer alike.

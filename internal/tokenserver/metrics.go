@@ -12,9 +12,17 @@ import (
 
 // Metrics counts what the token endpoint answers.
 type Metrics struct {
-	requests *prometheus.CounterVec
-	issued   prometheus.Counter
+	requests   *prometheus.CounterVec
+	issued     prometheus.Counter
+	slowChecks *prometheus.CounterVec
 }
+
+// What becomes of a check of a secret whose verifier is slow.
+const (
+	slowRemembered = "remembered"
+	slowVerified   = "verified"
+	slowBusy       = "busy"
+)
 
 // NewMetrics registers the metrics of a token server with registerer.
 func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metrics {
@@ -22,7 +30,11 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		Name: "realmkeeper_token_requests_total",
 		Help: `Token requests by result: "issued", or the OAuth 2.0 error code of the refusal.`,
 	}, []string{"result"})
-	registerer.MustRegister(requests,
+	slowChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "realmkeeper_slow_secret_checks_total",
+		Help: `Checks of secrets that are hashed with Argon2id by what became of them: "remembered" as good, "verified", or "busy", which is answered with 503.`,
+	}, []string{"outcome"})
+	registerer.MustRegister(requests, slowChecks,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this server serves.",
@@ -32,12 +44,14 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 			Help: "Clients that this server serves.",
 		}, func() float64 { _, clients := reg.Size(); return float64(clients) }),
 	)
-	return &Metrics{requests: requests, issued: requests.WithLabelValues("issued")}
+	return &Metrics{requests: requests, issued: requests.WithLabelValues("issued"), slowChecks: slowChecks}
 }
 
 func (m *Metrics) refused(refusal *oauth.Error) {
 	m.requests.WithLabelValues(refusal.Code).Inc()
 }
+
+func (m *Metrics) slowCheck(outcome string) { m.slowChecks.WithLabelValues(outcome).Inc() }
 
 // NewOperations returns the handler of the port that is never public: /healthz says
 // that the process lives, /readyz that ready reports true, and /metrics what gatherer has.

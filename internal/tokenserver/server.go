@@ -27,7 +27,7 @@ type Options struct {
 // New returns the handler of the public port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
-	(&tokenEndpoint{Options: o}).mount(mux)
+	(&tokenEndpoint{Options: o, slow: newSlowSecrets(o.Metrics)}).mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)

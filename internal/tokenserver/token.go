@@ -1,6 +1,7 @@
 package tokenserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -15,6 +16,7 @@ import (
 // tokenEndpoint answers POST /{realm}/oauth2/token (RFC 6749 §3.2).
 type tokenEndpoint struct {
 	Options
+	slow *slowSecrets
 }
 
 func (e *tokenEndpoint) mount(mux *http.ServeMux) {
@@ -70,9 +72,9 @@ func (e *tokenEndpoint) answer(realmName string, r *http.Request) (tokenAnswer, 
 		return tokenAnswer{}, err
 	}
 	now := e.Now()
-	client := authenticate(realm, credentials, now)
-	if client == nil {
-		return tokenAnswer{}, oauth.ErrInvalidClient
+	client, err := e.authenticate(r.Context(), realm, credentials, now)
+	if err != nil {
+		return tokenAnswer{}, err
 	}
 	switch parameters.GrantType {
 	case oauth.GrantTypeClientCredentials:
@@ -114,19 +116,30 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 }
 
 // authenticate returns the client whose secret is given and which may get a token
-// now, or nil. A client that doesn't exist costs the same as one with a wrong secret,
+// now. A client that doesn't exist costs the same as one with a wrong secret,
 // and the switches are looked at last, so that the time taken tells nothing about either.
-func authenticate(realm *registry.Realm, credentials oauth.Credentials, now time.Time) *registry.Client {
+//
+// Where one client of the realm has a slow secret, all that fails is slow: otherwise the time
+// would tell which ids are such clients'. What succeeds by a fast secret never waits.
+//
+// Errors: oauth.ErrInvalidClient; oauth.ErrBusy.
+func (e *tokenEndpoint) authenticate(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, now time.Time) (*registry.Client, error) {
 	client := realm.Client(credentials.ClientID)
 	var secrets []clientsecret.Credential
 	if client != nil {
 		secrets = client.Secrets
 	}
 	verified := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
-	if !verified || realm.Disabled || !client.Usable(now) {
-		return nil
+	if !verified && realm.HasSlowSecrets() {
+		var err error
+		if verified, err = e.slow.verify(ctx, client, credentials.ClientSecret, now); err != nil {
+			return nil, err
+		}
 	}
-	return client
+	if !verified || realm.Disabled || !client.Usable(now) {
+		return nil, oauth.ErrInvalidClient
+	}
+	return client, nil
 }
 
 // issue narrows what is granted to what is asked for, and signs the token.
