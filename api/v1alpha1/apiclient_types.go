@@ -23,7 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Next rotation",type=string,format=date-time,priority=1,JSONPath=`.status.nextRotationTime`
 // +kubebuilder:printcolumn:name="Expires",type=string,format=date-time,priority=1,JSONPath=`.spec.expiresAt`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule=`(has(self.spec.secret) && has(self.spec.secret.generated) && has(self.spec.secret.generated.secretName) ? self.spec.secret.generated.secretName : self.metadata.name) == (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : oldSelf.metadata.name)`,fieldPath=".spec.secret.generated.secretName",messageExpression="'spec.secret.generated.secretName is immutable; it is ' + (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : 'the name of the ApiClient, ' + oldSelf.metadata.name)"
+// +kubebuilder:validation:XValidation:rule=`!(!has(self.spec.secret) || has(self.spec.secret.generated)) || !(!has(oldSelf.spec.secret) || has(oldSelf.spec.secret.generated)) || (has(self.spec.secret) && has(self.spec.secret.generated) && has(self.spec.secret.generated.secretName) ? self.spec.secret.generated.secretName : self.metadata.name) == (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : oldSelf.metadata.name)`,fieldPath=".spec.secret.generated.secretName",messageExpression="'spec.secret.generated.secretName is immutable; it is ' + (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : 'the name of the ApiClient, ' + oldSelf.metadata.name)"
 type ApiClient struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -136,8 +136,10 @@ type ApiClientSpec struct {
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// secret says where the client secret comes from. Left out, the operator makes one:
-	// "generated: {}".
+	// secret says where the client secret comes from: the operator makes one, someone
+	// provides it in a Secret, or here are hashes. It may change; a secret that came from
+	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
+	// makes one: "generated: {}".
 	// +optional
 	Secret *ClientSecretSource `json:"secret,omitempty"`
 }
@@ -156,12 +158,26 @@ type RealmReference struct {
 // ClientSecretSource says where a client secret comes from. Exactly one member is set.
 //
 // +union
-// +kubebuilder:validation:XValidation:rule=`has(self.generated)`,message="spec.secret must hold exactly one of: generated"
+// +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,message="spec.secret must hold exactly one of: generated, provided, hashed"
 type ClientSecretSource struct {
 	// generated lets the operator make a secret of 256 random bits and keep it in a
 	// Secret of the client's namespace, for workloads to mount.
 	// +optional
 	Generated *GeneratedSecret `json:"generated,omitempty"`
+
+	// provided takes a secret that someone keeps in a Secret of the client's namespace.
+	// +optional
+	Provided *ProvidedSecret `json:"provided,omitempty"`
+
+	// hashed are the hashes of one or two secrets, of which the cluster never sees the
+	// plain text. Each is valid as long as it stands here; with two, the workloads can
+	// change from one to the other.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=map
+	// +listMapKey=id
+	// +optional
+	Hashed []HashedSecret `json:"hashed,omitempty"`
 }
 
 // ApiClientStatus is what an ApiClient is now.
@@ -190,7 +206,8 @@ type ApiClientStatus struct {
 	// +optional
 	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
 
-	// secretName is the name of the consumer Secret, once it has been written.
+	// secretName is the name of the consumer Secret, once it has been written. Left out
+	// where the client secret isn't generated.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	SecretName string `json:"secretName,omitempty"`

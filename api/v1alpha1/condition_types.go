@@ -16,7 +16,7 @@ const (
 	// ReasonRealmNotFound, ReasonNamespaceNotAllowed, ReasonScopeNotInRealm,
 	// ReasonAudienceNotInRealm, ReasonLifetimeExceedsRealm, ReasonClientIDConflict,
 	// ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled,
-	// ReasonSecretTooShort, ReasonHashNotSupported.
+	// ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed tells whether every live token server has acknowledged this
@@ -122,7 +122,8 @@ const (
 	// the realm is suspended, not Accepted, or has a fault.
 	ReasonRealmNotReady ConditionReason = "RealmNotReady"
 
-	// ReasonExpired holds when Ready is False because spec.expiresAt has passed.
+	// ReasonExpired holds when Ready is False because spec.expiresAt has passed, or that of
+	// each secret in spec.secret.hashed.
 	ReasonExpired ConditionReason = "Expired"
 
 	// ReasonRecordUnreadable holds when Programmed and Ready are False because the
@@ -131,8 +132,7 @@ const (
 	ReasonRecordUnreadable ConditionReason = "RecordUnreadable"
 )
 
-// Reasons of an ApiClient whose secret isn't generated. Generated secrets are the only
-// kind of this version, so no object has these yet.
+// Reasons of an ApiClient whose secret isn't generated.
 const (
 	// ReasonSecretNotFound holds when Accepted is False because the Secret that a person
 	// provides doesn't exist or lacks the key. It passes when it appears.
@@ -145,6 +145,11 @@ const (
 	// ReasonSecretTooShort holds when Accepted is False because the secret that a person
 	// provides has fewer than 16 characters.
 	ReasonSecretTooShort ConditionReason = "SecretTooShort"
+
+	// ReasonSecretNotUsable holds when Accepted is False because no client can send the
+	// secret that a person provides: it isn't UTF-8, has a control character such as a
+	// line break at its end, or is longer than 1024 characters.
+	ReasonSecretNotUsable ConditionReason = "SecretNotUsable"
 
 	// ReasonHashNotSupported holds when Accepted is False because a hash that a person
 	// provides has a form or parameters which aren't supported.

@@ -70,7 +70,7 @@ var abbreviations = []string{
 }
 
 // Names in which Kubernetes itself, or an RFC, uses the short form.
-var customary = []string{"spec", "realmRef"}
+var customary = []string{"spec", "realmRef", "secretRef"}
 
 var camelCase = regexp.MustCompile(`^[a-z]+[a-z0-9]*([A-Z]+[a-z0-9]*)*$`)
 
@@ -120,7 +120,9 @@ func isOptionalSpec(n node) bool {
 		"spec.allowedNamespaces", "spec.realmRef", "spec.realmRef.name", "spec.allowedNamespaces.from",
 		"spec.allowedNamespaces.selector.matchExpressions[].key",
 		"spec.allowedNamespaces.selector.matchExpressions[].operator",
-		"spec.secret.generated",
+		"spec.secret.generated", "spec.secret.provided", "spec.secret.hashed",
+		"spec.secret.provided.secretRef", "spec.secret.provided.secretRef.name",
+		"spec.secret.hashed[].id", "spec.secret.hashed[].hash",
 	}
 	return strings.HasPrefix(n.path, "spec.") && !slices.Contains(required, n.path)
 }

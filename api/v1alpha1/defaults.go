@@ -58,6 +58,21 @@ func (c *ApiClient) GeneratedSecret() GeneratedSecret {
 	return *c.Spec.Secret.Generated
 }
 
+// EffectiveKey returns the data key that holds the client secret: client_secret where the
+// spec is silent.
+func (r SecretKeyReference) EffectiveKey() string {
+	return cmp.Or(string(r.Key), SecretKeyClientSecret)
+}
+
+// EffectiveOverlap returns how long the old value stays valid after a change: not at all
+// where the spec is silent.
+func (p *ProvidedSecret) EffectiveOverlap() time.Duration {
+	if p.Overlap == nil {
+		return 0
+	}
+	return p.Overlap.Duration
+}
+
 // EffectiveOverlap returns how long a secret stays valid beside its successor: where the
 // spec is silent a day, or half the interval where that is shorter.
 func (r SecretRotation) EffectiveOverlap() time.Duration {

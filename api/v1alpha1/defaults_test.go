@@ -50,6 +50,28 @@ func TestEffectiveRotation(t *testing.T) {
 	}
 }
 
+func TestProvidedSecretDefaults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		provided    v1alpha1.ProvidedSecret
+		wantKey     string
+		wantOverlap time.Duration
+	}{
+		"left out": {wantKey: "client_secret"},
+		"given": {v1alpha1.ProvidedSecret{
+			SecretRef: v1alpha1.SecretKeyReference{Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: time.Hour},
+		}, "PASSWORD", time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.provided.SecretRef.EffectiveKey(); got != tc.wantKey {
+				t.Errorf("Key: got %s, want %s", got, tc.wantKey)
+			}
+			if got := tc.provided.EffectiveOverlap(); got != tc.wantOverlap {
+				t.Errorf("Overlap: got %s, want %s", got, tc.wantOverlap)
+			}
+		})
+	}
+}
+
 func TestEffectiveOverlap(t *testing.T) {
 	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 	for name, tc := range map[string]struct {

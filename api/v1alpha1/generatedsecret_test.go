@@ -3,6 +3,7 @@ package v1alpha1_test
 import "strings"
 
 const (
+	oneSecretRule  = "spec.secret must hold exactly one of: generated, provided, hashed"
 	secretNameRule = "spec.secret.generated.secretName must be the name of a Secret: lower-case letters, digits, and inner hyphens and dots"
 	secretKeyRule  = "a data key of a Secret must be letters, digits, . _ and -, but not . or a leading .."
 	ownNameRule    = "spec.secret.generated.keys must give every key a name of its own, those left out counted in; not so "
@@ -14,8 +15,8 @@ const (
 
 var generatedSecretValidations = map[string]validation{
 	"secret that is generated":  {spec: "secret: {generated: {}}"},
-	"secret that is nothing":    {spec: "secret: {}", wantField: "spec.secret", wantRule: "spec.secret must hold exactly one of: generated"},
-	"secret with null as value": {spec: "secret: {generated: null}", wantField: "spec.secret", wantRule: "spec.secret must hold exactly one of: generated"},
+	"secret that is nothing":    {spec: "secret: {}", wantField: "spec.secret", wantRule: oneSecretRule},
+	"secret with null as value": {spec: "secret: {generated: null}", wantField: "spec.secret", wantRule: oneSecretRule},
 
 	"secretName of 253 characters":  generated("secretName: "+strings.Repeat("a", 253), "", ""),
 	"secretName with dots":          generated("secretName: a-1.b", "", ""),

@@ -10,7 +10,7 @@ import (
 type GeneratedSecret struct {
 	// secretName is the name of the consumer Secret, at most 253 characters. A Secret of
 	// that name that isn't this client's is never touched; the client isn't Accepted then
-	// (SecretConflict). It is immutable. Left out, the name of the ApiClient; to write
+	// (SecretConflict). It is immutable as long as the secret is generated. Left out, the name of the ApiClient; to write
 	// out just that, or to leave it out again, is no change.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.generated.secretName must be the name of a Secret: lower-case letters, digits, and inner hyphens and dots"

@@ -77,10 +77,10 @@ var kinds = []kind{
 		crd:          "auth.realmkeeper.dev_apiclients.yaml",
 		smallestSpec: "realmRef: {name: acme}",
 		validations: []map[string]validation{
-			apiClientValidations, generatedSecretValidations, secretRotationValidations,
+			apiClientValidations, generatedSecretValidations, secretRotationValidations, broughtSecretValidations,
 			lifetimeValidations, scopeValidations, audienceValidations,
 		},
-		transitions: []map[string]transition{apiClientTransitions},
+		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions},
 	},
 }
 

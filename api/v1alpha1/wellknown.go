@@ -33,6 +33,10 @@ const (
 	// ClientSecretGenerated is the value of ClientSecretLabel on a Secret that the
 	// operator made.
 	ClientSecretGenerated = "generated"
+
+	// ClientSecretProvided is the value of ClientSecretLabel on a Secret that a person
+	// provides: it allows the operator to read it.
+	ClientSecretProvided = "true"
 )
 
 // ManagedByLabel marks, with the value ManagedBy, what the operator keeps in the system

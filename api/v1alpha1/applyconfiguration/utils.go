@@ -33,10 +33,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ClientSecretStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratedSecret"):
 		return &apiv1alpha1.GeneratedSecretApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HashedSecret"):
+		return &apiv1alpha1.HashedSecretApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
 		return &apiv1alpha1.NamespaceSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelectorRequirement"):
 		return &apiv1alpha1.NamespaceSelectorRequirementApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ProvidedSecret"):
+		return &apiv1alpha1.ProvidedSecretApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Realm"):
 		return &apiv1alpha1.RealmApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RealmReference"):
@@ -45,6 +49,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RealmSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RealmStatus"):
 		return &apiv1alpha1.RealmStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
+		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretRotation"):
 		return &apiv1alpha1.SecretRotationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretTemplate"):

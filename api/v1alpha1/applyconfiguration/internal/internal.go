@@ -142,6 +142,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: generated
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.GeneratedSecret
+    - name: hashed
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.HashedSecret
+          elementRelationship: associative
+          keys:
+          - id
+    - name: provided
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ProvidedSecret
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClientSecretStatus
   map:
     fields:
@@ -171,6 +182,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: template
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretTemplate
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.HashedSecret
+  map:
+    fields:
+    - name: expiresAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: hash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespaceSelector
@@ -204,6 +227,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespacesFrom
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ProvidedSecret
+  map:
+    fields:
+    - name: overlap
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: secretRef
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretKeyReference
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Realm
   map:
     fields:
@@ -299,6 +331,15 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretDataKey
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretDataKey
+    - name: name
+      type:
+        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRotation
   map:
     fields:

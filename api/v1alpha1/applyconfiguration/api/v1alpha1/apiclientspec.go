@@ -53,8 +53,10 @@ type ApiClientSpecApplyConfiguration struct {
 	// time between the years 1000 and 2999, such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
 	// client doesn't expire.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
-	// secret says where the client secret comes from. Left out, the operator makes one:
-	// "generated: {}".
+	// secret says where the client secret comes from: the operator makes one, someone
+	// provides it in a Secret, or here are hashes. It may change; a secret that came from
+	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
+	// makes one: "generated: {}".
 	Secret *ClientSecretSourceApplyConfiguration `json:"secret,omitempty"`
 }
 

@@ -25,7 +25,8 @@ type ApiClientStatusApplyConfiguration struct {
 	ClientID *string `json:"clientId,omitempty"`
 	// tokenEndpoint is the URL where the client gets tokens (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
-	// secretName is the name of the consumer Secret, once it has been written.
+	// secretName is the name of the consumer Secret, once it has been written. Left out
+	// where the client secret isn't generated.
 	SecretName *string `json:"secretName,omitempty"`
 	// secrets are the client secrets that are valid now, without their values.
 	Secrets []ClientSecretStatusApplyConfiguration `json:"secrets,omitempty"`

@@ -13,6 +13,12 @@ type ClientSecretSourceApplyConfiguration struct {
 	// generated lets the operator make a secret of 256 random bits and keep it in a
 	// Secret of the client's namespace, for workloads to mount.
 	Generated *GeneratedSecretApplyConfiguration `json:"generated,omitempty"`
+	// provided takes a secret that someone keeps in a Secret of the client's namespace.
+	Provided *ProvidedSecretApplyConfiguration `json:"provided,omitempty"`
+	// hashed are the hashes of one or two secrets, of which the cluster never sees the
+	// plain text. Each is valid as long as it stands here; with two, the workloads can
+	// change from one to the other.
+	Hashed []HashedSecretApplyConfiguration `json:"hashed,omitempty"`
 }
 
 // ClientSecretSourceApplyConfiguration constructs a declarative configuration of the ClientSecretSource type for use with
@@ -26,5 +32,26 @@ func ClientSecretSource() *ClientSecretSourceApplyConfiguration {
 // If called multiple times, the Generated field is set to the value of the last call.
 func (b *ClientSecretSourceApplyConfiguration) WithGenerated(value *GeneratedSecretApplyConfiguration) *ClientSecretSourceApplyConfiguration {
 	b.Generated = value
+	return b
+}
+
+// WithProvided sets the Provided field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Provided field is set to the value of the last call.
+func (b *ClientSecretSourceApplyConfiguration) WithProvided(value *ProvidedSecretApplyConfiguration) *ClientSecretSourceApplyConfiguration {
+	b.Provided = value
+	return b
+}
+
+// WithHashed adds the given value to the Hashed field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Hashed field.
+func (b *ClientSecretSourceApplyConfiguration) WithHashed(values ...*HashedSecretApplyConfiguration) *ClientSecretSourceApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithHashed")
+		}
+		b.Hashed = append(b.Hashed, *values[i])
+	}
 	return b
 }

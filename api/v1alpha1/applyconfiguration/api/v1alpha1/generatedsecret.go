@@ -18,7 +18,7 @@ import (
 type GeneratedSecretApplyConfiguration struct {
 	// secretName is the name of the consumer Secret, at most 253 characters. A Secret of
 	// that name that isn't this client's is never touched; the client isn't Accepted then
-	// (SecretConflict). It is immutable. Left out, the name of the ApiClient; to write
+	// (SecretConflict). It is immutable as long as the secret is generated. Left out, the name of the ApiClient; to write
 	// out just that, or to leave it out again, is no change.
 	SecretName *string `json:"secretName,omitempty"`
 	// template is metadata for the consumer Secret, besides the operator's own. Left out,
