@@ -17,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -159,7 +160,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 func cacheOptions(namespace string) cache.Options {
 	here := map[string]cache.Config{namespace: {LabelSelector: managedByUs()}}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Secret{}:                {Label: labels.SelectorFromSet(labels.Set{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}), Transform: withoutBulk},
+		&corev1.Secret{}:                {Label: clientSecrets(), Transform: withoutBulk},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}},
 		&corev1.ServiceAccount{}:        {Namespaces: here},
@@ -188,6 +189,15 @@ func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 		return nil, fmt.Errorf("adding the cache of the system namespace: %w", err)
 	}
 	return system, nil
+}
+
+// clientSecrets selects the consumer Secrets and those that people provide.
+func clientSecrets() labels.Selector {
+	in, err := labels.NewRequirement(v1alpha1.ClientSecretLabel, selection.In, []string{v1alpha1.ClientSecretGenerated, v1alpha1.ClientSecretProvided})
+	if err != nil {
+		panic(err) // the label and its values are constants
+	}
+	return labels.NewSelector().Add(*in)
 }
 
 func managedByUs() labels.Selector {

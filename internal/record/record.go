@@ -85,6 +85,10 @@ type ClientSecret struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	// Hash is a PHC string that clientsecret.ParseVerifier reads.
 	Hash string `json:"hash"`
+	// Source is what the operator took the secret from, as long as it is in force: so that it
+	// knows what it has hashed already. Empty for a secret that it made, and for one that was
+	// replaced. Token servers pass over it.
+	Source string `json:"source,omitempty"`
 }
 
 // SecretName returns the name of the record of the owner with that UID.

@@ -198,6 +198,16 @@ func (i *Installation) cleanUp(t testing.TB) {
 	}
 }
 
+// OperatorLog returns all that the operator has logged since its last start.
+func (i *Installation) OperatorLog(t testing.TB) []byte {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(i.dir, "operator.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
 func (i *Installation) logTail(name string) string {
 	log, err := os.ReadFile(filepath.Join(i.dir, name+".log"))
 	if err != nil {

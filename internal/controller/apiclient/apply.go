@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/apply"
@@ -59,7 +61,20 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 			r.unclaimed.put(req.NamespacedName, "")
 		}
 	}
-	return a, nil
+	return a, r.remove(ctx, req, d.needless)
+}
+
+// remove deletes consumer Secrets without need, as they were seen.
+func (r *Reconciler) remove(ctx context.Context, req ctrl.Request, needless []corev1.Secret) error {
+	for i := range needless {
+		secret := &needless[i]
+		err := r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("removing Secret %s, which ApiClient %s needs no more: %w", client.ObjectKeyFromObject(secret), req, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Consumer Secret without need was removed", "secret", secret.Name)
+	}
+	return nil
 }
 
 // isSeamless tells and remembers whether the token servers serve all of the record that

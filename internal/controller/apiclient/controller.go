@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ import (
 
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients,verbs=get;list;watch
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // concurrency is how many ApiClients are reconciled at once. Nearly all of the time goes
@@ -53,6 +54,8 @@ type Reconciler struct {
 	// seamless are the versions of records that token servers are yet to load, though no
 	// workload notices.
 	seamless memory
+	// hashing lets one slow hash be made at a time: each takes a core and 19 MiB.
+	hashing sync.Mutex
 }
 
 // SetupWithManager makes the manager run the reconciler: when the ApiClient's spec changes,
@@ -65,6 +68,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.ApiClient{}, builder.WithPredicates(condition.Changed())).
 		Owns(&corev1.Secret{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsWith)).
 		Watches(&v1alpha1.ApiClient{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOf), builder.WithPredicates(realmMatters())).

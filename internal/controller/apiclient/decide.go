@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,8 @@ type decision struct {
 	seamless bool
 	// consumer is what the consumer Secret shall be; nil: it stays as it is.
 	consumer *corev1ac.SecretApplyConfiguration
+	// needless are Secrets of ours that go.
+	needless []corev1.Secret
 }
 
 // decide is a pure function of what was read, the time and the random source.
@@ -53,11 +56,11 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		}
 		return d, nil
 	}
-	p, err := planGenerated(&seen, seen.secrets(), now, random)
+	p, err := planSecrets(&seen, now, random)
 	if err != nil {
 		return decision{}, err
 	}
-	if seen.authorityMissing && !p.handedOut {
+	if seen.authorityMissing && isGenerated(seen.client) && !p.inUse {
 		d.blocked = fault(v1alpha1.ReasonProgressing,
 			"Waiting for the certificate authority of the token servers, Secret %q in the system namespace. The operator's log says why it is missing.", servingcert.AuthoritySecret)
 		d.blocked.Status = metav1.ConditionUnknown
@@ -65,8 +68,9 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.plan = p
 	d.record = newRecord(seen.client, seen.realm, p.secrets)
-	d.seamless = p.handedOut && differInSecretsAlone(seen.current, *d.record)
-	if !seen.authorityMissing {
+	d.needless = needless(&seen, p)
+	d.seamless = p.inUse && differInSecretsAlone(seen.current, *d.record)
+	if !seen.authorityMissing && p.plaintext != "" {
 		d.consumer = newConsumer(seen, p.plaintext, instance)
 	}
 	return d, nil

@@ -31,7 +31,12 @@ type observed struct {
 	unreadable error
 	state      acknowledgement.State
 	// consumer is the Secret that stands under the consumer Secret's name, whosoever it is.
+	// Of a client whose secret isn't generated it is one of owned.
 	consumer *corev1.Secret
+	// owned are the Secrets that the operator made for this client.
+	owned []corev1.Secret
+	// provided is the Secret that the spec refers to. Without the label that allows to read it, it has only metadata.
+	provided *corev1.Secret
 	// unclaimed is the newest secret that was made and not handed out; empty for none.
 	unclaimed string
 	// authority is the certificate of the managed CA as PEM; empty where certificates come from elsewhere.
@@ -137,7 +142,63 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	}
 
 	seen.unclaimed = r.unclaimed.get(client.ObjectKeyFromObject(seen.client))
-	return r.gatherConsumer(ctx, seen)
+	owned := &corev1.SecretList{}
+	err = r.Client.List(ctx, owned, client.InNamespace(seen.client.Namespace), client.MatchingFields{byOwner: string(seen.client.UID)})
+	if err != nil {
+		return fmt.Errorf("listing the Secrets of ApiClient %s: %w", client.ObjectKeyFromObject(seen.client), err)
+	}
+	seen.owned = owned.Items
+	if isGenerated(seen.client) {
+		return r.gatherConsumer(ctx, seen)
+	}
+	if len(seen.owned) > 0 {
+		seen.consumer = &seen.owned[0]
+	}
+	return r.gatherProvided(ctx, seen)
+}
+
+// gatherProvided reads the Secret that the spec refers to. The cache has only Secrets with our
+// label, and may lag: what isn't taken up yet is read from the API server, and of a Secret
+// without the label no more than its metadata.
+func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
+	provided := secretSource(seen.client).Provided
+	if provided == nil {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: provided.SecretRef.Name}
+	cached := &corev1.Secret{}
+	found, err := get(ctx, r.Client, key, cached)
+	if err != nil {
+		return err
+	}
+	if seen.provided = cached; found && readable(cached) && !hashesSlowly(seen) && cached.Data != nil {
+		return nil
+	}
+	seen.provided = nil
+	metadata := secretMetadata()
+	if found, err = get(ctx, r.Live, key, metadata); err != nil || !found {
+		return err
+	}
+	seen.provided = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
+	if !readable(seen.provided) {
+		return nil
+	}
+	live := &corev1.Secret{}
+	if found, err = get(ctx, r.Live, key, live); err != nil {
+		return err
+	}
+	seen.provided = nil
+	if found {
+		seen.provided = live
+	}
+	return nil
+}
+
+// secretMetadata is for reading a Secret without its data.
+func secretMetadata() *metav1.PartialObjectMetadata {
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return metadata
 }
 
 // gatherConsumer reads the Secret under the consumer Secret's name. The cache has only
@@ -155,8 +216,7 @@ func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
 			return nil
 		}
 	}
-	whose := &metav1.PartialObjectMetadata{}
-	whose.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	whose := secretMetadata()
 	if found, err = get(ctx, r.Live, key, whose); err != nil {
 		return err
 	}
@@ -180,7 +240,7 @@ func newestHandedOut(seen *observed) bool {
 	secrets := seen.secrets()
 	_, held := consumerSecret(seen, secrets)
 	newest := len(secrets) - 1
-	return held >= 0 && (held == newest || verifies(secrets[newest:], seen.unclaimed))
+	return held >= 0 && (held == newest || isOf(secrets[newest], seen.unclaimed))
 }
 
 // get reads a Secret, and reports whether it is there.

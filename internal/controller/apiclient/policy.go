@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
 // policy is one rule that needs another object. It returns the verdict of an ApiClient
@@ -27,6 +30,8 @@ var policies = []policy{
 	audiencesInRealm,
 	lifetimeWithinRealm,
 	secretNameFree,
+	secretProvided,
+	hashesSupported,
 }
 
 // accepted returns the Accepted condition's verdict: that of the first policy broken.
@@ -103,11 +108,51 @@ func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Ve
 }
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Verdict {
-	if seen.consumer == nil || ours(seen.consumer, seen.client) && seen.consumer.Type == corev1.SecretTypeOpaque {
+	if seen.consumer == nil || !isGenerated(seen.client) || ours(seen.consumer, seen.client) && seen.consumer.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
 	return fault(v1alpha1.ReasonSecretConflict, "Secret %q exists and isn't this client's; it stays untouched. Delete or rename it (it is looked at every minute), or create the client with another spec.secret.generated.secretName.",
 		seen.consumer.Name)
+}
+
+// Bounds of a secret that a person provides, in characters.
+const (
+	shortestSecret = 16
+	longestSecret  = 1024
+)
+
+func secretProvided(seen observed, _ *config.Instance) *condition.Verdict {
+	provided := secretSource(seen.client).Provided
+	if provided == nil {
+		return nil
+	}
+	name, key := provided.SecretRef.Name, provided.SecretRef.EffectiveKey()
+	const label = v1alpha1.ClientSecretLabel + ": \"" + v1alpha1.ClientSecretProvided + "\""
+	if seen.provided == nil {
+		return fault(v1alpha1.ReasonSecretNotFound, "Secret %q doesn't exist. Create it with the client secret under the key %q and the label %s.", name, key, label)
+	}
+	if !readable(seen.provided) {
+		return fault(v1alpha1.ReasonSecretNotLabelled, "Secret %q may not be read. Give it the label %s (it is looked at every minute).", name, label)
+	}
+	value, ok := seen.provided.Data[key]
+	switch {
+	case !ok:
+		return fault(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add it, with the client secret.", name, key)
+	case !oauth.ValidCredential(string(value)) && len(value) > 0 || utf8.RuneCount(value) > longestSecret:
+		return fault(v1alpha1.ReasonSecretNotUsable, "No client can send what stands under the key %q of Secret %q. Put a secret there of at most %d characters in UTF-8, without control characters such as a line break at its end.", key, name, longestSecret)
+	case utf8.RuneCount(value) < shortestSecret:
+		return fault(v1alpha1.ReasonSecretTooShort, "The secret under the key %q of Secret %q has fewer than %d characters. Put a longer one there.", key, name, shortestSecret)
+	}
+	return nil
+}
+
+func hashesSupported(seen observed, _ *config.Instance) *condition.Verdict {
+	for _, h := range secretSource(seen.client).Hashed {
+		if _, err := clientsecret.ParseVerifier(h.Hash); err != nil {
+			return fault(v1alpha1.ReasonHashNotSupported, "The hash %q of spec.secret.hashed can't be used: %v.", h.ID, err)
+		}
+	}
+	return nil
 }
 
 // allows reports whether the realm allows clients in a namespace with those labels.

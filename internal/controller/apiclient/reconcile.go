@@ -12,9 +12,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/apply"
 )
 
-// conflictInterval is how often a Secret that is in the way is looked at again: it carries
-// no label of ours, so no watch tells when it goes.
-const conflictInterval = time.Minute
+// unseenInterval is how often a Secret that is in the way, or that may not be read, is looked
+// at again: it carries no label of ours, so no watch tells when it comes or goes.
+const unseenInterval = time.Minute
 
 // Reconcile brings one ApiClient to what its spec says. Status is written whatever happens.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -23,7 +23,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	now := r.Now()
-	decided, err := decide(seen, r.Instance, now, r.Random)
+	decided, err := r.decide(seen, now)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("deciding on ApiClient %s: %w", req, err)
 	}
@@ -36,10 +36,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: nextLook(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
 }
 
+func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
+	if hashesSlowly(&seen) {
+		r.hashing.Lock()
+		defer r.hashing.Unlock()
+	}
+	return decide(seen, r.Instance, now, r.Random)
+}
+
 // nextLook returns in what time something changes that no watch tells; zero for never.
 func nextLook(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
-	if d.accepted.Reason == v1alpha1.ReasonSecretConflict {
-		return conflictInterval
+	switch d.accepted.Reason {
+	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled:
+		return unseenInterval
 	}
 	var next time.Time
 	for _, at := range moments(c, d) {

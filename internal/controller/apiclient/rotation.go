@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -16,10 +15,10 @@ import (
 type plan struct {
 	// secrets are what the record shall have, the newest last.
 	secrets []record.ClientSecret
-	// plaintext is what the consumer Secret shall hold; empty: nothing yet.
+	// plaintext is what the consumer Secret shall hold; empty: it isn't written.
 	plaintext string
-	// handedOut means that the consumer Secret holds one of secrets already.
-	handedOut bool
+	// inUse means that workloads have one of secrets already, and had it before.
+	inUse bool
 	// unclaimed is the newest secret while the consumer Secret doesn't hold it; empty otherwise.
 	unclaimed string
 	// rotation is what this decision does to a rotation.
@@ -52,26 +51,26 @@ const (
 //  4. At its end it is dropped. Token servers refuse it from then on by themselves.
 //
 // While two secrets are valid no rotation begins: one that workloads may still use doesn't end early.
+//
+// A secret that came from elsewhere before is replaced in the same steps.
 func planGenerated(seen *observed, current []record.ClientSecret, now time.Time, random io.Reader) (plan, error) {
 	rotation := seen.client.GeneratedSecret().Rotation
 	current = valid(current, now)
 	plaintext, held := consumerSecret(seen, current)
 	newest := len(current) - 1
-	waiting := newest >= 0 && verifies(current[newest:], seen.unclaimed)
+	waiting := newest >= 0 && isOf(current[newest], seen.unclaimed)
+	former := inForceElsewhere(current)
 	switch {
-	case held < 0 && waiting:
-		return plan{secrets: current[newest:], plaintext: seen.unclaimed, unclaimed: seen.unclaimed}, nil
-	case held < 0:
-		made, secret, err := newSecret(now, random)
-		return plan{secrets: []record.ClientSecret{made}, plaintext: secret, unclaimed: secret}, err
+	case held < 0, held < newest && len(former) > 0:
+		return handOut(seen, current, former, waiting, now, random)
 	case held < newest && waiting:
-		p := plan{secrets: current, plaintext: plaintext, handedOut: true, unclaimed: seen.unclaimed}
+		p := plan{secrets: current, plaintext: plaintext, inUse: true, unclaimed: seen.unclaimed}
 		if seen.state == acknowledgement.Acknowledged {
 			p.plaintext = seen.unclaimed
 		}
 		return p, nil
 	}
-	p := plan{secrets: slices.Clone(current[:held+1]), plaintext: plaintext, handedOut: true}
+	p := plan{secrets: slices.Clone(current[:held+1]), plaintext: plaintext, inUse: true}
 	if held < newest {
 		p.rotation = rotationForgotten
 	}
@@ -97,13 +96,53 @@ func planGenerated(seen *observed, current []record.ClientSecret, now time.Time,
 	return p, nil
 }
 
-// retire gives those secrets their end that are older than the newest and have none.
+// handOut plans a first secret for the consumer Secret. Where the client has nothing, it is
+// handed out with the record, so that workloads which wait for it can start; beside a secret from
+// elsewhere it waits for the token servers, as in a rotation.
+func handOut(seen *observed, current, former []record.ClientSecret, waiting bool, now time.Time, random io.Reader) (plan, error) {
+	p := plan{secrets: former, inUse: len(former) > 0, unclaimed: seen.unclaimed}
+	if waiting {
+		p.secrets = append(p.secrets, current[len(current)-1])
+		if len(former) == 0 || seen.state == acknowledgement.Acknowledged {
+			p.plaintext = seen.unclaimed
+		}
+		return p, nil
+	}
+	made, secret, err := newSecret(now, random)
+	if err != nil {
+		return plan{}, err
+	}
+	p.secrets, p.unclaimed = append(p.secrets, made), secret
+	if len(former) == 0 {
+		p.plaintext = secret
+	}
+	return p, nil
+}
+
+// inForceElsewhere returns the secret that came from elsewhere and was not replaced: of
+// several the one that ends last, since a client has two secrets at most. None is an empty slice.
+func inForceElsewhere(secrets []record.ClientSecret) []record.ClientSecret {
+	var last []record.ClientSecret
+	for _, s := range secrets {
+		if s.Source != "" && (last == nil || s.ExpiresAt.IsZero() || !last[0].ExpiresAt.IsZero() && last[0].ExpiresAt.Before(s.ExpiresAt)) {
+			last = []record.ClientSecret{s}
+		}
+	}
+	return last
+}
+
+// retire gives those secrets their end that are older than the newest and were in force.
 func (p *plan) retire(now time.Time, overlap time.Duration) {
 	for i := range p.secrets[:len(p.secrets)-1] {
-		if s := &p.secrets[i]; s.ExpiresAt.IsZero() {
-			s.ExpiresAt = endOf(now, overlap)
-			p.rotation = rotationCompleted
+		s := &p.secrets[i]
+		if !s.ExpiresAt.IsZero() && s.Source == "" {
+			continue
 		}
+		if end := endOf(now, overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
+			s.ExpiresAt = end
+		}
+		s.Source = ""
+		p.rotation = rotationCompleted
 	}
 	p.secrets = valid(p.secrets, now)
 }
@@ -155,15 +194,8 @@ func newSecret(now time.Time, random io.Reader) (record.ClientSecret, string, er
 	if err != nil {
 		return record.ClientSecret{}, "", err
 	}
-	verifier, err := clientsecret.Hash(secret, random)
-	if err != nil {
-		return record.ClientSecret{}, "", fmt.Errorf("hashing a client secret: %w", err)
-	}
-	return record.ClientSecret{
-		ID:        verifier.ID(),
-		CreatedAt: now.UTC().Truncate(time.Second),
-		Hash:      verifier.String(),
-	}, secret, nil
+	made, err := hash(secret, now, random)
+	return made, secret, err
 }
 
 // consumerSecret returns the secret in the consumer Secret that one of secrets verifies,
@@ -180,7 +212,7 @@ func consumerSecret(seen *observed, secrets []record.ClientSecret) (plaintext st
 			continue
 		}
 		for i := index + 1; i < len(secrets); i++ {
-			if verifies(secrets[i:i+1], candidate) {
+			if isOf(secrets[i], candidate) {
 				plaintext, index = candidate, i
 			}
 		}
@@ -188,11 +220,8 @@ func consumerSecret(seen *observed, secrets []record.ClientSecret) (plaintext st
 	return plaintext, index
 }
 
-func verifies(secrets []record.ClientSecret, candidate string) bool {
-	for _, s := range secrets {
-		if verifier, err := clientsecret.ParseVerifier(s.Hash); err == nil && verifier.Verify(candidate) {
-			return true
-		}
-	}
-	return false
+// isOf reports whether s has the verifier of a secret that the operator made; those are never slow.
+func isOf(s record.ClientSecret, generated string) bool {
+	verifier, err := clientsecret.ParseVerifier(s.Hash)
+	return err == nil && generated != "" && !verifier.Slow() && verifier.Verify(generated)
 }

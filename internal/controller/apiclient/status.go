@@ -34,7 +34,11 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 		LastRotationTime:   c.Status.LastRotationTime,
 		NextRotationTime:   c.Status.NextRotationTime,
 	}
-	if d.consumer != nil && done.recorded && done.refused == nil {
+	switch {
+	case !done.recorded || d.plan.secrets == nil:
+	case !isGenerated(c) && len(d.needless) == len(seen.owned):
+		s.SecretName = ""
+	case d.consumer != nil && done.refused == nil:
 		s.SecretName = c.EffectiveSecretName()
 	}
 	if d.record != nil && done.recorded {
@@ -88,6 +92,10 @@ var stuck = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonAudienceNotInRealm:   true,
 	v1alpha1.ReasonLifetimeExceedsRealm: true,
 	v1alpha1.ReasonSecretConflict:       true,
+	v1alpha1.ReasonSecretNotLabelled:    true,
+	v1alpha1.ReasonSecretTooShort:       true,
+	v1alpha1.ReasonSecretNotUsable:      true,
+	v1alpha1.ReasonHashNotSupported:     true,
 	v1alpha1.ReasonRecordUnreadable:     true,
 }
 
@@ -117,6 +125,8 @@ func summary(seen observed, d decision, done applied, programmed condition.Verdi
 		return condition.Fault(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.Fault(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
+	case d.record != nil && len(d.record.Secrets) == 0:
+		return condition.Fault(v1alpha1.ReasonExpired, "Every secret of spec.secret.hashed has expired: the client gets no token. Add the hash of another.")
 	case done.refused != nil:
 		return condition.Progressing(fmt.Sprintf("Secret %q can't be written, and is tried again: %s", seen.client.EffectiveSecretName(), because(done.refused)))
 	case programmed.Status != metav1.ConditionTrue:

@@ -3,7 +3,9 @@ package apiclient
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -13,29 +15,44 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Cache indexes of ApiClients: by the realm's name, and by realm and client id.
+// Cache indexes of ApiClients: by the realm's name, by realm and client id, and by the
+// name of the Secret that is provided.
 const (
 	byRealm    = "realm"
 	byClientID = "clientID"
+	byProvided = "provided"
 )
 
+// byOwner is the cache index of Secrets by the UID of the ApiClient that they belong to.
+const byOwner = "owner"
+
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byRealm, func(obj client.Object) []string {
-		c, ok := obj.(*v1alpha1.ApiClient)
-		if !ok {
+	for field, key := range map[string]func(*v1alpha1.ApiClient) string{
+		byRealm:    func(c *v1alpha1.ApiClient) string { return c.Spec.RealmRef.Name },
+		byClientID: clientIDKey,
+		byProvided: func(c *v1alpha1.ApiClient) string {
+			if provided := secretSource(c).Provided; provided != nil {
+				return provided.SecretRef.Name
+			}
+			return ""
+		},
+	} {
+		err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, field, func(obj client.Object) []string {
+			if c, ok := obj.(*v1alpha1.ApiClient); ok && key(c) != "" {
+				return []string{key(c)}
+			}
 			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return []string{c.Spec.RealmRef.Name}
-	})
-	if err != nil {
-		return err
 	}
-	return indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byClientID, func(obj client.Object) []string {
-		c, ok := obj.(*v1alpha1.ApiClient)
-		if !ok {
+	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
+		owner := metav1.GetControllerOf(obj)
+		if owner == nil || owner.Kind != kind || obj.GetLabels()[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
 			return nil
 		}
-		return []string{clientIDKey(c)}
+		return []string{string(owner.UID)}
 	})
 }
 
@@ -95,6 +112,11 @@ func (r *Reconciler) clientsIn(ctx context.Context, namespace client.Object) []r
 		requests = append(requests, r.rivalsOf(ctx, &clients.Items[i])...)
 	}
 	return requests
+}
+
+// clientsWith returns the ApiClients that a Secret is provided for.
+func (r *Reconciler) clientsWith(ctx context.Context, secret client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{byProvided: secret.GetName()})
 }
 
 func (r *Reconciler) allClients(ctx context.Context, _ client.Object) []reconcile.Request {
