@@ -23,10 +23,12 @@ export CGO_ENABLED := 0
 TOOL := go tool -modfile=hack/tools/go.mod
 GOLANGCI_LINT := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
 HELM_TOOL := go tool -modfile=hack/tools/helm/go.mod
+HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 
 # What `make generate` writes, and `make verify` expects unchanged.
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
-	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac
+	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/README.md
+# All but hack/tools/crds, from which nothing is built.
 MODULES := . hack/tools hack/tools/golangci hack/tools/helm hack/controlplane/coredns hack/controlplane/etcd hack/controlplane/kubernetes hack/image
 
 ##@ General
@@ -71,6 +73,15 @@ image: ## Build the container image for amd64 and arm64 into dist/, without Dock
 	@go run -C hack/image . --source "$(CURDIR)" --version "$(VERSION)" --revision "$(REVISION)" \
 		--source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)"
 
+# The chart has the version of the image, where that is one of SemVer; a bare commit isn't.
+CHART_VERSION = $(shell [[ "$(VERSION:v%=%)" =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] && \
+	echo "$(VERSION:v%=%)" || echo "0.1.0-dev.g$(VERSION)")
+
+.PHONY: chart
+chart: ## Package the Helm chart into dist/, for the image of the same version.
+	@echo "Packaging the chart into dist/; some seconds, 4 min the first time because Helm is built ..."
+	@$(HELM) package charts/realmkeeper --destination dist --version "$(CHART_VERSION)" --app-version "$(VERSION)"
+
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, once per version (5 min).
 	@hack/controlplane/build.sh >/dev/null
@@ -82,8 +93,8 @@ clean: ## Remove what was built here. The shared caches and a running demo stay.
 ##@ Develop
 
 .PHONY: generate
-generate: ## Write deepcopy, apply configurations, CRDs, RBAC and the API reference anew.
-	@echo "Generating code, CRDs, RBAC and the API reference; about 20 s, 1 min the first time ..."
+generate: ## Write deepcopy, apply configurations, CRDs, RBAC, the API reference and what the chart has of them anew.
+	@echo "Generating code, CRDs, RBAC, the API reference and the chart; about 20 s, 2 min the first time ..."
 	@$(TOOL) controller-gen paths=./api/... \
 		object:headerFile=hack/boilerplate.go.txt \
 		applyconfiguration:headerFile=hack/boilerplate.go.txt \
@@ -94,6 +105,7 @@ generate: ## Write deepcopy, apply configurations, CRDs, RBAC and the API refere
 	@mkdir -p docs
 	@$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api/v1alpha1 --renderer=markdown \
 		--config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs --output-path=docs/api-reference.md
+	@$(HELM_TOOL) helm-docs --chart-search-root=charts --sort-values-order=file --log-level=warning
 
 .PHONY: fmt
 fmt: ## Format the Go code.
@@ -110,7 +122,7 @@ lint: ## Lint, with the import rules of the architecture.
 test: lint test-go ## Lint, then run every test with the race detector and a real API server.
 
 .PHONY: test-go
-test-go: control-plane c-compiler ## The tests alone.
+test-go: control-plane c-compiler helm ## The tests alone.
 	@echo "Testing with the race detector; some minutes, 5 more the first time ..."
 	@go test -C hack/image ./...
 	@CGO_ENABLED=1 go test -race -timeout 20m ./...
@@ -128,7 +140,7 @@ bench: ## Measure against the limits of this machine (docs/operations.md tells w
 	@go run ./hack/bench
 
 .PHONY: verify
-verify: verify-generated verify-format verify-modules vet lint ## Fail on anything stale or untidy: all of the following, and lint.
+verify: verify-generated verify-format verify-modules vet lint chart-lint ## Fail on anything stale or untidy: all of the following, and lint.
 
 .PHONY: verify-generated
 verify-generated: generate ## Fail when a generated file differs from what is committed.
@@ -151,6 +163,19 @@ verify-format: ## Fail when Go code isn't formatted.
 verify-modules: ## Fail when a go.mod isn't tidy.
 	@echo "Checking that the go.mod files are tidy; some seconds, 1 min the first time ..."
 	@for module in $(MODULES); do (cd "$$module" && go mod tidy -diff); done
+
+.PHONY: chart-lint
+chart-lint: ## Lint the Helm chart with every file of values, and run its unit tests.
+	@echo "Linting the chart and running its unit tests; some seconds, 4 min the first time because Helm is built ..."
+	@for values in charts/realmkeeper/{values,values-testing,values-production,ci/everything-values}.yaml; do \
+		$(HELM) lint --strict --quiet charts/realmkeeper --values "$$values" --set instance.domain=example.com; \
+	done
+	@$(HELM_TOOL) helm-unittest --strict charts/realmkeeper
+
+.PHONY: helm
+helm: ## Build Helm 3 and 4, which the tests of the chart run.
+	@echo "Building Helm; some seconds, 4 min the first time ..."
+	@for major in v3 v4; do $(HELM_TOOL) "helm.sh/helm/$$major/cmd/helm" version >/dev/null; done
 
 .PHONY: vet
 vet: ## Run go vet.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/internal/config"
@@ -35,11 +36,7 @@ func TestEveryKeyIsAValue(t *testing.T) {
 		if key == "tls.managed" || strings.HasPrefix(key, "testing.") {
 			continue
 		}
-		at := any(rendered)
-		for part := range strings.SplitSeq(key, ".") {
-			at = at.(map[string]any)[part]
-		}
-		if at == nil {
+		if _, ok, err := unstructured.NestedFieldNoCopy(rendered, strings.Split(key, ".")...); !ok || err != nil {
 			t.Errorf("The values with every option on have no %s", key)
 		}
 	}

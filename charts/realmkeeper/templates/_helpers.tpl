@@ -89,9 +89,10 @@ security:
   {{- toYaml .Values.security | nindent 2 }}
 tokenServer:
   {{- toYaml $tokenServer | nindent 2 }}
-networkPolicy:
-  apiServerPorts:
-    {{- toYaml .Values.networkPolicy.apiServer.ports | nindent 4 }}
+{{- if ne (int .Values.testing.speedUp) 1 }}
+testing:
+  speedUp: {{ int .Values.testing.speedUp }}
+{{- end }}
 tls:
   {{- toYaml $tls | nindent 2 }}
 {{- end }}
