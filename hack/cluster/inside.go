@@ -109,20 +109,24 @@ func (c *cluster) load(ctx context.Context, archives []string) error {
 		return err
 	}
 	for _, archive := range archives {
-		file, err := os.Open(archive)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		// By its content: inside, the path may lead elsewhere.
-		cmd, err := c.enclosure.Command(ctx, "ctr", "--namespace", "k8s.io", "images", "import", "-")
-		if err != nil {
-			return err
-		}
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = file, os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil {
+		if err := c.loadArchive(ctx, archive); err != nil {
 			return fmt.Errorf("importing %s: %w", archive, err)
 		}
 	}
 	return nil
+}
+
+// loadArchive hands the content in: inside, the path may lead elsewhere.
+func (c *cluster) loadArchive(ctx context.Context, path string) error {
+	archive, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	cmd, err := c.enclosure.Command(ctx, "ctr", "--namespace", "k8s.io", "images", "import", "-")
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = archive, os.Stdout, os.Stderr
+	return cmd.Run()
 }

@@ -33,7 +33,7 @@ func requireMachine() error {
 		return err
 	}
 	if len(hierarchies) == 0 {
-		return errors.New("no control groups are mounted, which pods run in; mount -t cgroup2 cgroup2 /sys/fs/cgroup mounts them")
+		return errors.New("no control groups are mounted, which pods run in; they are mounted by: mount -t cgroup2 none /sys/fs/cgroup")
 	}
 	groups, err := cgroup.Find(hierarchies, podsGroup)
 	if err != nil {

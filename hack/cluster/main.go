@@ -83,20 +83,22 @@ func run(ctx context.Context, dir, command string, args []string) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case command == "up" && len(args) == 0:
-		return c.up(ctx)
-	case command == "down" && len(args) == 0:
-		return c.down(context.WithoutCancel(ctx))
-	case command == "load" && len(args) > 0:
-		return c.load(ctx, args)
-	case command == "exec" && len(args) > 0:
-		return c.exec(ctx, args)
-	case command == stopAPIServer && len(args) == 0:
-		return c.inside(ctx, stopAPIServer)
-	case command == startAPIServer && len(args) == 0:
-		return c.inside(ctx, startAPIServer)
-	default:
+	without := map[string]func() error{
+		"up":           func() error { return c.up(ctx) },
+		"down":         func() error { return c.down(context.WithoutCancel(ctx)) },
+		stopAPIServer:  func() error { return c.inside(ctx, stopAPIServer) },
+		startAPIServer: func() error { return c.inside(ctx, startAPIServer) },
+	}
+	with := map[string]func() error{
+		"load": func() error { return c.load(ctx, args) },
+		"exec": func() error { return c.exec(ctx, args) },
+	}
+	do := without[command]
+	if len(args) > 0 {
+		do = with[command]
+	}
+	if do == nil {
 		return errUsage
 	}
+	return do()
 }

@@ -87,7 +87,7 @@ exit 101
 // denyServices keeps packages that are being installed from starting services, unless
 // this machine has a policy already.
 func denyServices() error {
-	file, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	file, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // It is a program.
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	} else if err != nil {

@@ -45,6 +45,9 @@ func (c *cluster) up(ctx context.Context) error {
 		return errors.Join(err, os.Remove(c.dir))
 	}
 	defer claim.Release()
+	if err := requireMachine(); err != nil {
+		return errors.Join(err, os.Remove(c.dir))
+	}
 	if err := c.create(ctx, claim.File()); err != nil {
 		if ctx.Err() != nil {
 			err = errInterrupted
@@ -92,9 +95,6 @@ func (c *cluster) removeRest(ctx context.Context) error {
 
 // create makes the cluster. The lock is held open by the node as long as it runs.
 func (c *cluster) create(ctx context.Context, lock *os.File) error {
-	if err := requireMachine(); err != nil {
-		return err
-	}
 	if err := c.installPackages(ctx); err != nil {
 		return err
 	}

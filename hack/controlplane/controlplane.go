@@ -89,37 +89,37 @@ func Start(ctx context.Context, options Options) (_ *ControlPlane, err error) {
 	}
 
 	c := &ControlPlane{options: options, lock: lock}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("start a control plane in %s: %w", options.Dir, err), c.Stop())
-		}
-	}()
+	if err := c.startAll(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a control plane in %s: %w", options.Dir, err), c.Stop())
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) startAll(ctx context.Context) (err error) {
 	if err := os.RemoveAll(c.file(dataDir)); err != nil {
-		return nil, err
+		return err
 	}
 	if c.ports, err = reservePorts(); err != nil {
-		return nil, err
+		return err
 	}
 	if c.config, err = c.writeCredentials(); err != nil {
-		return nil, err
+		return err
 	}
-	if options.Detach {
+	if c.options.Detach {
 		if err := c.remember(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.start(ctx, &c.etcd, c.etcdCommand(), c.etcdReady); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.StartAPIServer(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if options.ControllerManager {
-		if err := c.start(ctx, &c.manager, c.managerCommand(), c.managerReady); err != nil {
-			return nil, err
-		}
+	if !c.options.ControllerManager {
+		return nil
 	}
-	return c, nil
+	return c.start(ctx, &c.manager, c.managerCommand(), c.managerReady)
 }
 
 // RESTConfig reaches the API server as an administrator (group system:masters), with

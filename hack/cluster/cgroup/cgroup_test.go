@@ -18,14 +18,14 @@ func TestHierarchies(t *testing.T) {
 	}{
 		"version 1": {
 			mountinfo: `27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
-32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
-36 31 0:33 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs none rw,mode=755
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup none rw,cpu,cpuacct
+36 31 0:33 / /sys/fs/cgroup/memory rw,relatime - cgroup none rw,memory
 `,
 			want: []string{"/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/memory"},
 		},
 		"version 2": {
-			mountinfo: "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n",
+			mountinfo: "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 none rw,nsdelegate\n",
 			want:      []string{"/sys/fs/cgroup"},
 		},
 		"a file system of that name": {mountinfo: "35 24 0:30 / /cgroup rw - ext4 cgroup rw\n"},
@@ -64,7 +64,7 @@ func TestFindAndRemove(t *testing.T) {
 	if len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
-	if _, err := os.Stat(filepath.Join(cpu, "others/kubepods")); err != nil {
+	if _, err := os.Stat(filepath.Join(cpu, "others", "kubepods")); err != nil {
 		t.Error(err)
 	}
 }

@@ -130,7 +130,7 @@ func TestStartTellsWhatIsWrong(t *testing.T) {
 	g := NewWithT(t)
 	self, err := os.Executable()
 	g.Expect(err).NotTo(HaveOccurred())
-	start(t).Stop() //nolint:errcheck // It is to skip where namespaces aren't allowed.
+	start(t) // or skip, where namespaces aren't allowed
 
 	e := enclosure.Enclosure{Dir: t.TempDir()}
 	err = e.Start(t.Context(), enclosure.Options{Program: []string{self, serve}, BinDir: "/missing", Lock: os.Stdin})
@@ -141,7 +141,7 @@ func TestStartTellsWhatIsWrong(t *testing.T) {
 // One whose starter has ended before it could write the record has nobody to stop it.
 func TestUnrecordedEndsByItself(t *testing.T) {
 	g := NewWithT(t)
-	start(t).Stop() //nolint:errcheck // It is to skip where namespaces aren't allowed.
+	start(t) // or skip, where namespaces aren't allowed
 	recorded, starter, err := os.Pipe()
 	g.Expect(err).NotTo(HaveOccurred())
 	p, err := process.Start(process.Command{

@@ -25,7 +25,7 @@ func corefile() string {
 .:53 {
     bind %[2]s
     errors
-    template ANY ANY {
+    template IN ANY {
         rcode NXDOMAIN
     }
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,8 +52,7 @@ var kernelSettings = map[string]string{
 // what it wants: this machine keeps its own, whatever happens to the node.
 func hideKernelSettings(ctx context.Context) error {
 	for setting := range kernelSettings {
-		err := run(ctx, "mount", "--bind", configFile(kernelFile(setting)), filepath.Join("/proc/sys", setting))
-		if err != nil {
+		if err := run(ctx, "mount", "--bind", configFile(kernelFile(setting)), "/proc/sys/"+setting); err != nil {
 			return err
 		}
 	}

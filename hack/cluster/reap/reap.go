@@ -3,6 +3,7 @@
 package reap
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -29,7 +30,7 @@ func UntilTerminated() {
 func collect() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-		if pid <= 0 && err != syscall.EINTR { //nolint:errorlint // A system call returns it bare.
+		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
 			return
 		}
 	}
