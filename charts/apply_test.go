@@ -55,7 +55,10 @@ func othersCRDs(t *testing.T) (paths []string) {
 	t.Helper()
 	for module, files := range map[string][]string{
 		"github.com/cert-manager/cert-manager":               {"deploy/crds/cert-manager.io_certificates.yaml"},
-		"github.com/prometheus-operator/prometheus-operator": {"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml"},
+		"github.com/prometheus-operator/prometheus-operator": {
+			"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+			"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+		},
 		"sigs.k8s.io/gateway-api": {
 			"config/crd/standard/gateway.networking.k8s.io_backendtlspolicies.yaml",
 			"config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
