@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -41,8 +42,14 @@ func TestRights(t *testing.T) {
 		t.Cleanup(func() { kubectl(t, env, "delete", "clusterrole,clusterrolebinding", operator) })
 		i.StartOperator(t, "") // it gives the token server its rights
 		elsewhere := env.Namespace(t)
+		account := serviceAccount(i.Namespace, tokenServer)
+		testinstall.Eventually(t, "rights of the token server", func() error {
+			if len(rightsIn(t, env, i.Namespace, account)) == 0 {
+				return errors.New("it has none")
+			}
+			return nil
+		})
 		tokenServers = golden.await(t, func(b *strings.Builder) {
-			account := serviceAccount(i.Namespace, tokenServer)
 			section(b, "token server, in the system namespace", rightsIn(t, env, i.Namespace, account))
 			section(b, "token server, in every other namespace", rightsIn(t, env, elsewhere, account))
 		})
@@ -102,17 +109,24 @@ func readGolden(t *testing.T) *golden {
 	return &golden{text: string(text)}
 }
 
+// settled is how often the API server is asked before what it says is taken for the last word.
+const settled = 100
+
 // await returns a part of the file once the API server tells it so: bindings take hold, and
 // roles are aggregated, with a delay.
 func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 	t.Helper()
 	var part string
+	unchanged := 0
 	testinstall.Eventually(t, "rights; if they shall be so: go test ./charts -run TestRights -update", func() error {
 		var b strings.Builder
 		write(&b)
 		before := part
 		part = b.String()
-		if strings.Contains(g.text, part) || *update && part == before {
+		if unchanged++; part != before {
+			unchanged = 0
+		}
+		if *update && unchanged > settled || !*update && strings.Contains(g.text, part) {
 			return nil
 		}
 		// What is missing here may be in the other part.
