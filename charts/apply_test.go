@@ -54,7 +54,7 @@ func restrictedNamespace(t *testing.T, env *testenv.Env) string {
 func othersCRDs(t *testing.T) (paths []string) {
 	t.Helper()
 	for module, files := range map[string][]string{
-		"github.com/cert-manager/cert-manager":               {"deploy/crds/cert-manager.io_certificates.yaml"},
+		"github.com/cert-manager/cert-manager": {"deploy/crds/cert-manager.io_certificates.yaml"},
 		"github.com/prometheus-operator/prometheus-operator": {
 			"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
 			"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
