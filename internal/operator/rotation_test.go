@@ -57,6 +57,41 @@ func TestRotationFailsNoCall(t *testing.T) {
 	}
 }
 
+// The operator may be killed after any of the writes of a rotation: started again, it
+// completes the rotation, or another in its place, and no call fails.
+func TestKilledWithinARotation(t *testing.T) {
+	env := testenv.Start(t)
+	install := testinstall.New(t, env, testinstall.Settings{})
+	install.StartOperator(t, "")
+	install.StartTokenServer(t)
+	install.StartTokenServer(t)
+	c := testinstall.ApiClient(env.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = rotatesAfter(nil, time.Second) })
+	install.Create(t, testinstall.Realm("acme"), c)
+	converges(t, install, c)
+	load := startLoad(t, install, []*v1alpha1.ApiClient{c})
+
+	rotation := func(t *testing.T, number int) (writes int) {
+		t.Helper()
+		install.StopOperator(t)
+		proxy := install.StartFaultProxy(t, number, func() { install.KillAndRestartOperator(t) })
+		install.StartOperator(t, install.KubeconfigFor(t, proxy.URL))
+		rotate(t, install, c)
+		awaitRotated(t, install, c)
+		install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		install.AwaitTokens(t, install.ConsumerSecret(t, c), true)
+		return proxy.Writes()
+	}
+	writes := rotation(t, 0)
+	if writes < 4 {
+		t.Errorf("an undisturbed rotation makes %d writes", writes)
+	}
+	for number := 1; number <= writes; number++ {
+		t.Run(fmt.Sprintf("killed after write %d of %d", number, writes), func(t *testing.T) { rotation(t, number) })
+	}
+	load.stop()
+	t.Logf("%d calls in %d rotations", load.calls.Load(), writes+1)
+}
+
 // rotatesAfter is a generated secret that rotates once after that instant.
 func rotatesAfter(at *metav1.Time, overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
