@@ -15,5 +15,5 @@ func (t *Tracker) Handler(namespace string, now func() time.Time) toolscache.Res
 
 // Sweep is what Watch has the manager do every few seconds.
 func (t *Tracker) Sweep(ctx context.Context, c client.Client, namespace string, now func() time.Time) {
-	(&sweeper{tracker: t, client: c, namespace: namespace, now: now}).sweep(ctx)
+	(&sweeper{tracker: t, client: c, namespace: namespace, now: now, swept: func() {}}).sweep(ctx)
 }

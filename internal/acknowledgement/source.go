@@ -23,8 +23,8 @@ const sweepInterval = 5 * time.Second
 const ancient = 10 * heartbeat.Duration
 
 // Watch connects the tracker to the heartbeat Leases that the manager's cache holds, and
-// has the manager remove the Leases of servers that fell silent.
-func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time) error {
+// has the manager remove the Leases of servers that fell silent, and call swept for each.
+func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time, swept func()) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
@@ -35,7 +35,7 @@ func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string,
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
 	t.synced = registration.HasSynced
-	return mgr.Add(&sweeper{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now})
+	return mgr.Add(&sweeper{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now, swept: swept})
 }
 
 // Source makes a controller reconcile the objects of its kind whose State changed. The
@@ -104,6 +104,7 @@ type sweeper struct {
 	client    client.Client
 	namespace string
 	now       func() time.Time
+	swept     func()
 }
 
 // Start sweeps until ctx ends. Only the leader does.
@@ -141,6 +142,7 @@ func (s *sweeper) sweep(ctx context.Context) {
 			log.Error(err, "Silent token server could not be looked into", "lease", lease.Name)
 			continue
 		}
+		s.swept()
 		log.Info("Token server is silent, its heartbeat Lease was removed", "lease", lease.Name)
 	}
 }

@@ -175,6 +175,9 @@ func TestSecretFromElsewhere(t *testing.T) {
 	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || c.Status.SecretName != "" {
 		t.Errorf("the provided Secret: %v, secretName in status: %q", err, c.Status.SecretName)
 	}
+	if got := install.OperatorMetric(t, `realmkeeper_swept_total{kind="consumer_secret"}`); got != "1" {
+		t.Errorf("the operator counts %q consumer Secrets without need", got)
+	}
 
 	testinstall.Change(t, install, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = nil })
 	fresh := install.ConsumerSecret(t, c)

@@ -121,15 +121,15 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	if err != nil {
 		return err
 	}
-	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace)
+	metrics := operatormetrics.New(ctrlmetrics.Registry)
+	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace, metrics.Swept(operatormetrics.Record))
 	if err != nil {
 		return err
 	}
 	tracker := acknowledgement.NewTracker()
-	if err := tracker.Watch(ctx, mgr, namespace, time.Now); err != nil {
+	if err := tracker.Watch(ctx, mgr, namespace, time.Now, metrics.Swept(operatormetrics.Lease)); err != nil {
 		return err
 	}
-	metrics := operatormetrics.New(ctrlmetrics.Registry)
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
 		Instance: o.Instance, Metrics: metrics, Now: now, Random: rand.Reader,
@@ -140,11 +140,12 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
-		Instance:  o.Instance, Now: now, Random: rand.Reader,
+		Instance:  o.Instance, Metrics: metrics, Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
 	}
+	ctrlmetrics.Registry.MustRegister(apiclient.NewCensus(mgr.GetCache()))
 	service := &tokenservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system,
 		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,

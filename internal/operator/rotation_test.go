@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,41 +20,52 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
 
-// A hundred rotations, twenty clients at a time, while each client asks both token servers for
-// tokens with what its Secret holds: no call fails, and no client is anything but Ready.
+// A hundred rotations by schedule, while each client asks both token servers for tokens with
+// what its Secret holds: no call fails, and no client is anything but Ready.
 func TestRotationFailsNoCall(t *testing.T) {
 	const clients, rotations = 20, 5
 	env := testenv.Start(t)
-	install := running(t, env)
+	// An hour is a second: a secret is replaced when it is 4 s old, and ends a second after that.
+	install := testinstall.New(t, env, testinstall.Settings{SpeedUp: 3600})
+	install.StartOperator(t, "")
+	install.StartTokenServer(t)
+	install.StartTokenServer(t)
 	team := env.Namespace(t)
 	install.Create(t, testinstall.Realm("acme"))
 	var all []*v1alpha1.ApiClient
 	for i := range clients {
-		c := testinstall.ApiClient(team, fmt.Sprintf("billing-%d", i), "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = rotatesAfter(nil, time.Second) })
+		c := testinstall.ApiClient(team, fmt.Sprintf("billing-%d", i), "acme", func(c *v1alpha1.ApiClient) {
+			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
+				Interval: &metav1.Duration{Duration: 4 * time.Hour}, Overlap: &metav1.Duration{Duration: time.Hour},
+			}}}
+		})
 		install.Create(t, c)
 		all = append(all, c)
 	}
 	for _, c := range all {
-		converges(t, install, c)
+		install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
-	watched := watchReady(t, install, team)
+	watched := watchClients(t, install, team)
 	load := startLoad(t, install, all)
-
-	for range rotations {
+	testinstall.Eventually(t, "each client to have had enough secrets", func() error {
 		for _, c := range all {
-			rotate(t, install, c)
+			if secrets := watched.secrets(c.Name); secrets < rotations+2 { // the first, and one that may be under way
+				return errorf("%s has had %d", c.Name, secrets)
+			}
 		}
-		for _, c := range all {
-			awaitRotated(t, install, c)
-		}
-	}
+		return nil
+	})
 	load.stop()
-	t.Logf("%d calls in %d rotations", load.calls.Load(), clients*rotations)
-	if load.calls.Load() == 0 {
-		t.Error("there were no calls")
-	}
-	if turns := watched(); len(turns) > 0 {
+	t.Logf("%d calls in %d rotations and more", load.calls.Load(), clients*rotations)
+	if turns := watched.stop(); len(turns) > 0 {
 		t.Errorf("Ready changed while secrets rotated: %v", turns)
+	}
+	if got := install.OperatorMetric(t, `realmkeeper_clients{realm="acme",state="Ready"}`); got != strconv.Itoa(clients) {
+		t.Errorf("the operator counts %q clients that are Ready", got)
+	}
+	rotated, err := strconv.Atoi(install.OperatorMetric(t, `realmkeeper_rotations_total{kind="client_secret",outcome="success"}`))
+	if err != nil || rotated < clients*rotations {
+		t.Errorf("the operator counts %d rotations, %v", rotated, err)
 	}
 }
 
@@ -167,17 +179,30 @@ func (l *load) ask(t *testing.T, s *testinstall.TokenServer, httpClient *http.Cl
 	l.calls.Add(1)
 }
 
-// watchReady notes from now on when Ready of a client in the namespace is not True. The
-// function that it returns ends that and returns what was noted.
-func watchReady(t *testing.T, install *testinstall.Installation, namespace string) func() []string {
+// watching is what has been seen of the clients of a namespace.
+type watching struct {
+	stop func() []string // returns when Ready of a client was not True
+
+	mu   sync.Mutex
+	seen map[string]map[string]bool // client → ids of its secrets
+}
+
+// secrets returns how many secrets a client has had.
+func (w *watching) secrets(client string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.seen[client])
+}
+
+func watchClients(t *testing.T, install *testinstall.Installation, namespace string) *watching {
 	t.Helper()
 	events, err := install.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(namespace))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var (
-		noted   []string
-		seen    int
+		w       = &watching{seen: map[string]map[string]bool{}}
+		unready []string
 		running sync.WaitGroup
 	)
 	running.Go(func() {
@@ -186,20 +211,25 @@ func watchReady(t *testing.T, install *testinstall.Installation, namespace strin
 			if !ok {
 				return // stopping ends the watch with an error
 			}
-			seen++
-			ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
-			if ready == nil || ready.Status != metav1.ConditionTrue {
-				noted = append(noted, fmt.Sprintf("%s is %v", c.Name, ready))
+			if ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady)); ready == nil || ready.Status != metav1.ConditionTrue {
+				unready = append(unready, fmt.Sprintf("%s is %v", c.Name, ready))
 			}
+			w.note(c)
 		}
 	})
 	stop := sync.OnceFunc(func() { events.Stop(); running.Wait() })
 	t.Cleanup(stop)
-	return func() []string {
-		stop()
-		if seen == 0 {
-			t.Error("The watch of ApiClients has seen nothing")
-		}
-		return noted
+	w.stop = func() []string { stop(); return unready }
+	return w
+}
+
+func (w *watching) note(c *v1alpha1.ApiClient) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen[c.Name] == nil {
+		w.seen[c.Name] = map[string]bool{}
+	}
+	for _, s := range c.Status.Secrets {
+		w.seen[c.Name][s.ID] = true
 	}
 }

@@ -11,8 +11,12 @@ import (
 // Rotated is what a rotation replaces.
 type Rotated string
 
-// SigningKey is the key that a realm signs with.
-const SigningKey Rotated = "signing_key"
+const (
+	// SigningKey is the key that a realm signs with.
+	SigningKey Rotated = "signing_key"
+	// ClientSecret is a secret that the operator made for a client.
+	ClientSecret Rotated = "client_secret"
+)
 
 // Outcome says how a rotation ended.
 type Outcome string
@@ -24,10 +28,23 @@ const (
 	Failure Outcome = "failure"
 )
 
+// Swept is what the operator removes because nothing needs it any more.
+type Swept string
+
+const (
+	// Record is the record of an object that is gone.
+	Record Swept = "record"
+	// ConsumerSecret is a Secret that the operator made and whose content is no longer valid.
+	ConsumerSecret Swept = "consumer_secret"
+	// Lease is the heartbeat of a token server that fell silent.
+	Lease Swept = "lease"
+)
+
 // Metrics are the operator's. It is safe for concurrent use.
 type Metrics struct {
 	rotations   *prometheus.CounterVec
 	nextKeyTurn *prometheus.GaugeVec
+	swept       *prometheus.CounterVec
 }
 
 // New registers the metrics with registerer.
@@ -41,12 +58,27 @@ func New(registerer prometheus.Registerer) *Metrics {
 			Name: "realmkeeper_realm_next_key_rotation_timestamp_seconds",
 			Help: "When the realm's next signing key begins to sign. Long past: the rotation is stuck, and the status of the Realm says why.",
 		}, []string{"realm"}),
+		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_swept_total",
+			Help: "What was removed because nothing needs it any more, by kind: records of objects that are gone, consumer Secrets without need, and Leases of silent token servers.",
+		}, []string{"kind"}),
 	}
-	registerer.MustRegister(m.rotations, m.nextKeyTurn)
-	for _, outcome := range []Outcome{Success, Failure} {
-		m.rotations.WithLabelValues(string(SigningKey), string(outcome)) // so that a rate is known from the first one on
+	registerer.MustRegister(m.rotations, m.nextKeyTurn, m.swept)
+	// So that a rate is known from the first one on.
+	for _, what := range []Rotated{SigningKey, ClientSecret} {
+		for _, outcome := range []Outcome{Success, Failure} {
+			m.rotations.WithLabelValues(string(what), string(outcome))
+		}
+	}
+	for _, what := range []Swept{Record, ConsumerSecret, Lease} {
+		m.swept.WithLabelValues(string(what))
 	}
 	return m
+}
+
+// Swept returns a function that counts one thing of that kind that was removed.
+func (m *Metrics) Swept(what Swept) func() {
+	return m.swept.WithLabelValues(string(what)).Inc
 }
 
 // Rotation counts a rotation that has ended, well or with err.

@@ -27,7 +27,15 @@ func TestMetrics(t *testing.T) {
 	m.Rotation(operatormetrics.SigningKey, nil)
 	m.Rotation(operatormetrics.SigningKey, errors.New("not written"))
 
+	m.Rotation(operatormetrics.ClientSecret, nil)
+	m.Swept(operatormetrics.Lease)()
+
 	want := map[string]float64{
+		"realmkeeper_rotations_total{client_secret,success}":          1,
+		"realmkeeper_rotations_total{client_secret,failure}":          0,
+		"realmkeeper_swept_total{record}":                             0,
+		"realmkeeper_swept_total{consumer_secret}":                    0,
+		"realmkeeper_swept_total{lease}":                              1,
 		"realmkeeper_realm_next_key_rotation_timestamp_seconds{acme}": 1_800_003_600,
 		"realmkeeper_rotations_total{signing_key,success}":            2,
 		"realmkeeper_rotations_total{signing_key,failure}":            1,

@@ -31,11 +31,13 @@ type Store struct {
 	live      client.Reader // asks the API server itself
 	client    client.Client
 	namespace string
+	swept     func()
 }
 
 // New returns the store of the records in namespace. system is a cache of the Secrets of
-// that namespace that are ours, and is not yet started.
-func New(ctx context.Context, system cache.Cache, live client.Reader, c client.Client, namespace string) (*Store, error) {
+// that namespace that are ours, and is not yet started. swept is called for each record that is
+// removed.
+func New(ctx context.Context, system cache.Cache, live client.Reader, c client.Client, namespace string, swept func()) (*Store, error) {
 	err := system.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		secret, ok := obj.(*corev1.Secret)
 		if kind := record.KindOf(secret); ok && kind != "" {
@@ -46,7 +48,7 @@ func New(ctx context.Context, system cache.Cache, live client.Reader, c client.C
 	if err != nil {
 		return nil, fmt.Errorf("indexing records by owner: %w", err)
 	}
-	return &Store{cache: system, live: live, client: c, namespace: namespace}, nil
+	return &Store{cache: system, live: live, client: c, namespace: namespace, swept: swept}, nil
 }
 
 // Namespace is where the records are.
@@ -116,6 +118,7 @@ func (s *Store) RemoveStrays(ctx context.Context, kind record.Kind, owner types.
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("removing the record %s of an earlier %s %s: %w", stray.Name, kind, owner, err)
 		}
+		s.swept()
 		ctrl.LoggerFrom(ctx).Info("Record of a deleted object was removed", "record", stray.Name)
 	}
 	return nil

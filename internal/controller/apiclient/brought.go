@@ -10,20 +10,21 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // planSecrets plans a client's secrets by where they come from.
 //
 // The error is that of the random source.
-func planSecrets(seen *observed, now time.Time, random io.Reader) (plan, error) {
+func planSecrets(seen *observed, instance *config.Instance, now time.Time, random io.Reader) (plan, error) {
 	switch source := secretSource(seen.client); {
 	case source.Provided != nil:
-		return planProvided(seen, seen.secrets(), now, random)
+		return planProvided(seen, instance, seen.secrets(), now, random)
 	case len(source.Hashed) > 0:
 		return planHashed(source.Hashed, seen.secrets(), now), nil
 	}
-	return planGenerated(seen, seen.secrets(), now, random)
+	return planGenerated(seen, instance, seen.secrets(), now, random)
 }
 
 // secretSource returns where the client's secret comes from; a zero value is a generated one.
@@ -42,7 +43,7 @@ func isGenerated(c *v1alpha1.ApiClient) bool {
 // planProvided takes up what the provided Secret holds. That takes a slow hash where the value
 // is new, and a slow verification where something else of the Secret has changed: so the record
 // knows which version it was taken from. What was in force before stays for the overlap.
-func planProvided(seen *observed, current []record.ClientSecret, now time.Time, random io.Reader) (plan, error) {
+func planProvided(seen *observed, instance *config.Instance, current []record.ClientSecret, now time.Time, random io.Reader) (plan, error) {
 	provided := secretSource(seen.client).Provided
 	source, value := versionOf(seen.provided), string(seen.provided.Data[provided.SecretRef.EffectiveKey()])
 	current = valid(current, now)
@@ -59,7 +60,7 @@ func planProvided(seen *observed, current []record.ClientSecret, now time.Time, 
 	}
 	made.Source = source
 	p := plan{secrets: append(inUse(seen, current), made)}
-	p.retire(now, provided.EffectiveOverlap())
+	p.retire(now, instance.Paced(provided.EffectiveOverlap()))
 	return p, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
@@ -43,6 +44,7 @@ type Reconciler struct {
 	Authority *servingcert.AuthorityReader
 	Tracker   *acknowledgement.Tracker
 	Instance  *config.Instance
+	Metrics   *operatormetrics.Metrics
 	Now       func() time.Time
 	Random    io.Reader
 

@@ -56,7 +56,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		}
 		return d, nil
 	}
-	p, err := planSecrets(&seen, now, random)
+	p, err := planSecrets(&seen, instance, now, random)
 	if err != nil {
 		return decision{}, err
 	}

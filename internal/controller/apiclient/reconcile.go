@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
 )
 
 // unseenInterval is how often a Secret that is in the way, or that may not be read, is looked
@@ -32,6 +33,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// All that was read is in doubt; it is read again, and nothing is said of it.
 		return ctrl.Result{}, applyErr
 	}
+	r.measure(decided.plan.rotation, applyErr)
 	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, done, r.Instance, now))
 	return ctrl.Result{RequeueAfter: nextLook(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
 }
@@ -42,6 +44,18 @@ func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
 		defer r.hashing.Unlock()
 	}
 	return decide(seen, r.Instance, now, r.Random)
+}
+
+var errForgotten = errors.New("the new secret was lost before it was handed out")
+
+// measure tells of a rotation that has come to its end, or begins again.
+func (r *Reconciler) measure(step rotationStep, applyErr error) {
+	switch {
+	case step == rotationForgotten:
+		r.Metrics.Rotation(operatormetrics.ClientSecret, errForgotten)
+	case step == rotationCompleted, step == rotationBegun && applyErr != nil:
+		r.Metrics.Rotation(operatormetrics.ClientSecret, applyErr)
+	}
 }
 
 // nextLook returns in what time something changes that no watch tells; zero for never.

@@ -8,6 +8,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -53,7 +54,7 @@ const (
 // While two secrets are valid no rotation begins: one that workloads may still use doesn't end early.
 //
 // A secret that came from elsewhere before is replaced in the same steps.
-func planGenerated(seen *observed, current []record.ClientSecret, now time.Time, random io.Reader) (plan, error) {
+func planGenerated(seen *observed, instance *config.Instance, current []record.ClientSecret, now time.Time, random io.Reader) (plan, error) {
 	rotation := seen.client.GeneratedSecret().Rotation
 	current = valid(current, now)
 	plaintext, held := consumerSecret(seen, current)
@@ -74,8 +75,8 @@ func planGenerated(seen *observed, current []record.ClientSecret, now time.Time,
 	if held < newest {
 		p.rotation = rotationForgotten
 	}
-	p.retire(now, rotation.EffectiveOverlap())
-	due := dueAt(rotation, p.secrets[len(p.secrets)-1])
+	p.retire(now, instance.Paced(rotation.EffectiveOverlap()))
+	due := dueAt(rotation, instance, p.secrets[len(p.secrets)-1])
 	switch {
 	case due.IsZero():
 	case len(p.secrets) > 1:
@@ -157,13 +158,13 @@ func endOf(now time.Time, length time.Duration) time.Time {
 
 // dueAt returns when a secret is to be replaced; zero for never. What has an end is due,
 // though it be the only one: somebody put the old secret back into the consumer Secret.
-func dueAt(r v1alpha1.SecretRotation, s record.ClientSecret) time.Time {
+func dueAt(r v1alpha1.SecretRotation, instance *config.Instance, s record.ClientSecret) time.Time {
 	if !s.ExpiresAt.IsZero() {
 		return s.CreatedAt
 	}
 	var due time.Time
 	if r.Interval != nil {
-		due = s.CreatedAt.Add(r.Interval.Duration)
+		due = s.CreatedAt.Add(instance.Paced(r.Interval.Duration))
 	}
 	// Secrets know the second in which they were made.
 	if r.RotateAfter != nil {

@@ -143,7 +143,7 @@ func TestDueAt(t *testing.T) {
 		"an old rotateAfter and interval": {v1alpha1.SecretRotation{Interval: hours(5), RotateAfter: at(-9 * time.Hour)}, now.Add(5 * time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := dueAt(test.rotation, record.ClientSecret{CreatedAt: now}); !got.Equal(test.want) {
+			if got := dueAt(test.rotation, instance(), record.ClientSecret{CreatedAt: now}); !got.Equal(test.want) {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
