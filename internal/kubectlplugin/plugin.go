@@ -40,6 +40,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command.SetOut(streams.Out)
 	command.SetErr(streams.ErrOut)
 	command.AddCommand(
+		newHashCommand(streams),
 		newTokenCommand(streams),
 		newVersionCommand(streams),
 	)

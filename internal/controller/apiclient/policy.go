@@ -1,10 +1,10 @@
 package apiclient
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +14,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
 // policy is one rule that needs another object. It returns the verdict of an ApiClient
@@ -115,12 +114,6 @@ func secretNameFree(seen observed, _ *config.Instance) *condition.Verdict {
 		seen.consumer.Name)
 }
 
-// Bounds of a secret that a person provides, in characters.
-const (
-	shortestSecret = 16
-	longestSecret  = 1024
-)
-
 func secretProvided(seen observed, _ *config.Instance) *condition.Verdict {
 	provided := secretSource(seen.client).Provided
 	if provided == nil {
@@ -135,13 +128,13 @@ func secretProvided(seen observed, _ *config.Instance) *condition.Verdict {
 		return fault(v1alpha1.ReasonSecretNotLabelled, "Secret %q may not be read. Give it the label %s (it is looked at every minute).", name, label)
 	}
 	value, ok := seen.provided.Data[key]
-	switch {
+	switch err := clientsecret.CheckChosen(string(value)); {
 	case !ok:
 		return fault(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add it, with the client secret.", name, key)
-	case !oauth.ValidCredential(string(value)) && len(value) > 0 || utf8.RuneCount(value) > longestSecret:
-		return fault(v1alpha1.ReasonSecretNotUsable, "No client can send what stands under the key %q of Secret %q. Put a secret there of at most %d characters in UTF-8, without control characters such as a line break at its end.", key, name, longestSecret)
-	case utf8.RuneCount(value) < shortestSecret:
-		return fault(v1alpha1.ReasonSecretTooShort, "The secret under the key %q of Secret %q has fewer than %d characters. Put a longer one there.", key, name, shortestSecret)
+	case errors.Is(err, clientsecret.ErrNotUsable):
+		return fault(v1alpha1.ReasonSecretNotUsable, "No client can send what stands under the key %q of Secret %q. Put a secret there of at most %d characters in UTF-8, without control characters such as a line break at its end.", key, name, clientsecret.LongestChosen)
+	case err != nil:
+		return fault(v1alpha1.ReasonSecretTooShort, "The secret under the key %q of Secret %q has fewer than %d characters. Put a longer one there.", key, name, clientsecret.ShortestChosen)
 	}
 	return nil
 }
