@@ -23,10 +23,9 @@ type Machine struct {
 
 // ThisMachine returns the clocks of the machine that the process runs on.
 func ThisMachine() Machine {
-	start := time.Now()
 	return Machine{
 		Wall:    func() time.Time { return time.Now().Round(0) }, // Round takes off the monotonic reading
-		Elapsed: func() time.Duration { return time.Since(start) },
+		Elapsed: sinceBoot(),
 	}
 }
 

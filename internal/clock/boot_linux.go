@@ -1,0 +1,20 @@
+package clock
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sinceBoot returns the clock that goes on while the machine sleeps, which Go's monotonic
+// clock doesn't.
+func sinceBoot() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration {
+		var now unix.Timespec
+		if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+			return time.Since(start)
+		}
+		return time.Duration(now.Nano())
+	}
+}
