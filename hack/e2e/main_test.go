@@ -3,10 +3,14 @@
 package e2e_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -32,6 +36,8 @@ const (
 // cluster is the API server of KUBECONFIG.
 var cluster client.Client
 
+var errInstalled = errors.New("the cluster has Realmkeeper's resources, or can't be asked for them; these tests remove them, so they need a cluster without")
+
 func TestMain(m *testing.M) {
 	if err := connect(); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -53,9 +59,13 @@ func connect() error {
 		return fmt.Errorf("KUBECONFIG must name the cluster to test on, as make e2e does: %w", err)
 	}
 	config.QPS = -1 // a test's client waits for nobody else
-	cluster, err = client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
+	if cluster, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
+	}
+	// What is installed is removed at the end, with all Realms and ApiClients.
+	err = cluster.List(context.Background(), &v1alpha1.RealmList{})
+	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return errors.Join(errInstalled, err)
 	}
 	return nil
 }

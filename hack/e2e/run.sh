@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests on a real cluster. Arguments go to go test, such as -run NAME.
 #
-# With KUBECONFIG set that cluster is used, and must have the images, or get them by
-# E2E_LOAD: a command that takes the image archives, such as "kind load image-archive".
-# Without, it is the node of `make cluster-up`: brought up here unless it runs already,
-# and then stopped at the end.
+# With KUBECONFIG set that cluster is used. It must have no Realmkeeper, and must have the
+# images, or get them by E2E_LOAD: a command that takes the image archives, such as
+# "kind load image-archive". Without, or where KUBECONFIG names it, it is the node of
+# `make cluster-up`: brought up here unless it runs already, and then stopped at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$PWD/.e2e
@@ -34,18 +34,19 @@ for version in "${versions[@]}"; do
 	archives+=("$work/$version.tar")
 done
 
+own=$PWD/.cluster/kubeconfig
 export E2E_BIN=$bin E2E_NODE=
-if [[ -n ${KUBECONFIG:-} ]]; then
+if [[ -n ${KUBECONFIG:-} && $KUBECONFIG != "$own" ]]; then
 	say "Testing on the cluster of KUBECONFIG."
 	[[ -z ${E2E_LOAD:-} ]] || for archive in "${archives[@]}"; do $E2E_LOAD "$archive"; done
 else
-	export KUBECONFIG=$PWD/.cluster/kubeconfig E2E_NODE=yes
-	if ! "$bin/kubectl" get --raw /readyz >/dev/null 2>&1; then
+	export KUBECONFIG=$own E2E_NODE=yes
+	if [[ ! -e $own ]]; then
 		# The life of a node of its own comes first, since there is room for one.
 		(($#)) || go test -tags e2e -count 1 -timeout 20m -v ./hack/cluster
 		trap '"$bin/cluster" down' EXIT
-		"$bin/cluster" up
 	fi
+	"$bin/cluster" up
 	"$bin/cluster" load "${archives[@]}"
 fi
 

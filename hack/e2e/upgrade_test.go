@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// An upgrade from the chart before keeps everything. Uninstalling keeps what can't be
+// An upgrade from the chart of the commit before, with an image of this one, keeps everything. Uninstalling keeps what can't be
 // made again, and a new installation takes it up. Both majors of Helm do it.
 func TestUpgradeUninstallReinstall(t *testing.T) {
 	for _, helm := range []string{"helm", "helm3"} {
