@@ -127,7 +127,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 		return err
 	}
 	tracker := acknowledgement.NewTracker()
-	if err := tracker.Watch(ctx, mgr, namespace, time.Now, metrics.Swept(operatormetrics.Lease)); err != nil {
+	if err := tracker.Watch(ctx, mgr, namespace, now, metrics.Swept(operatormetrics.Lease)); err != nil {
 		return err
 	}
 	realms := &realm.Reconciler{

@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -47,7 +48,8 @@ type Feed struct {
 	heartbeat *publisher
 	lastGood  *lastGood
 
-	loading sync.Mutex // held while the registry is filled, from a list or from the last good records
+	failed  chan struct{} // holds one token once the API server has failed to give a list
+	loading sync.Mutex    // held while the registry is filled, from a list or from the last good records
 
 	mu         sync.Mutex
 	unreadable map[string]bool // names of records that can't be read now
@@ -55,7 +57,7 @@ type Feed struct {
 
 // New returns a feed that does not run yet.
 func New(o Options) *Feed {
-	f := &Feed{Options: o, progress: newProgress(), unreadable: map[string]bool{}}
+	f := &Feed{Options: o, progress: newProgress(), failed: make(chan struct{}, 1), unreadable: map[string]bool{}}
 	f.heartbeat = newPublisher(o, f.progress)
 	f.lastGood = openLastGood(o)
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -79,11 +81,17 @@ func (f *Feed) Run(ctx context.Context) {
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			selector(&o)
-			return records.List(ctx, o)
+			list, err := records.List(ctx, o)
+			f.note(err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			selector(&o)
-			return records.Watch(ctx, o)
+			events, err := records.Watch(ctx, o)
+			if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+				f.note(err) // what an API server answers to a watch may be that it wants a list
+			}
+			return events, err
 		},
 	}, f.Client)
 	logger := logr.FromSlogHandler(f.Logger.Handler())
@@ -99,6 +107,17 @@ func (f *Feed) Run(ctx context.Context) {
 	reflector.RunWithContext(ctx)
 	running.Wait()
 	f.lastGood.close()
+}
+
+// note tells restore of a failure.
+func (f *Feed) note(err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case f.failed <- struct{}{}:
+	default:
+	}
 }
 
 // Add, Update, Delete, Replace and Resync make Feed the store of its reflector: it

@@ -11,9 +11,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/snapshot"
 )
 
-// patience is how long the API server has at the start before the last good records are
-// served instead: many times what it takes to list them.
-const patience = 3 * time.Second
+// patience is how long an API server that doesn't fail has at the start before the last
+// good records are served instead: many times what it takes to list them.
+const patience = 30 * time.Second
 
 // lastGood keeps the records that this server serves for the process after it, and has
 // those of the process before it until the first load.
@@ -92,12 +92,14 @@ func (l *lastGood) close() {
 	}
 }
 
-// restore fills the registry with the last good records of the process before, unless the
-// API server gives a list in time.
+// restore fills the registry with the last good records of the process before, once the
+// API server has failed to give a list, or gives none in time. As long as it may, its word
+// is waited for: it is the newer one.
 func (f *Feed) restore(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
+	case <-f.failed:
 	case <-time.After(patience):
 	}
 	f.loading.Lock()
@@ -109,6 +111,7 @@ func (f *Feed) restore(ctx context.Context) {
 	p := prepareAll(before.Secrets)
 	f.Registry.Replace(p.realms, p.clients, func(string) bool { return false })
 	f.progress.reach(before.Version)
+	f.lastGood.before = snapshot.Records{}
 	f.Logger.Warn("API server not reached, serving the last good records",
 		"realms", len(p.realms), "clients", len(p.clients), "resourceVersion", before.Version)
 }

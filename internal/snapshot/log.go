@@ -17,7 +17,7 @@ import (
 
 const (
 	fileName = "records"
-	// slack is by how much a file may outgrow the double of what it began with before it is
+	// slack is by how much a file may outgrow what it began with and a quarter before it is
 	// written anew: then a change costs the same however many records there are.
 	slack = 1 << 20
 )
@@ -145,7 +145,7 @@ func (l *Log) use(file *os.File, end int64) error {
 	if _, err := file.Seek(end, io.SeekStart); err != nil {
 		return err
 	}
-	l.file, l.size, l.full = file, end, 2*end+slack
+	l.file, l.size, l.full = file, end, end+end/4+slack
 	return nil
 }
 
