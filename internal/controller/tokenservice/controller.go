@@ -27,11 +27,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 )
 
-// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
-// +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
+// Where owner references are guarded (OwnerReferencesPermissionEnforcement), only who may delete an object may
+// change whose it is.
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
+// +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // The operator takes the token servers' image from its own pod.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get,namespace=realmkeeper-system
 // The operator can give token servers only rights that it has itself.

@@ -45,6 +45,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if r.Account != "" && seen.operator == nil {
+		// Realmkeeper is being uninstalled: what were written now would belong to nobody and stay.
+		return ctrl.Result{}, nil
+	}
 	now := r.Now()
 	decided, certificateErr := decide(seen, r.Instance, r.Image, now, r.Random)
 	applyErr := r.apply(ctx, seen, decided)
