@@ -110,8 +110,8 @@ func TestHashedSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := func(id, secret string, make func(string) (clientsecret.Verifier, error)) v1alpha1.HashedSecret {
-		verifier, err := make(secret)
+	hash := func(id, secret string, by func(string) (clientsecret.Verifier, error)) v1alpha1.HashedSecret {
+		verifier, err := by(secret)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,10 +6,10 @@ var SlowRoom = slowRoom
 // Remembered is how many good results a server keeps in mind after that many.
 func Remembered(results int) (kept int, newestKept bool) {
 	s := newSlowSecrets(nil)
-	var print fingerprint
+	var result fingerprint
 	for i := range results {
-		print[0], print[1], print[2] = byte(i), byte(i>>8), byte(i>>16)
-		s.remember(print)
+		result[0], result[1], result[2] = byte(i), byte(i>>8), byte(i>>16)
+		s.remember(result)
 	}
-	return len(s.recent) + len(s.older), s.remembers(print)
+	return len(s.recent) + len(s.older), s.remembers(result)
 }

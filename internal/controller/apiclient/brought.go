@@ -107,11 +107,11 @@ func fromSecret(source string) bool { return source != "" && source != sourceSpe
 // hash makes the verifier of a secret that a person provides: a slow one, but for what
 // generated secrets look like.
 func hash(secret string, now time.Time, random io.Reader) (record.ClientSecret, error) {
-	make := clientsecret.HashSlowly
+	hashed := clientsecret.HashSlowly
 	if clientsecret.WellFormed(secret) {
-		make = clientsecret.Hash
+		hashed = clientsecret.Hash
 	}
-	verifier, err := make(secret, random)
+	verifier, err := hashed(secret, random)
 	if err != nil {
 		return record.ClientSecret{}, fmt.Errorf("hashing a client secret: %w", err)
 	}

@@ -42,9 +42,7 @@ type decision struct {
 // The error is that of the random source.
 func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen, instance)}
-	if seen.unreadable != nil {
-		d.blocked = fault(v1alpha1.ReasonRecordUnreadable,
-			"The client's record can't be read: %v. Token servers go on with its last good state. Restore the Secret from a backup, or delete it to have a new client secret made.", seen.unreadable)
+	if d.blocked = seen.unreadable; d.blocked != nil {
 		return d, nil
 	}
 	if d.accepted.Status != metav1.ConditionTrue {

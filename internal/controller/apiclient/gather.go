@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
 )
@@ -25,10 +26,10 @@ type observed struct {
 	claimants []v1alpha1.ApiClient
 	// namespaces are the labels of the claimants' namespaces, by name.
 	namespaces map[string]map[string]string
-	// record holds current, or what is unreadable. state is how far the token servers are with it.
+	// record holds current; unreadable says why it can't be read. state is how far the token servers are with it.
 	record     *corev1.Secret
 	current    record.Client
-	unreadable error
+	unreadable *condition.Verdict
 	state      acknowledgement.State
 	// consumer is the Secret that stands under the consumer Secret's name, whosoever it is.
 	// Of a client whose secret isn't generated it is one of owned.
@@ -48,8 +49,13 @@ type observed struct {
 // read takes up the record; a nil one is none.
 func (o *observed) read(secret *corev1.Secret) {
 	o.record, o.current, o.unreadable = secret, record.Client{}, nil
-	if secret != nil {
-		o.current, o.unreadable = record.ReadClient(secret)
+	if secret == nil {
+		return
+	}
+	var err error
+	if o.current, err = record.ReadClient(secret); err != nil {
+		o.unreadable = fault(v1alpha1.ReasonRecordUnreadable,
+			"The client's record can't be read: %v. Token servers go on with its last good state. Restore the Secret from a backup, or delete it to have a new client secret made.", err)
 	}
 }
 

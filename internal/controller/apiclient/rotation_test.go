@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"bytes"
 	"crypto/rand"
 	"slices"
 	"testing"
@@ -200,7 +201,7 @@ func TestRotationKeepsItsPromises(t *testing.T) {
 			}
 			recorded := seen.record
 			look(t, &seen, at)
-			if string(recorded.Data[record.DataKey]) != string(seen.record.Data[record.DataKey]) {
+			if !bytes.Equal(recorded.Data[record.DataKey], seen.record.Data[record.DataKey]) {
 				seen.state = acknowledgement.Waiting
 			}
 			current := seen.current.Secrets
