@@ -125,7 +125,8 @@ test: lint test-go ## Lint, then run every test with the race detector and a rea
 test-go: control-plane c-compiler helm ## The tests alone.
 	@echo "Testing with the race detector; some minutes, 5 more the first time ..."
 	@go test -C hack/image ./...
-	@CGO_ENABLED=1 go test -race -timeout 20m ./...
+	@# The longest first: it mostly waits, and the others run beside it.
+	@CGO_ENABLED=1 go test -race -timeout 20m ./internal/operator ./...
 
 .PHONY: e2e
 e2e: ## Test in a real cluster: the node of cluster-up, or that of KUBECONFIG.
