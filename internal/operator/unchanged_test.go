@@ -26,10 +26,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
 
+// everySpelling is the directory of manifests that try to make a diff.
+var everySpelling = filepath.Join("testdata", "manifests")
+
 // manifests are directories of manifests as people keep them in Git.
-var manifests = []string{
-	filepath.Join("..", "..", "config", "samples"),
-	filepath.Join("testdata", "manifests"),
+var manifests = map[string][]string{
+	"samples":        {filepath.Join("..", "..", "config", "samples")},
+	"example":        {filepath.Join(gitops, "repository", "tenants"), filepath.Join(gitops, "repository", "realms")},
+	"every spelling": {everySpelling},
 }
 
 // An unchanged manifest never shows a diff, in whatever spelling it is and however it is
@@ -37,12 +41,12 @@ var manifests = []string{
 func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 	env := testenv.Start(t)
 	install := running(t, env)
-	for _, dir := range manifests {
+	for what, dirs := range manifests {
 		for name, mode := range map[string]string{"client-side": "--server-side=false", "server-side": "--server-side=true"} {
-			t.Run(filepath.Base(dir)+" "+name, func(t *testing.T) {
+			t.Run(what+" "+name, func(t *testing.T) {
 				// A namespace of its own each time: Secrets of an earlier one go when the
 				// garbage collector comes, and would be in the way.
-				text := renameNamespaces(kubectl(t, env, "kustomize", dir), name)
+				text := renameNamespaces(build(t, env, dirs...), strings.ReplaceAll(what, " ", "-")+"-"+name)
 				desired := ours(t, text)
 				file := filepath.Join(t.TempDir(), "manifest.yaml")
 				writeManifest(t, file, text)
@@ -78,7 +82,7 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 func TestConsumerSecretIsNotTakenForAManifest(t *testing.T) {
 	env := testenv.Start(t)
 	install := running(t, env)
-	kubectl(t, env, "apply", "-k", filepath.Join("testdata", "manifests"))
+	kubectl(t, env, "apply", "-k", everySpelling)
 	c := testinstall.ApiClient("unchanged", "full", "full")
 	install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	secret := install.ConsumerSecret(t, c)
@@ -101,7 +105,7 @@ func TestConsumerSecretIsNotTakenForAManifest(t *testing.T) {
 func TestManifestsSetEveryField(t *testing.T) {
 	env := testenv.Start(t)
 	set := map[string]bool{}
-	for _, obj := range ours(t, kubectl(t, env, "kustomize", filepath.Join("testdata", "manifests"))) {
+	for _, obj := range ours(t, build(t, env, everySpelling)) {
 		collect(obj.GetKind()+".spec", obj.Object["spec"], set)
 	}
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
@@ -144,6 +148,16 @@ func collectSchema(path string, schema *apiextensionsv1.JSONSchemaProps, into ma
 	if schema.Items != nil {
 		collectSchema(path, schema.Items.Schema, into)
 	}
+}
+
+// build returns what the directories hold.
+func build(t *testing.T, env *testenv.Env, dirs ...string) string {
+	t.Helper()
+	var built []string
+	for _, dir := range dirs {
+		built = append(built, kubectl(t, env, "kustomize", dir))
+	}
+	return strings.Join(built, "---\n")
 }
 
 // renameNamespaces gives the namespaces that the manifests make another name.
