@@ -89,6 +89,9 @@ type ClientSecret struct {
 	// knows what it has hashed already. Empty for a secret that it made, and for one that was
 	// replaced. Token servers pass over it.
 	Source string `json:"source,omitempty"`
+	// Successor means that the secret replaced another which was in force: status tells of that
+	// when the other is long gone. Token servers pass over it.
+	Successor bool `json:"successor,omitempty"`
 }
 
 // SecretName returns the name of the record of the owner with that UID.

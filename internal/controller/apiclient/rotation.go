@@ -143,6 +143,7 @@ func (p *plan) retire(now time.Time, overlap time.Duration) {
 			s.ExpiresAt = end
 		}
 		s.Source = ""
+		p.secrets[len(p.secrets)-1].Successor = true
 		p.rotation = rotationCompleted
 	}
 	p.secrets = valid(p.secrets, now)

@@ -83,9 +83,32 @@ func TestRotation(t *testing.T) {
 		t.Fatalf("before the old secret's end: %+v", d.plan)
 	}
 	d = look(t, &seen, ends)
-	want := plan{secrets: []record.ClientSecret{{ID: d.record.Secrets[0].ID, CreatedAt: created, Hash: d.record.Secrets[0].Hash}}, plaintext: fresh, inUse: true, nextRotation: created.Add(10 * time.Hour)}
+	want := plan{secrets: []record.ClientSecret{{ID: d.record.Secrets[0].ID, CreatedAt: created, Hash: d.record.Secrets[0].Hash, Successor: true}}, plaintext: fresh, inUse: true, nextRotation: created.Add(10 * time.Hour)}
 	if diff := cmp.Diff(want, d.plan, cmp.AllowUnexported(plan{})); diff != "" || verifiesAny(d.record.Secrets, old) {
 		t.Errorf("at the old secret's end (-want +got):\n%s", diff)
+	}
+}
+
+// When the last rotation was is told as long as its secret is there: also when the status
+// could not be written at the time, and the old secret is long gone.
+func TestRotationIsToldHoweverLate(t *testing.T) {
+	seen := seenAt(rotating)
+	seen.state = acknowledgement.Acknowledged
+	look(t, &seen, now)
+	due := now.Add(10 * time.Hour)
+	d := look(t, &seen, due)
+	if got := status(seen, d, applied{recorded: true}, instance(), due).LastRotationTime; got != nil {
+		t.Errorf("before anybody has the new secret the last rotation was at %s", got)
+	}
+	for range 2 {
+		look(t, &seen, due)
+	}
+	late := due.Add(5 * time.Hour)
+	for range 2 {
+		d = look(t, &seen, late)
+		if got := status(seen, d, applied{recorded: true}, instance(), late).LastRotationTime; got == nil || !got.Time.Equal(due) {
+			t.Errorf("the last rotation was at %v, want %s", got, due)
+		}
 	}
 }
 

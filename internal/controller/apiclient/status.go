@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,7 +45,7 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	if d.record != nil && done.recorded {
 		s.Secrets = secretStatus(d.record.Secrets)
 		s.NextRotationTime = timeOrNil(d.plan.nextRotation)
-		if replaced := lastReplacement(d.plan); !replaced.IsZero() {
+		if replaced := lastReplacement(d.plan.secrets); !replaced.IsZero() {
 			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
@@ -66,12 +67,13 @@ func secretStatus(secrets []record.ClientSecret) []v1alpha1.ClientSecretStatus {
 	return told
 }
 
-// lastReplacement returns when the secret was made that has just replaced another, or
-// whose predecessor is still valid; zero where the plan doesn't tell.
-func lastReplacement(p plan) time.Time {
-	newest := len(p.secrets) - 1
-	if p.rotation == rotationCompleted || newest > 0 && !p.secrets[0].ExpiresAt.IsZero() {
-		return p.secrets[newest].CreatedAt
+// lastReplacement returns when the newest of those secrets was made that replaced another;
+// zero where none did.
+func lastReplacement(secrets []record.ClientSecret) time.Time {
+	for _, s := range slices.Backward(secrets) {
+		if s.Successor {
+			return s.CreatedAt
+		}
 	}
 	return time.Time{}
 }
