@@ -29,7 +29,7 @@ func TestTokensAreOfTheTimeThatMostClocksShow(t *testing.T) {
 		"the API server's clock steps":         {[]time.Duration{0, 2 * time.Hour, -9 * time.Hour}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proxy := install.StartFaultProxy(t, 0, nil)
+			proxy := install.StartFaultProxy(t, testinstall.Faults{})
 			proxy.SetClock(test.serverAhead[0])
 			s := install.LaunchTokenServer(t, install.KubeconfigFor(t, proxy.URL))
 			s.AwaitReady(t)

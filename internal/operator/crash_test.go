@@ -1,85 +1,93 @@
 package operator_test
 
 import (
+	"flag"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/testenv"
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
 
-// The operator may be killed between any two of its writes: started again, it brings
-// everything to the same state as if it had not been. It is killed after each write in turn, once
-// that has taken effect and before the answer arrives.
-func TestKilledAfterAnyWrite(t *testing.T) {
+var crashAll = flag.Bool("crash-all", false, "have every single write fail, not a sample of them; docs/operations.md says how long that takes")
+
+// In a sample the operator is killed at one in so many writes.
+const stride = 32
+
+// Any write may fail, before it takes effect or after, and the operator may be killed at it:
+// in the end everything is as if that had not been, and no workload has noticed.
+func TestAnyWriteFails(t *testing.T) {
 	env := testenv.Start(t)
-	var (
-		want   state
-		writes int
-	)
-	t.Run("undisturbed", func(t *testing.T) { want, writes = story(t, env, 0) })
+	want, writes := undisturbed(t, env)
+	step, share := stride, 2
+	if *crashAll {
+		step, share = 1, 8
+	}
+	for name, test := range map[string]struct {
+		fault testinstall.Fault
+		kill  bool
+		// first and step are the writes that fail, each in a run of its own; or one in share of
+		// all writes fails, in as many runs.
+		first, step, share int
+	}{
+		"killed before": {fault: testinstall.RequestLost, kill: true, first: (step + 1) / 2, step: step},
+		"killed after":  {fault: testinstall.AnswerLost, kill: true, first: step, step: step},
+		"fails before":  {fault: testinstall.Refused, share: share},
+		"fails after":   {fault: testinstall.AnswerLost, share: share},
+	} {
+		run := func(name string, fails func(number int) bool) {
+			t.Run(name, func(t *testing.T) {
+				disturbed(t, env, want, test.kill, func(number int) testinstall.Fault {
+					if fails(number) {
+						return test.fault
+					}
+					return testinstall.NoFault
+				})
+			})
+		}
+		if test.kill {
+			for one := test.first; one <= writes; one += test.step {
+				run(fmt.Sprintf("%s write %d", name, one), func(number int) bool { return number == one })
+			}
+		}
+		for rest := range test.share {
+			run(fmt.Sprintf("%s, writes %d mod %d", name, rest, test.share), func(number int) bool { return number%test.share == rest })
+		}
+	}
+}
+
+// undisturbed tells the story without faults.
+func undisturbed(t *testing.T, env *testenv.Env) (want state, writes int) {
+	t.Helper()
+	t.Run("undisturbed", func(t *testing.T) {
+		s := newStory(t, env)
+		proxy := s.tell(t, testinstall.Faults{})
+		s.install.AwaitQuiet(t, proxy)
+		want, writes = stateOf(t, s.install, s.team), proxy.Writes()
+	})
 	if writes == 0 {
 		t.Fatal("the undisturbed run writes nothing")
 	}
 	t.Logf("The undisturbed run makes %d writes", writes)
-	for number := 1; number <= writes; number++ {
-		t.Run(fmt.Sprintf("killed after write %d", number), func(t *testing.T) {
-			got, _ := story(t, env, number)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("the state differs from that of the undisturbed run (-want +got):\n%s", diff)
-			}
-		})
-	}
+	return want, writes
 }
 
-// story takes an installation through creation, change and deletion. The operator is
-// killed after its write of that number and started again; 0 for not at all. It returns
-// the final state and how many writes there were.
-func story(t *testing.T, env *testenv.Env, number int) (state, int) {
+// disturbed tells the story with faults, which kill the operator if so wanted, and compares its end.
+func disturbed(t *testing.T, env *testenv.Env, want state, kill bool, of func(int) testinstall.Fault) {
 	t.Helper()
-	install := testinstall.New(t, env, testinstall.Settings{})
-	team := env.Namespace(t)
-	realm := testinstall.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} })
-	billing := testinstall.ApiClient(team, "billing", "acme")
-	doomed := testinstall.ApiClient(team, "doomed", "acme")
-	install.Create(t, realm, billing, doomed)
-	proxy := install.StartFaultProxy(t, number, func() { install.KillAndRestartOperator(t) })
-	install.StartOperator(t, install.KubeconfigFor(t, proxy.URL))
-	install.StartTokenServer(t)
-	install.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	install.AwaitReady(t, doomed, metav1.ConditionTrue, v1alpha1.ReasonReady)
-
-	testinstall.Change(t, install, realm, func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read", "write"} })
-	testinstall.Change(t, install, billing, func(c *v1alpha1.ApiClient) {
-		c.Spec.Scopes = []string{"write"}
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
-			Keys: map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyScope: "SCOPE"},
-		}}
-	})
-	install.Delete(t, doomed)
-	testinstall.Eventually(t, "the records and the Secret of the deleted client to be gone", func() error {
-		if records := recordsOf(t, install); len(records) != 2 {
-			return errorf("there are %d records", len(records))
-		}
-		err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: team, Name: "doomed"}, &corev1.Secret{})
-		if !apierrors.IsNotFound(err) {
-			return errorf("reading its Secret gives %v", err)
+	s := newStory(t, env)
+	faults := testinstall.Faults{Of: of}
+	if kill {
+		faults.Then = func() { s.install.KillAndRestartOperator(t) }
+	}
+	proxy := s.tell(t, faults)
+	testinstall.Eventually(t, "the state to be that of the undisturbed run", func() error {
+		if diff := cmp.Diff(want, stateOf(t, s.install, s.team)); diff != "" {
+			return errorf("it differs (-want +got):\n%s", diff)
 		}
 		return nil
 	})
-	install.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	install.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	consumer := install.ConsumerSecret(t, billing)
-	if string(consumer.Data["SCOPE"]) != "write" || consumer.Data["scope"] != nil {
-		t.Errorf("the scope in the consumer Secret is %q under the new key and %q under the old", consumer.Data["SCOPE"], consumer.Data["scope"])
-	}
-	install.AwaitTokens(t, consumer, true)
-	return stateOf(t, install, team), proxy.Writes()
+	t.Logf("These writes failed: %q", proxy.Struck())
 }

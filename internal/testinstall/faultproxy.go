@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,24 +16,52 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// FaultProxy stands between a program and the API server, counts its writes, calls a
-// function after one of them, and has the API server's clock go wrong.
+// Fault is what becomes of a write.
+type Fault int
+
+const (
+	// NoFault lets the write be.
+	NoFault Fault = iota
+	// AnswerLost lets the write take effect, and cuts the connection before its answer.
+	AnswerLost
+	// RequestLost cuts the connection, and the write never takes effect.
+	RequestLost
+	// Refused answers 500, and the write never takes effect.
+	Refused
+)
+
+// Faults are what goes wrong with a program's writes. Leases don't count as such: heartbeats and
+// leader election write them by the clock.
+type Faults struct {
+	// Of says what becomes of the write of that number, counted from 1; nil for no faults.
+	Of func(number int) Fault
+	// Then is called after a fault, while the program waits for an answer; nil for nothing.
+	Then func()
+}
+
+// FaultProxy stands between a program and the API server, counts its writes, has some of
+// them fail, or any request in a storm, and has the API server's clock go wrong.
 type FaultProxy struct {
 	// URL is where the program finds the API server.
 	URL string
 
-	writes atomic.Int64
-	ahead  atomic.Int64 // how far the API server's clock is ahead, as time.Duration
+	faults  Faults
+	forward *httputil.ReverseProxy
+	server  *httptest.Server
+	writes  atomic.Int64
+	ahead   atomic.Int64 // how far the API server's clock is ahead, as time.Duration
+	storm   storm
+
+	mu     sync.Mutex
+	struck []string
 }
 
 // SetClock makes the API server's answers be of a time that is ahead of the true one by
 // that much.
 func (p *FaultProxy) SetClock(ahead time.Duration) { p.ahead.Store(int64(ahead)) }
 
-// StartFaultProxy starts a proxy that calls fault when the program's write of that number,
-// counted from 1, has taken effect and its answer is on its way, which then never arrives; 0 for none.
-// Leases don't count: heartbeats and leader election write them by the clock.
-func (i *Installation) StartFaultProxy(t testing.TB, number int, fault func()) *FaultProxy {
+// StartFaultProxy starts a proxy with these faults.
+func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy {
 	t.Helper()
 	target, err := url.Parse(i.Env.Config.Host)
 	if err != nil {
@@ -42,8 +71,8 @@ func (i *Installation) StartFaultProxy(t testing.TB, number int, fault func()) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &FaultProxy{}
-	forward := &httputil.ReverseProxy{
+	p := &FaultProxy{faults: faults}
+	p.forward = &httputil.ReverseProxy{
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Set("Date", time.Now().Add(time.Duration(p.ahead.Load())).UTC().Format(http.TimeFormat))
 			return nil
@@ -51,28 +80,57 @@ func (i *Installation) StartFaultProxy(t testing.TB, number int, fault func()) *
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // watches
+		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isWrite(r) && int(p.writes.Add(1)) == number {
-			forward.ServeHTTP(httptest.NewRecorder(), r)
-			fault()
-			panic(http.ErrAbortHandler) // cuts the connection without an answer
-		}
-		forward.ServeHTTP(w, r)
-	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed program leaves broken handshakes
-	server.StartTLS()
+	p.server = httptest.NewUnstartedServer(p)
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed program leaves broken handshakes
+	p.server.StartTLS()
 	t.Cleanup(func() {
-		server.CloseClientConnections()
-		server.Close()
+		p.server.CloseClientConnections()
+		p.server.Close()
 	})
-	p.URL = server.URL
+	p.URL = p.server.URL
 	return p
+}
+
+// ServeHTTP passes a request on, or has it fail.
+func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	fault := NoFault
+	if isWrite(r) {
+		if number := int(p.writes.Add(1)); p.faults.Of != nil {
+			fault = p.faults.Of(number)
+		}
+	}
+	if fault == NoFault {
+		p.storm.serve(w, r, p.forward)
+		return
+	}
+	if fault == AnswerLost {
+		p.forward.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	p.mu.Lock()
+	p.struck = append(p.struck, r.Method+" "+r.URL.Path)
+	p.mu.Unlock()
+	if p.faults.Then != nil {
+		p.faults.Then()
+	}
+	if fault == Refused {
+		refuse(w, http.StatusInternalServerError)
+		return
+	}
+	panic(http.ErrAbortHandler) // cuts the connection without an answer
 }
 
 // Writes returns how many writes have come by.
 func (p *FaultProxy) Writes() int { return int(p.writes.Load()) }
+
+// Struck returns the writes that failed, as method and path.
+func (p *FaultProxy) Struck() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.struck...)
+}
 
 func isWrite(r *http.Request) bool {
 	switch r.Method {

@@ -96,3 +96,21 @@ func settled(obj client.Object) error {
 	}
 	return nil
 }
+
+// quiet is how long a program writes nothing once it has come to an end.
+const quiet = 3 * time.Second
+
+// AwaitQuiet waits until the program behind a proxy has done what there is to do.
+func (i *Installation) AwaitQuiet(t testing.TB, p *FaultProxy) {
+	t.Helper()
+	writes, since := p.Writes(), time.Now()
+	Eventually(t, "the writes to end", func() error {
+		if now := p.Writes(); now != writes {
+			writes, since = now, time.Now()
+		}
+		if time.Since(since) < quiet {
+			return fmt.Errorf("there were %d writes, the last at %s", writes, since)
+		}
+		return nil
+	})
+}

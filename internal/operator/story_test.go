@@ -1,0 +1,209 @@
+package operator_test
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+)
+
+// story takes an installation through all that makes the operator write: everything is
+// made, and changed once it is Ready. While it lasts, what workloads have is tried without a pause.
+type story struct {
+	install *testinstall.Installation
+	team    string
+	realm   *v1alpha1.Realm
+	// One client for each change: of the secret that was made, by deletion, by loss of the Secret,
+	// of what is provided, of the hash, and of where the secret comes from.
+	rotated, doomed, lost, provided, hashed, moved *v1alpha1.ApiClient
+	vault, other                                   *corev1.Secret
+	before, after, beside                          string // secrets that people have
+}
+
+func newStory(t *testing.T, env *testenv.Env) *story {
+	t.Helper()
+	s := &story{install: testinstall.New(t, env, testinstall.Settings{SpeedUp: 3600}), team: env.Namespace(t)}
+	s.before, s.after, s.beside = secretOfSomeone(t), secretOfSomeone(t), secretOfSomeone(t)
+	s.realm = testinstall.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} })
+	s.vault, s.other = vaultOf(s.team, "vault", s.before), vaultOf(s.team, "other", s.beside)
+	s.rotated = testinstall.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = rotatesAfter(nil, time.Second) })
+	s.doomed = testinstall.ApiClient(s.team, "doomed", "acme")
+	s.lost = testinstall.ApiClient(s.team, "lost", "acme")
+	s.provided = testinstall.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.vault, time.Hour) })
+	s.hashed = testinstall.ApiClient(s.team, "hashed", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
+	s.moved = testinstall.ApiClient(s.team, "moved", "acme")
+	return s
+}
+
+// tell tells the story with faults between the operator and the API server.
+func (s *story) tell(t *testing.T, faults testinstall.Faults) *testinstall.FaultProxy {
+	t.Helper()
+	s.install.Create(t, s.realm, s.vault, s.other)
+	all := []*v1alpha1.ApiClient{s.rotated, s.doomed, s.lost, s.provided, s.hashed, s.moved}
+	for _, c := range all {
+		s.install.Create(t, c)
+	}
+	proxy := s.install.StartFaultProxy(t, faults)
+	s.install.StartOperator(t, s.install.KubeconfigFor(t, proxy.URL))
+	s.install.StartTokenServer(t)
+	s.install.StartTokenServer(t)
+
+	prober := startProber(t, s.install)
+	for _, c := range all {
+		s.install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		if c != s.doomed {
+			prober.watch(c.Name, s.credentials(c))
+		}
+	}
+	former := map[*v1alpha1.ApiClient]*corev1.Secret{}
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.doomed, s.lost, s.moved} {
+		former[c] = s.install.ConsumerSecret(t, c)
+	}
+	s.change(t, prober, former)
+	s.awaitChanged(t, former)
+	for _, old := range former {
+		s.install.AwaitTokens(t, old, false)
+	}
+	prober.stop(t)
+	return proxy
+}
+
+// credentials returns what the workloads of a client may have, the oldest first.
+func (s *story) credentials(c *v1alpha1.ApiClient) credentials {
+	c = c.DeepCopy()
+	mounted := mountedBy(s.install, c)
+	switch c.Name {
+	case s.provided.Name, s.hashed.Name:
+		return func(context.Context) ([]*corev1.Secret, error) {
+			return []*corev1.Secret{with(c, s.before), with(c, s.after)}, nil
+		}
+	case s.moved.Name:
+		return func(ctx context.Context) ([]*corev1.Secret, error) {
+			consumer, err := mounted(ctx)
+			return append(consumer, with(c, s.beside)), err
+		}
+	}
+	return mounted
+}
+
+// change makes all changes at once.
+func (s *story) change(t *testing.T, prober *prober, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+	t.Helper()
+	testinstall.Change(t, s.install, s.realm, func(r *v1alpha1.Realm) {
+		r.Spec.Scopes = []string{"read", "write"}
+		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
+	})
+	rotate(t, s.install, s.rotated)
+	testinstall.Change(t, s.install, s.rotated, func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{"write"}
+		c.Spec.Secret.Generated.Keys = map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyScope: "SCOPE"}
+	})
+	s.install.Delete(t, s.doomed)
+	prober.forget("lost") // to delete the Secret is to end what it holds
+	s.install.Delete(t, former[s.lost])
+	testinstall.Change(t, s.install, s.vault, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
+	testinstall.Change(t, s.install, s.hashed, func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
+	testinstall.Change(t, s.install, s.moved, func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.other, time.Second) })
+}
+
+// awaitChanged waits until everything is as the changes have it.
+func (s *story) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+	t.Helper()
+	awaitRotated(t, s.install, s.rotated)
+	testinstall.Eventually(t, "the realm to have another key", func() error {
+		if err := s.install.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(s.realm), s.realm); err != nil {
+			return err
+		}
+		if got := keyStates(s.realm); !slices.Equal(got, []v1alpha1.SigningKeyState{v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive}) {
+			return errorf("its keys are %v", got)
+		}
+		return nil
+	})
+	testinstall.Eventually(t, "what nobody needs to be gone", func() error {
+		if records := recordsOf(t, s.install); len(records) != 6 {
+			return errorf("there are %d records", len(records))
+		}
+		for _, c := range []*v1alpha1.ApiClient{s.doomed, s.moved} {
+			err := s.install.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})
+			if !apierrors.IsNotFound(err) {
+				return errorf("reading Secret %s gives %v", c.Name, err)
+			}
+		}
+		return nil
+	})
+	for c, secret := range map[*v1alpha1.ApiClient]string{s.provided: s.after, s.hashed: s.after, s.moved: s.beside} {
+		s.install.AwaitTokens(t, with(c, secret), true)
+	}
+	s.install.AwaitTokens(t, with(s.provided, s.before), true) // for the overlap
+	s.install.AwaitTokens(t, with(s.hashed, s.before), false)
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost} {
+		testinstall.Eventually(t, "another secret for "+c.Name, func() error {
+			if now := s.install.ConsumerSecret(t, c); secretIn(now) == secretIn(former[c]) {
+				return errorf("it has the one that it had")
+			}
+			return nil
+		})
+		s.install.AwaitTokens(t, s.install.ConsumerSecret(t, c), true)
+	}
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost, s.provided, s.hashed, s.moved} {
+		s.install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	}
+	s.install.AwaitReady(t, s.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	awaitPublished(t, s.install, s.realm, s.install.ConsumerSecret(t, s.lost))
+}
+
+// in is a secret that stands in a vault.
+func in(vault *corev1.Secret, overlap time.Duration) *v1alpha1.ClientSecretSource {
+	return &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
+		SecretRef: v1alpha1.SecretKeyReference{Name: vault.Name, Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: overlap},
+	}}
+}
+
+// vaultOf is a Secret that may be read.
+func vaultOf(namespace, name, value string) *corev1.Secret {
+	s := vault(namespace, value)
+	s.Name, s.Labels = name, map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	return s
+}
+
+// secretOfSomeone is one that needs no slow hash: these tests are about something else.
+func secretOfSomeone(t *testing.T) string {
+	t.Helper()
+	secret, err := clientsecret.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func hashOf(t *testing.T, secret string) *v1alpha1.ClientSecretSource {
+	t.Helper()
+	verifier, err := clientsecret.Hash(secret, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: verifier.ID(), Hash: verifier.String()}}}
+}
+
+func secretIn(consumer *corev1.Secret) string {
+	return string(consumer.Data[v1alpha1.SecretKeyClientSecret])
+}
+
+func keyStates(realm *v1alpha1.Realm) []v1alpha1.SigningKeyState {
+	var states []v1alpha1.SigningKeyState
+	for _, k := range realm.Status.SigningKeys {
+		states = append(states, k.State)
+	}
+	return states
+}
