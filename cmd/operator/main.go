@@ -62,6 +62,10 @@ func main() {
 
 var errUsage = errors.New("bad flag")
 
+// levelOfBodies is the log level from which on client-go logs the bodies of requests and
+// answers, and the secrets in them.
+const levelOfBodies = 8
+
 // parse reads the flags; asked for help it writes it to help and returns flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	var o options
@@ -95,6 +99,9 @@ func parse(args []string, help io.Writer) (options, error) {
 	}
 	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
 		return options{}, fmt.Errorf("%w: --namespace %q is not a namespace's name: %s", errUsage, o.namespace, problems[0])
+	}
+	if zap.New(zap.UseFlagOptions(&o.logging)).V(levelOfBodies).Enabled() {
+		return options{}, fmt.Errorf("%w: --zap-log-level must be below %d, from which on secrets would be logged", errUsage, levelOfBodies)
 	}
 	return o, nil
 }

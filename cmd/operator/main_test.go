@@ -51,6 +51,7 @@ func TestBadInput(t *testing.T) {
 		"an argument":              {[]string{"--config", goodFile, "surplus"}, "surplus"},
 		"an empty namespace":       {[]string{"--config", goodFile, "--namespace="}, "--namespace"},
 		"a bad namespace":          {[]string{"--config", goodFile, "--namespace", "a\nb"}, "--namespace"},
+		"a level that tells all":   {[]string{"--config", goodFile, "--zap-log-level=8"}, "--zap-log-level"},
 		"no API server":            {[]string{"--config", goodFile}, "--kubeconfig"},
 		"no such kubeconfig":       {[]string{"--config", goodFile, "--kubeconfig", filepath.Join(dir, "none")}, "--kubeconfig"},
 		"a broken kubeconfig":      {[]string{"--config", goodFile, "--kubeconfig", goodFile}, "--kubeconfig"},
