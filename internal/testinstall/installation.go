@@ -44,6 +44,8 @@ type Installation struct {
 	LeaderElection bool
 	// DrainDelay is how long token servers started from now on drain.
 	DrainDelay time.Duration
+	// LogLevel is the --zap-log-level of operators started from now on; empty for the usual.
+	LogLevel string
 
 	dir     string
 	config  string
@@ -120,6 +122,7 @@ func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
 			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + i.metrics.Address(),
+			"--zap-log-level=" + orDefault(i.LogLevel, "info"),
 		},
 	})
 	return err
@@ -198,10 +201,21 @@ func (i *Installation) cleanUp(t testing.TB) {
 	}
 }
 
-// OperatorLog returns all that the operator has logged since its last start.
+// OperatorLog returns all that the operator has logged, through all its starts.
 func (i *Installation) OperatorLog(t testing.TB) []byte {
 	t.Helper()
-	log, err := os.ReadFile(filepath.Join(i.dir, "operator.log"))
+	return i.log(t, "operator")
+}
+
+// Log returns all that the token server has logged, through all its starts.
+func (i *Installation) Log(t testing.TB, s *TokenServer) []byte {
+	t.Helper()
+	return i.log(t, s.Name)
+}
+
+func (i *Installation) log(t testing.TB, name string) []byte {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(i.dir, name+".log"))
 	if err != nil {
 		t.Fatal(err)
 	}

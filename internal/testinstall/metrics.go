@@ -11,16 +11,37 @@ import (
 // without labels, or with its labels as they stand there.
 func (s *TokenServer) Metric(t testing.TB, name string) string {
 	t.Helper()
-	return metric(t, s.Operations, name)
+	return metric(s.Metrics(t), name)
 }
 
 // OperatorMetric returns the value of a metric of the operator, as TokenServer.Metric does.
 func (i *Installation) OperatorMetric(t testing.TB, name string) string {
 	t.Helper()
-	return metric(t, "http://"+i.metrics.Address(), name)
+	return metric(i.OperatorMetrics(t), name)
 }
 
-func metric(t testing.TB, base, name string) string {
+// Metrics returns all metrics of the server, as they stand in /metrics.
+func (s *TokenServer) Metrics(t testing.TB) string {
+	t.Helper()
+	return metrics(t, s.Operations)
+}
+
+// OperatorMetrics returns all metrics of the operator, as they stand in /metrics.
+func (i *Installation) OperatorMetrics(t testing.TB) string {
+	t.Helper()
+	return metrics(t, "http://"+i.metrics.Address())
+}
+
+func metric(all, name string) string {
+	for line := range strings.Lines(all) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func metrics(t testing.TB, base string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/metrics", nil)
 	if err != nil {
@@ -35,10 +56,5 @@ func metric(t testing.TB, base, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(body)) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
-			return value
-		}
-	}
-	return ""
+	return string(body)
 }

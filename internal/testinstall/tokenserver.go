@@ -28,6 +28,8 @@ type TokenServer struct {
 	Address string
 	// Operations is the base URL of its operations port.
 	Operations string
+	// SnapshotDir is where it keeps its last good records.
+	SnapshotDir string
 
 	authority []byte
 	command   process.Command
@@ -56,7 +58,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	}
 	s.Address = address
 	operations := s.reserve(t)
-	s.Operations = "http://" + operations
+	s.Operations, s.SnapshotDir = "http://"+operations, t.TempDir()
 
 	cert, key := filepath.Join(i.dir, s.Name+".crt"), filepath.Join(i.dir, s.Name+".key")
 	pair := i.secret(t, servingcert.ServingSecret)
@@ -67,7 +69,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 		Name: s.Name, Path: i.binary(t, "token-server"), Dir: i.dir,
 		Args: []string{
 			"--namespace", i.Namespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
-			"--listen", address, "--operations-listen", operations, "--snapshot-dir", t.TempDir(),
+			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
 			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(), "--debug",
 		},
 	}
