@@ -85,7 +85,15 @@ func TestKilledWithinARotation(t *testing.T) {
 	rotation := func(t *testing.T, number int) (writes int) {
 		t.Helper()
 		install.StopOperator(t)
-		proxy := install.StartFaultProxy(t, number, func() { install.KillAndRestartOperator(t) })
+		proxy := install.StartFaultProxy(t, testinstall.Faults{
+			Of: func(write int) testinstall.Fault {
+				if write == number {
+					return testinstall.AnswerLost
+				}
+				return testinstall.NoFault
+			},
+			Then: func() { install.KillAndRestartOperator(t) },
+		})
 		install.StartOperator(t, install.KubeconfigFor(t, proxy.URL))
 		rotate(t, install, c)
 		awaitRotated(t, install, c)
