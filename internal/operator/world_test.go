@@ -44,7 +44,7 @@ var allScopes = []string{"admin", "read", "write"}
 
 func newWorld(install *testinstall.Installation, team string, seed uint64) *world {
 	w := emptyWorld(install, team)
-	w.random = rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // It shall be the same in another run.
+	w.random = rand.New(rand.NewPCG(seed, 1))
 	for _, name := range []string{steady, fickle} {
 		w.realms[name] = realmOf(name)
 	}
@@ -151,7 +151,7 @@ func (w *world) valid(t *testing.T) map[had]bool {
 		if !meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady)) {
 			continue
 		}
-		consumer := with(c, "")
+		var consumer *corev1.Secret
 		switch source := c.Spec.Secret; {
 		case source != nil && source.Provided != nil:
 			consumer = with(c, string(w.vaults[name].Data["PASSWORD"]))
