@@ -78,3 +78,43 @@ func TestIndexIsReadWhileItChanges(t *testing.T) {
 		t.Errorf("%d slots for %d clients: those of clients that went are kept", slots, x.live)
 	}
 }
+
+// Whoever isn't there has a stand-in, as long as somebody is there: the same one each time, not
+// the same one for all, and never taken for the client itself.
+func TestStandIns(t *testing.T) {
+	x := newIndex()
+	if c, found := x.loadOrStandIn("nobody"); c != nil || found {
+		t.Errorf("%v, %t of nobody", c, found)
+	}
+	const clients = 1000
+	for n := range clients {
+		x.store(&Client{ID: fmt.Sprintf("here-%d", n)})
+	}
+	const asked = 10 * clients
+	for _, left := range []int{clients, 1} { // when many have gone, nobody is far from who stays
+		for n := left; n < clients; n++ {
+			x.remove(fmt.Sprintf("here-%d", n))
+		}
+		standIns := map[*Client]int{}
+		for n := range asked {
+			id := fmt.Sprintf("nobody-%d", n)
+			c, found := x.loadOrStandIn(id)
+			if again, _ := x.loadOrStandIn(id); c == nil || found || again != c {
+				t.Fatalf("%s: %v, %t, and then %v", id, c, found, again)
+			}
+			standIns[c]++
+		}
+		if len(standIns) < left/3 || len(standIns) > left {
+			t.Errorf("%d of %d clients stand in", len(standIns), left)
+		}
+		for n := range left {
+			id := fmt.Sprintf("here-%d", n)
+			if c, found := x.loadOrStandIn(id); !found || c != x.load(id) {
+				t.Errorf("%s: %v, %t", id, c, found)
+			}
+		}
+	}
+	if slots := len(*x.slots.Load()); slots != minSlots {
+		t.Errorf("%d slots for one client", slots)
+	}
+}

@@ -116,20 +116,24 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 }
 
 // authenticate returns the client whose secret is given and which may get a token
-// now. A client that doesn't exist costs the same as one with a wrong secret,
-// and the switches are looked at last, so that the time taken tells nothing about either.
+// now. A client that doesn't exist costs the same as one with a wrong secret, since
+// another stands in for it, and the switches are looked at last, so that the time taken tells
+// nothing about either.
 //
 // Where one client of the realm has a slow secret, all that fails is slow: otherwise the time
 // would tell which ids are such clients'. What succeeds by a fast secret never waits.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy.
 func (e *tokenEndpoint) authenticate(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, now time.Time) (*registry.Client, error) {
-	client := realm.Client(credentials.ClientID)
+	client, found := realm.ClientOrStandIn(credentials.ClientID)
 	var secrets []clientsecret.Credential
 	if client != nil {
 		secrets = client.Secrets
 	}
 	verified := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
+	if !found {
+		client, verified = nil, false
+	}
 	if !verified && realm.HasSlowSecrets() {
 		var err error
 		if verified, err = e.slow.verify(ctx, client, credentials.ClientSecret, now); err != nil {
