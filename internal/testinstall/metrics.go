@@ -1,6 +1,7 @@
 package testinstall
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -41,20 +42,26 @@ func metric(all, name string) string {
 	return ""
 }
 
-func metrics(t testing.TB, base string) string {
+// metrics waits for a program that has just started.
+func metrics(t testing.TB, base string) (all string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/metrics", nil)
+	Eventually(t, base+"/metrics", func() (err error) {
+		all, err = scrape(t.Context(), base+"/metrics")
+		return err
+	})
+	return all
+}
+
+func scrape(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	answer, err := http.DefaultClient.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	return string(body), err
 }
