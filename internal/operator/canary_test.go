@@ -17,8 +17,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
@@ -142,10 +144,11 @@ func (f *flock) generated() {
 	f.install.Delete(f.t, gone)
 	f.install.AwaitTokens(f.t, consumer, false)
 	testinstall.Eventually(f.t, "the consumer Secret of a deleted client to be gone", func() error {
-		if places := placesOf(f.t, f.install).holding([]string{string(consumer.Data[v1alpha1.SecretKeyClientSecret])}); len(places) > 0 {
-			return errorf("it is in %v", places)
+		err := f.install.Env.Client.Get(f.t.Context(), client.ObjectKeyFromObject(consumer), &corev1.Secret{})
+		if apierrors.IsNotFound(err) {
+			return nil
 		}
-		return nil
+		return errorf("reading it gives %v", err)
 	})
 	f.add("the secret of a client that was deleted", of(gone, string(consumer.Data[v1alpha1.SecretKeyClientSecret])))
 }

@@ -1,6 +1,8 @@
 package operator_test
 
 import (
+	"crypto/rand"
+	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,15 +14,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testenv"
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
 
-// bystanders are other clients that are loaded while refusals are measured.
-const bystanders = 1000
+var bystanders = flag.Int("bystanders", 1000, "how many other clients are loaded while refusals are measured")
 
-// BenchmarkRefusal measures how long it takes from the API server's answer to a delete or
-// suspend until every token server refuses the client. Reported are percentiles in milliseconds.
+// BenchmarkRefusal measures how long it takes from the API server's answer to what ends a
+// client's right to tokens, or a secret's, until every token server refuses it. Reported are
+// percentiles in milliseconds.
 func BenchmarkRefusal(b *testing.B) {
 	env := testenv.Start(b)
 	install := testinstall.New(b, env, testinstall.Settings{})
@@ -29,11 +32,8 @@ func BenchmarkRefusal(b *testing.B) {
 	install.StartTokenServer(b)
 	realm := testinstall.Realm("acme")
 	install.Create(b, realm)
+	crowd(b, install, env.Namespace(b), realm.Name, *bystanders)
 	team := env.Namespace(b)
-	for i := range bystanders {
-		install.Create(b, testinstall.ApiClient(team, fmt.Sprintf("bystander-%d", i), "acme"))
-	}
-	install.AwaitSettled(b)
 
 	n := 0
 	next := func() (*v1alpha1.ApiClient, *corev1.Secret) {
@@ -51,13 +51,36 @@ func BenchmarkRefusal(b *testing.B) {
 		})
 	})
 	c, consumer := next()
-	b.Run("suspend client", func(b *testing.B) {
+	// taken measures a change that takes tokens from the client, and what takes it back.
+	taken := func(take, giveBack func(*v1alpha1.ApiClient)) func(*testing.B) {
+		return func(b *testing.B) {
+			measure(b, func() time.Duration {
+				testinstall.Change(b, install, c, take)
+				took := untilRefused(b, install, consumer)
+				testinstall.Change(b, install, c, giveBack)
+				install.AwaitReady(b, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+				return took
+			})
+		}
+	}
+	b.Run("suspend client", taken(
+		func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true },
+		func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false },
+	))
+	b.Run("expire", taken(
+		func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
+		func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = nil },
+	))
+	b.Run("change hash", func(b *testing.B) {
+		secret, hash := hashed(b)
+		c := testinstall.ApiClient(team, "hashed", "acme", hash)
+		install.Create(b, c)
 		measure(b, func() time.Duration {
-			testinstall.Change(b, install, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-			took := untilRefused(b, install, consumer)
-			testinstall.Change(b, install, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
 			install.AwaitReady(b, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-			return took
+			old := with(c, secret)
+			secret, hash = hashed(b)
+			testinstall.Change(b, install, c, hash)
+			return untilRefused(b, install, old)
 		})
 	})
 	b.Run("suspend realm", func(b *testing.B) {
@@ -69,6 +92,22 @@ func BenchmarkRefusal(b *testing.B) {
 			return took
 		})
 	})
+}
+
+// hashed makes a secret, and lets an ApiClient have its hash alone.
+func hashed(b *testing.B) (secret string, set func(*v1alpha1.ApiClient)) {
+	b.Helper()
+	secret, err := clientsecret.Generate(rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	verifier, err := clientsecret.Hash(secret, rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return secret, func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "only", Hash: verifier.String()}}}
+	}
 }
 
 func measure(b *testing.B, once func() time.Duration) {
