@@ -1,0 +1,217 @@
+package operator_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+)
+
+var crowdSize = flag.Int("clients", 300, "how many ApiClients the tests of many create; docs/operations.md says how to go further")
+
+// What one of many new ApiClients may cost, however many come at once.
+const (
+	// writesEach: the record, the consumer Secret, and status twice, before and after token
+	// servers have the record. One more, where another's write comes between.
+	writesEach = 5
+	// reconcilesEach: for the object, for its record and for its consumer Secret as they are
+	// seen, and for the acknowledgement. One more, as above.
+	reconcilesEach = 5
+)
+
+// Many ApiClients cost each what one costs, nothing when they are there, and a restart of the
+// operator over them writes nothing.
+func TestCrowd(t *testing.T) {
+	env := testenv.Start(t)
+	install := running(t, env)
+	team := env.Namespace(t)
+	realm := testinstall.Realm("acme")
+	install.Create(t, realm)
+	install.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	before, began := writesByOperator(t, env), time.Now()
+
+	crowd(t, install, team, realm.Name, *crowdSize)
+	t.Logf("%d ApiClients are Ready after %s", *crowdSize, time.Since(began).Round(time.Second))
+	awaitHeartbeats(t, install)
+	reconciles, writes := reconcilesOf(t, install), writesByOperator(t, env)-before
+	t.Logf("each took %.2f reconciles and %.2f writes", per(reconciles), per(writes))
+	if reconciles > reconcilesEach**crowdSize || writes > writesEach**crowdSize {
+		t.Errorf("for %d ApiClients there were %d reconciles and %d writes, want at most %d and %d for each", *crowdSize, reconciles, writes, reconcilesEach, writesEach)
+	}
+	logMemory(t, install)
+
+	awaitHeartbeats(t, install)
+	if now := reconcilesOf(t, install); now != reconciles {
+		t.Errorf("%d more reconciles while nothing happened", now-reconciles)
+	}
+
+	install.StopOperator(t)
+	before = writesByOperator(t, env)
+	install.StartOperator(t, "")
+	for seen := -1; seen < *crowdSize; {
+		testinstall.Eventually(t, "the restarted operator to look at more ApiClients", func() error {
+			now := reconcilesOf(t, install)
+			if now <= seen {
+				return errorf("it has looked at %d of %d", now, *crowdSize)
+			}
+			seen = now
+			return nil
+		})
+	}
+	awaitHeartbeats(t, install)
+	if now := writesByOperator(t, env); now != before {
+		t.Errorf("the restarted operator writes %d times", now-before)
+	}
+	if now := reconcilesOf(t, install); now > 2**crowdSize {
+		t.Errorf("the restarted operator reconciles %d times for %d ApiClients", now, *crowdSize)
+	}
+	logMemory(t, install)
+}
+
+func per(n int) float64 { return float64(n) / float64(*crowdSize) }
+
+// crowd creates that many ApiClients, and waits until all are Ready.
+func crowd(t testing.TB, install *testinstall.Installation, team, realm string, size int) {
+	t.Helper()
+	events, err := install.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(team))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	t.Cleanup(func() { removeCrowd(t, install, team) })
+	numbers := make(chan int)
+	var creating sync.WaitGroup
+	for range 8 {
+		creating.Go(func() {
+			for n := range numbers {
+				if err := install.Env.Client.Create(t.Context(), testinstall.ApiClient(team, fmt.Sprintf("crowd-%d", n), realm)); err != nil {
+					t.Errorf("Creating an ApiClient: %v", err)
+				}
+			}
+		})
+	}
+	creating.Go(func() {
+		defer close(numbers)
+		for n := range size {
+			numbers <- n
+		}
+	})
+	const patience = time.Minute
+	ready := map[string]bool{}
+	for len(ready) < size {
+		select {
+		case event := <-events.ResultChan():
+			c, ok := event.Object.(*v1alpha1.ApiClient)
+			if !ok {
+				t.Fatalf("the watch of ApiClients brings %v", event.Object)
+			}
+			if meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady)) {
+				ready[c.Name] = true
+			}
+		case <-time.After(patience):
+			t.Fatalf("%d of %d ApiClients are Ready, and nothing has changed for %s", len(ready), size, patience)
+		}
+	}
+	creating.Wait()
+}
+
+// removeCrowd deletes in one request what would take the end of the installation one for each.
+func removeCrowd(t testing.TB, install *testinstall.Installation, team string) {
+	install.StopOperator(t)
+	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer stop()
+	if err := install.Env.Client.DeleteAllOf(ctx, &v1alpha1.ApiClient{}, client.InNamespace(team)); err != nil {
+		t.Errorf("Deleting ApiClients: %v", err)
+	}
+}
+
+// awaitHeartbeats waits until each token server has renewed its Lease twice: what was under way
+// before is over, and what happens by the clock, the operator's looks at the Leases too, has happened.
+func awaitHeartbeats(t *testing.T, install *testinstall.Installation) {
+	t.Helper()
+	for range 2 {
+		last := renewals(t, install)
+		testinstall.Eventually(t, "all token servers to renew their Leases", func() error {
+			for name, now := range renewals(t, install) {
+				if now == last[name] {
+					return errorf("the last renewal of %s is that of %s", name, now)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+func renewals(t *testing.T, install *testinstall.Installation) map[string]string {
+	t.Helper()
+	leases := &coordinationv1.LeaseList{}
+	err := install.Env.Client.List(t.Context(), leases, client.InNamespace(install.Namespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]string{}
+	for i := range leases.Items {
+		at[leases.Items[i].Name] = leases.Items[i].ResourceVersion
+	}
+	return at
+}
+
+// reconcilesOf returns how often the operator has reconciled an ApiClient since its start.
+func reconcilesOf(t *testing.T, install *testinstall.Installation) int {
+	t.Helper()
+	sum := 0
+	for line := range strings.Lines(install.OperatorMetrics(t)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(name, `controller_runtime_reconcile_total{controller="apiclient",`) {
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// writesByOperator returns how often the operator has written anything but Leases.
+func writesByOperator(t *testing.T, env *testenv.Env) int {
+	t.Helper()
+	n := 0
+	for _, write := range env.Writes(t) {
+		if byOperator(write) && write.ObjectRef.Resource != "leases" {
+			n++
+		}
+	}
+	return n
+}
+
+// logMemory tells what the programs take, which a race detector makes a multiple of.
+func logMemory(t *testing.T, install *testinstall.Installation) {
+	t.Helper()
+	tell := func(name, metrics string) {
+		for line := range strings.Lines(metrics) {
+			value, ok := strings.CutPrefix(strings.TrimSpace(line), "process_resident_memory_bytes ")
+			if bytes, err := strconv.ParseFloat(value, 64); ok && err == nil {
+				t.Logf("%s takes %.0f MiB with %d ApiClients", name, bytes/(1<<20), *crowdSize)
+			}
+		}
+	}
+	tell("the operator", install.OperatorMetrics(t))
+	for _, s := range install.Servers() {
+		tell(s.Name, s.Metrics(t))
+	}
+}
