@@ -18,7 +18,7 @@ import (
 // change makes one change of the world.
 func (w *world) change(t *testing.T) {
 	t.Helper()
-	name := fmt.Sprint(stranger, w.random.IntN(crowd))
+	name := fmt.Sprint(stranger, w.random.IntN(changing))
 	switch w.random.IntN(16) {
 	case 0:
 		w.rotateKeys(t, steady)
@@ -148,7 +148,7 @@ func (w *world) repair(t *testing.T) {
 		w.changeRealm(t)
 	}
 	testinstall.Change(t, w.install, w.realms[fickle], func(r *v1alpha1.Realm) { r.Spec.Scopes = allScopes })
-	for i := range crowd {
+	for i := range changing {
 		if name := fmt.Sprint(stranger, i); w.vaults[name] == nil {
 			w.changeVault(t, name)
 		}

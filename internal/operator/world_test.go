@@ -37,7 +37,7 @@ const (
 	steady   = "steady"
 	fickle   = "fickle"
 	stranger = "client-"
-	crowd    = 6 // how many clients change
+	changing = 6 // how many clients change
 )
 
 var allScopes = []string{"admin", "read", "write"}
@@ -49,7 +49,7 @@ func newWorld(install *testinstall.Installation, team string, seed uint64) *worl
 		w.realms[name] = realmOf(name)
 	}
 	w.clients[steady] = testinstall.ApiClient(team, steady, steady, func(c *v1alpha1.ApiClient) { c.Spec.Secret = rotatesAfter(nil, time.Second) })
-	for i := range crowd {
+	for i := range changing {
 		name := fmt.Sprint(stranger, i)
 		w.vaults[name] = vaultOf(team, "vault-"+name, w.secret())
 		w.clients[name] = w.newClient(name)
