@@ -13,29 +13,31 @@ import (
 
 var crashAll = flag.Bool("crash-all", false, "have every single write fail, not a sample of them; docs/operations.md says how long that takes")
 
-// In a sample the operator is killed at one in so many writes.
-const stride = 32
+// In a sample the operator is killed before one in so many writes, and after one in so many.
+const stride = 48
+
+// Where nobody is killed one write in so many fails.
+const share = 2
 
 // Any write may fail, before it takes effect or after, and the operator may be killed at it:
 // in the end everything is as if that had not been, and no workload has noticed.
 func TestAnyWriteFails(t *testing.T) {
 	env := testenv.Start(t)
 	want, writes := undisturbed(t, env)
-	step, share := stride, 2
+	step, runs := stride, 1
 	if *crashAll {
-		step, share = 1, 8
+		step, runs = 1, share
 	}
 	for name, test := range map[string]struct {
 		fault testinstall.Fault
 		kill  bool
-		// first and step are the writes that fail, each in a run of its own; or one in share of
-		// all writes fails, in as many runs.
-		first, step, share int
+		// first is the first write at which the operator is killed, or where one in share fails, which.
+		first int
 	}{
-		"killed before": {fault: testinstall.RequestLost, kill: true, first: (step + 1) / 2, step: step},
-		"killed after":  {fault: testinstall.AnswerLost, kill: true, first: step, step: step},
-		"fails before":  {fault: testinstall.Refused, share: share},
-		"fails after":   {fault: testinstall.AnswerLost, share: share},
+		"killed before": {fault: testinstall.RequestLost, kill: true, first: (step + 1) / 2},
+		"killed after":  {fault: testinstall.AnswerLost, kill: true, first: step},
+		"fails before":  {fault: testinstall.Refused},
+		"fails after":   {fault: testinstall.AnswerLost, first: 1},
 	} {
 		run := func(name string, fails func(number int) bool) {
 			t.Run(name, func(t *testing.T) {
@@ -48,12 +50,13 @@ func TestAnyWriteFails(t *testing.T) {
 			})
 		}
 		if test.kill {
-			for one := test.first; one <= writes; one += test.step {
+			for one := test.first; one <= writes; one += step {
 				run(fmt.Sprintf("%s write %d", name, one), func(number int) bool { return number == one })
 			}
+			continue
 		}
-		for rest := range test.share {
-			run(fmt.Sprintf("%s, writes %d mod %d", name, rest, test.share), func(number int) bool { return number%test.share == rest })
+		for rest := test.first; rest < test.first+runs; rest++ {
+			run(fmt.Sprintf("%s, one write in %d, %d", name, share, rest), func(number int) bool { return (number+rest)%share == 0 })
 		}
 	}
 }
