@@ -118,7 +118,7 @@ func (p places) holding(secrets []string) []string {
 // and its bytes, in hexadecimal, and in Base64, alone or in the middle of something longer.
 func formsOf(secret string) []string {
 	quoted, _ := json.Marshal(secret) // a string always can be
-	bytes := fmt.Sprint([]byte(secret))
+	bytes := fmt.Sprintf("%d", []byte(secret))
 	all := []string{
 		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`), strings.Trim(fmt.Sprintf("%q", secret), `"`),
 		strings.Trim(bytes, "[]"), strings.ReplaceAll(strings.Trim(bytes, "[]"), " ", ","), hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
