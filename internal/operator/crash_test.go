@@ -11,7 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
 
-var crashAll = flag.Bool("crash-all", false, "have every single write fail, not a sample of them; docs/operations.md says how long that takes")
+var crashAll = flag.Bool("crash-all", false, "have every single write fail, not a sample of them")
 
 // In a sample the operator is killed before one in so many writes, and after one in so many.
 const stride = 48
