@@ -40,7 +40,7 @@ func newStory(t *testing.T, env *testenv.Env) *story {
 	s.rotated = testinstall.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = rotatesAfter(nil, time.Second) })
 	s.doomed = testinstall.ApiClient(s.team, "doomed", "acme")
 	s.lost = testinstall.ApiClient(s.team, "lost", "acme")
-	s.provided = testinstall.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.vault, time.Hour) })
+	s.provided = testinstall.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.vault, 3600*time.Hour) })
 	s.hashed = testinstall.ApiClient(s.team, "hashed", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
 	s.moved = testinstall.ApiClient(s.team, "moved", "acme")
 	return s
