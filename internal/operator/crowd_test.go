@@ -46,7 +46,7 @@ func TestCrowd(t *testing.T) {
 
 	crowd(t, install, team, realm.Name, *crowdSize)
 	t.Logf("%d ApiClients are Ready after %s", *crowdSize, time.Since(began).Round(time.Second))
-	awaitHeartbeats(t, install)
+	awaitHeartbeats(t, install, 1)
 	reconciles, writes := reconcilesOf(t, install), writesByOperator(t, env)-before
 	t.Logf("each took %.2f reconciles and %.2f writes", per(reconciles), per(writes))
 	if reconciles > reconcilesEach**crowdSize || writes > writesEach**crowdSize {
@@ -54,7 +54,7 @@ func TestCrowd(t *testing.T) {
 	}
 	logMemory(t, install)
 
-	awaitHeartbeats(t, install)
+	awaitHeartbeats(t, install, 2)
 	if now := reconcilesOf(t, install); now != reconciles {
 		t.Errorf("%d more reconciles while nothing happened", now-reconciles)
 	}
@@ -72,7 +72,7 @@ func TestCrowd(t *testing.T) {
 			return nil
 		})
 	}
-	awaitHeartbeats(t, install)
+	awaitHeartbeats(t, install, 1)
 	if now := writesByOperator(t, env); now != before {
 		t.Errorf("the restarted operator writes %d times", now-before)
 	}
@@ -139,11 +139,12 @@ func removeCrowd(t testing.TB, install *testinstall.Installation, team string) {
 	}
 }
 
-// awaitHeartbeats waits until each token server has renewed its Lease twice: what was under way
-// before is over, and what happens by the clock, the operator's looks at the Leases too, has happened.
-func awaitHeartbeats(t *testing.T, install *testinstall.Installation) {
+// awaitHeartbeats waits until each token server has renewed its Lease so many times: what was
+// under way before is over, and what happens by the clock, the operator's looks at the Leases
+// too, has happened.
+func awaitHeartbeats(t *testing.T, install *testinstall.Installation, times int) {
 	t.Helper()
-	for range 2 {
+	for range times {
 		last := renewals(t, install)
 		testinstall.Eventually(t, "all token servers to renew their Leases", func() error {
 			for name, now := range renewals(t, install) {
