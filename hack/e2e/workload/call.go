@@ -78,7 +78,7 @@ func get(ctx context.Context, httpClient *http.Client, url string, wanted int) e
 	if err != nil {
 		return err
 	}
-	answer, err := httpClient.Do(req)
+	answer, err := reach(httpClient, req)
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,29 @@ func get(ctx context.Context, httpClient *http.Client, url string, wanted int) e
 	}
 	fmt.Println(describe(answer, body))
 	return nil
+}
+
+// reachable bounds how long an API may take until the cluster's network leads to it.
+const reachable = time.Minute
+
+// reach asks until there is an answer, whatever it says: a Service leads to its pod some
+// time after the pod is Ready.
+func reach(httpClient *http.Client, req *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), reachable)
+	defer cancel()
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		answer, err := httpClient.Do(req)
+		if err == nil {
+			return answer, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-ticker.C:
+		}
+	}
 }
 
 // credentials reads a mounted consumer Secret: the client, and an HTTP client that trusts
