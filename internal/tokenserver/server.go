@@ -27,7 +27,8 @@ type Options struct {
 // New returns the handler of the public port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
-	(&tokenEndpoint{Options: o, slow: newSlowSecrets(o.Metrics)}).mount(mux)
+	clients := clientEndpoint{Options: o, clients: &clientAuthenticator{slow: newSlowSecrets(o.Metrics)}}
+	(&tokenEndpoint{clients}).mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)

@@ -1,0 +1,89 @@
+package tokenserver
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+)
+
+// clientAuthenticator finds out which client of a realm makes a request, for every
+// endpoint that clients authenticate at (RFC 6749 §2.3).
+type clientAuthenticator struct {
+	slow *slowSecrets
+}
+
+// authenticate returns the client that the request is from and that may use its
+// credentials now.
+//
+// Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy.
+func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, now time.Time) (*registry.Client, error) {
+	credentials, err := findCredentials(header, p)
+	if err != nil {
+		return nil, err
+	}
+	return a.bySecret(ctx, realm, credentials, now)
+}
+
+// findCredentials returns what the client authenticates with, from the one place
+// where it stands: the Authorization header or the body (RFC 6749 §2.3).
+func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials, error) {
+	authorization := header["Authorization"]
+	if len(authorization) > 1 {
+		return oauth.Credentials{}, oauth.ErrTwoMethods
+	}
+	if len(authorization) == 1 && oauth.IsBasic(authorization[0]) {
+		if p.ClientSecret != "" || p.ClientAssertion != "" {
+			return oauth.Credentials{}, oauth.ErrTwoMethods
+		}
+		credentials, ok := oauth.ParseBasic(authorization[0])
+		if !ok {
+			return oauth.Credentials{}, oauth.ErrInvalidClient
+		}
+		if p.ClientID != "" && p.ClientID != credentials.ClientID {
+			return oauth.Credentials{}, oauth.ErrClientIDMismatch
+		}
+		return credentials, nil
+	}
+	if p.ClientSecret != "" && p.ClientAssertion != "" {
+		return oauth.Credentials{}, oauth.ErrTwoMethods
+	}
+	if len(authorization) == 1 || !oauth.ValidCredential(p.ClientID) || !oauth.ValidCredential(p.ClientSecret) {
+		return oauth.Credentials{}, oauth.ErrInvalidClient
+	}
+	return oauth.Credentials{ClientID: p.ClientID, ClientSecret: p.ClientSecret}, nil
+}
+
+// bySecret returns the client whose secret is given and which may get a token
+// now. A client that doesn't exist costs the same as one with a wrong secret, since
+// another stands in for it, and the switches are looked at last, so that the time taken tells
+// nothing about either.
+//
+// Where one client of the realm has a slow secret, all that fails is slow: otherwise the time
+// would tell which ids are such clients'. What succeeds by a fast secret never waits.
+//
+// Errors: oauth.ErrInvalidClient; oauth.ErrBusy.
+func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, now time.Time) (*registry.Client, error) {
+	client, found := realm.ClientOrStandIn(credentials.ClientID)
+	var secrets []clientsecret.Credential
+	if client != nil {
+		secrets = client.Secrets
+	}
+	verified := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
+	if !found {
+		client, verified = nil, false
+	}
+	if !verified && realm.HasSlowSecrets() {
+		var err error
+		if verified, err = a.slow.verify(ctx, client, credentials.ClientSecret, now); err != nil {
+			return nil, err
+		}
+	}
+	if !verified || realm.Disabled || !client.Usable(now) {
+		return nil, oauth.ErrInvalidClient
+	}
+	return client, nil
+}
