@@ -1,4 +1,4 @@
-// Package token builds access tokens: JWTs in the profile of RFC 9068.
+// Package token builds and verifies access tokens: JWTs in the profile of RFC 9068.
 package token
 
 import (
@@ -40,8 +40,13 @@ type Signer struct {
 
 // NewSigner returns what issues tokens with key.
 func NewSigner(key *signingkey.Signer) *Signer {
-	header := `{"alg":` + quote(string(key.Algorithm())) + `,"kid":` + quote(key.KeyID()) + `,"typ":"` + Type + `"}`
-	return &Signer{key: key, header: base64.RawURLEncoding.EncodeToString([]byte(header)) + "."}
+	return &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID()) + "."}
+}
+
+// encodedHeader is the header of the tokens of a key (RFC 9068 §2.1).
+func encodedHeader(algorithm signingkey.Algorithm, keyID string) string {
+	header := `{"alg":` + quote(string(algorithm)) + `,"kid":` + quote(keyID) + `,"typ":"` + Type + `"}`
+	return base64.RawURLEncoding.EncodeToString([]byte(header))
 }
 
 // Sign returns the signed token (JWS Compact Serialization, RFC 7515 §7.1). Its "jti"

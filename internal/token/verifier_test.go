@@ -1,0 +1,94 @@
+package token_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/token"
+)
+
+const issuer = "https://api.example.com/acme"
+
+// What is signed is what is verified, with every algorithm and in each form of the claims.
+func TestVerifyWhatWasSigned(t *testing.T) {
+	for _, algorithm := range signingkey.Algorithms {
+		t.Run(string(algorithm), func(t *testing.T) {
+			key, other := newKey(t, algorithm), newKey(t, signingkey.EdDSA)
+			signer := token.NewSigner(key.Signer())
+			verifier := token.NewVerifier(issuer, []signingkey.PublicKey{other.Public(), key.Public()})
+			for name, claims := range map[string]token.Claims{
+				"one audience":  {Audience: []string{"orders"}},
+				"two audiences": {Audience: []string{"https://orders.example.com/?a=b&c", "stock"}, Scope: "orders:read <&>"},
+			} {
+				claims.Issuer, claims.ClientID, claims.IssuedAt, claims.Lifetime = issuer, "team.billing", now, time.Minute
+				signed, err := signer.Sign(claims, rand.Reader)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := verifier.Verify(signed, now)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				want := token.Verified{
+					ClientID: claims.ClientID, Audience: claims.Audience, Scope: claims.Scope,
+					IssuedAt: now.Truncate(time.Second).Local(), ID: got.ID, Payload: part(t, signed, 1),
+				}
+				if diff := cmp.Diff(want, got); diff != "" || got.ID == "" {
+					t.Errorf("%s, id %q (-want +got):\n%s", name, got.ID, diff)
+				}
+				if _, err := verifier.Verify(signed, now.Add(time.Minute)); !errors.Is(err, token.ErrInvalid) {
+					t.Errorf("%s at its end: %v", name, err)
+				}
+				if _, err := token.NewVerifier(issuer+"/", []signingkey.PublicKey{key.Public()}).Verify(signed, now); !errors.Is(err, token.ErrInvalid) {
+					t.Errorf("%s of another issuer: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
+func TestVerifiedHas(t *testing.T) {
+	v := token.Verified{Scope: "orders:read stock", Audience: []string{"orders"}}
+	for scope, want := range map[string]bool{"orders:read": true, "stock": true, "orders": false, "read": false, "": false, "orders:read stock": false} {
+		if v.HasScope(scope) != want {
+			t.Errorf("HasScope(%q) is %t", scope, !want)
+		}
+	}
+	if !v.HasAudience("orders") || v.HasAudience("order") || v.HasAudience("") {
+		t.Error("HasAudience is wrong")
+	}
+	if (&token.Verified{}).HasScope("") {
+		t.Error("a token without scopes has the empty one")
+	}
+}
+
+// FuzzVerify holds that nothing is taken for a token but what the realm signed, and that
+// nothing from outside does harm.
+func FuzzVerify(f *testing.F) {
+	key := newKey(f, signingkey.EdDSA)
+	signed, err := token.NewSigner(key.Signer()).Sign(token.Claims{
+		Issuer: issuer, ClientID: "billing", Audience: []string{"orders"}, IssuedAt: now, Lifetime: time.Minute,
+	}, rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	verifier := token.NewVerifier(issuer, []signingkey.PublicKey{key.Public()})
+	f.Add(signed)
+	f.Add("..")
+	f.Add(signed[:len(signed)-1])
+	f.Fuzz(func(t *testing.T, presented string) {
+		verified, err := verifier.Verify(presented, now)
+		if (err == nil) != (presented == signed) {
+			t.Errorf("%q: %v", presented, err)
+		}
+		if err == nil && !json.Valid(verified.Payload) {
+			t.Errorf("payload %q", verified.Payload)
+		}
+	})
+}
