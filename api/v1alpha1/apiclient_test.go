@@ -55,15 +55,19 @@ var apiClientValidations = map[string]validation{
 	"expiresAt with a comma":             {spec: "expiresAt: '2031-12-31T23:59:59,5Z'", wantField: "spec.expiresAt", wantRule: timePattern},
 	"expiresAt without zone":             {spec: "expiresAt: '2031-12-31T23:59:59'", wantField: "spec.expiresAt", wantRule: timePattern},
 	"expiresAt with many decimal places": {spec: "expiresAt: '2031-12-31T23:59:59.1234567890Z'", wantField: "spec.expiresAt", wantRule: timePattern},
+
+	"tokensValidAfter":               {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
+	"tokensValidAfter in lower case": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
+	"tokensValidAfter as a date":     {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
 }
 
 var apiClientTransitions = map[string]transition{
 	"the rest of a client can change": {
 		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, secret: {generated: {keys: {scope: s}, template: {labels: {a: b}, annotations: {a: b}}, rotation: {interval: 1h}}}}",
-		after:  "{description: b, scopes: [b], audiences: [b], tokenLifetime: 1h, suspend: true, expiresAt: '2031-01-01T00:00:00Z', secret: {generated: {keys: {issuer: i}, template: {labels: {c: d}}, rotation: {interval: 48h, overlap: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}}}",
+		after:  "{description: b, scopes: [b], audiences: [b], tokenLifetime: 1h, suspend: true, expiresAt: '2031-01-01T00:00:00Z', tokensValidAfter: '2026-01-01T00:00:00Z', secret: {generated: {keys: {issuer: i}, template: {labels: {c: d}}, rotation: {interval: 48h, overlap: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}}}",
 	},
 	"all else that is optional can go": {
-		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, suspend: true, expiresAt: '2031-01-01T00:00:00Z', secret: {generated: {keys: {scope: s}}}}",
+		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, suspend: true, expiresAt: '2031-01-01T00:00:00Z', tokensValidAfter: '2026-01-01T00:00:00Z', secret: {generated: {keys: {scope: s}}}}",
 		after:  "{}",
 	},
 

@@ -119,8 +119,8 @@ type ApiClientSpec struct {
 	// +optional
 	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
 
-	// suspend stops the client while it is true: it gets no token. Nothing is lost; with
-	// false it goes on with the same secret. Left out, false.
+	// suspend stops the client while it is true: it gets no token, and introspection and
+	// verify refuse those that it has. Nothing is lost; with false it goes on with the same secret. Left out, false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
@@ -135,6 +135,17 @@ type ApiClientSpec struct {
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// tokensValidAfter revokes tokens: introspection and verify refuse those of the client
+	// that were issued before this instant, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". A token counts as issued at the start of its
+	// second. In the future the instant refuses every token until it has passed. Verifiers that know
+	// nothing but the public keys don't learn of it: for them a token ends with its
+	// lifetime. Left out, no token is refused for its age.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	TokensValidAfter *metav1.Time `json:"tokensValidAfter,omitempty"`
 
 	// secret says where the client secret comes from: the operator makes one, someone
 	// provides it in a Secret, or here are hashes. It may change; a secret that came from

@@ -33,15 +33,19 @@ var realmValidations = map[string]validation{
 	"signing in another case":  {spec: "signing: {algorithm: es256}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "es256"`},
 	"signing with empty value": {spec: `signing: {algorithm: ""}`, wantField: "spec.signing.algorithm", wantRule: `Unsupported value: ""`},
 
-	"suspend true":     {spec: "suspend: true"},
-	"suspend false":    {spec: "suspend: false"},
+	"suspend true":                   {spec: "suspend: true"},
+	"suspend false":                  {spec: "suspend: false"},
+	"tokensValidAfter":               {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
+	"tokensValidAfter in lower case": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
+	"tokensValidAfter as a date":     {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
+
 	"suspend a string": {spec: `suspend: "yes"`, wantField: "spec.suspend", wantRule: "must be of type boolean"},
 }
 
 var realmTransitions = map[string]transition{
 	"nothing of a realm is immutable": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, suspend: true, allowedNamespaces: {from: Names, names: [a]}}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, suspend: true, tokensValidAfter: '2026-01-01T00:00:00Z', allowedNamespaces: {from: Names, names: [a]}}",
 	},
 	"all that is optional can go": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2026-03-01T12:00:00Z'}, suspend: true}",

@@ -118,10 +118,21 @@ type RealmSpec struct {
 	// +optional
 	Signing Signing `json:"signing,omitzero"`
 
-	// suspend stops the realm while it is true: no client of it gets a token. Nothing is
-	// lost; with false the realm goes on with the same keys and secrets. Left out, false.
+	// suspend stops the realm while it is true: no client of it gets a token, and
+	// introspection and verify refuse those that are under way. Nothing is lost; with false the realm goes on with the same keys and secrets. Left out, false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// tokensValidAfter revokes tokens: introspection and verify refuse those of the realm
+	// that were issued before this instant, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". A token counts as issued at the start of its
+	// second. In the future the instant refuses every token until it has passed. Verifiers that know
+	// nothing but the public keys don't learn of it: for them a token ends with its
+	// lifetime. Left out, no token is refused for its age.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	TokensValidAfter *metav1.Time `json:"tokensValidAfter,omitempty"`
 }
 
 // SigningAlgorithm is a signature algorithm by its name in a JSON Web Signature

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -97,6 +98,13 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 		}
 	}
 	return body, nil
+}
+
+// Equal reports whether two records say the same. What they say is their JSON.
+func Equal[T Realm | Client](a, b T) bool {
+	first, firstErr := json.Marshal(a)
+	second, secondErr := json.Marshal(b)
+	return firstErr == nil && secondErr == nil && bytes.Equal(first, second)
 }
 
 // maxLifetimeSeconds is the longest lifetime that the API allows.

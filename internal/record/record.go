@@ -41,8 +41,10 @@ const (
 type Realm struct {
 	Name   string `json:"name"`
 	Issuer string `json:"issuer"`
-	// Disabled means that no token is issued.
+	// Disabled means that no token is issued, and none verifies.
 	Disabled bool `json:"disabled,omitempty"`
+	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
+	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
 	// TokenLifetimeSeconds is how long a token is valid, at least 1.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds"`
 	// Audiences are what a token carries when none is asked for; empty: the issuer.
@@ -64,10 +66,12 @@ type Client struct {
 	ClientID string    `json:"clientID"`
 	// CreatedAt is when the ApiClient was created.
 	CreatedAt time.Time `json:"createdAt"`
-	// Disabled means that no token is issued.
+	// Disabled means that no token is issued, and none verifies.
 	Disabled bool `json:"disabled,omitempty"`
-	// ExpiresAt is from when on no token is issued; zero: never.
+	// ExpiresAt is from when on it is as if Disabled; zero: never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
+	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
 	// TokenLifetimeSeconds shortens the realm's lifetime; 0: the realm's.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds,omitempty"`
 	// Scopes are granted; Audiences too, and when empty the realm's.

@@ -21,16 +21,18 @@ var ErrNoActiveKey = errors.New("realm has no active signing key")
 
 // RealmSettings are the facts that a Realm is prepared from.
 type RealmSettings struct {
-	UID           string
-	Name          string    // first path segment
-	Issuer        string    // "iss", and the base of the realm's addresses
-	CreatedAt     time.Time // of two realms of one name the newer is served
-	Disabled      bool      // no token is issued
-	TokenLifetime time.Duration
-	Audiences     []string      // what tokens carry when none is asked for; empty: the issuer
-	Scopes        []string      // for the metadata
-	KeyCache      time.Duration // how long verifiers may cache what is published
-	Keys          []signingkey.Key
+	UID       string
+	Name      string    // first path segment
+	Issuer    string    // "iss", and the base of the realm's addresses
+	CreatedAt time.Time // of two realms of one name the newer is served
+	Disabled  bool      // no token is issued, and none verifies
+	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
+	TokensValidAfter time.Time
+	TokenLifetime    time.Duration
+	Audiences        []string      // what tokens carry when none is asked for; empty: the issuer
+	Scopes           []string      // for the metadata
+	KeyCache         time.Duration // how long verifiers may cache what is published
+	Keys             []signingkey.Key
 }
 
 // Realm is a realm as requests need it: everything that doesn't depend on the
@@ -46,6 +48,9 @@ type Realm struct {
 
 	// Signer issues tokens with the active key.
 	Signer *token.Signer
+	// verifier knows the tokens of all published keys; Verify adds the switches.
+	verifier         *token.Verifier
+	tokensValidAfter time.Time
 	// JWKS, Metadata and OpenIDConfiguration are the documents that the realm publishes, as JSON.
 	JWKS                []byte
 	Metadata            []byte
@@ -62,7 +67,7 @@ type Realm struct {
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
 		UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
-		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences,
+		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences, tokensValidAfter: s.TokensValidAfter,
 		Caching: []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
 		clients: newTable(),
 	}
@@ -87,6 +92,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, ErrNoActiveKey)
 	}
 
+	realm.verifier = token.NewVerifier(s.Issuer, public)
 	var err error
 	if realm.JWKS, err = signingkey.JWKS(public); err != nil {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
@@ -119,6 +125,26 @@ func (r *Realm) ClientOrStandIn(id string) (client *Client, found bool) {
 	return r.clients.byID.loadOrStandIn(id)
 }
 
+// Verify returns what a token of the realm says and whose it is, if it is valid at that
+// time: by its signature and times, and by the switches of the realm and of the client, of
+// which it may be neither from before it was created nor from before spec.tokensValidAfter.
+//
+// The error is token.ErrInvalid.
+func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
+	verified, err := r.verifier.Verify(compact, now)
+	if err != nil {
+		return token.Verified{}, nil, err
+	}
+	client := r.Client(verified.ClientID)
+	if r.Disabled || client == nil || !client.Usable(now) ||
+		verified.IssuedAt.Before(client.CreatedAt) ||
+		verified.IssuedAt.Before(client.TokensValidAfter) ||
+		verified.IssuedAt.Before(r.tokensValidAfter) {
+		return token.Verified{}, nil, token.ErrInvalid
+	}
+	return verified, client, nil
+}
+
 // HasSlowSecrets reports whether a client of the realm has a secret whose verifier is slow.
 func (r *Realm) HasSlowSecrets() bool { return r.clients.slow.Load() > 0 }
 
@@ -135,8 +161,10 @@ type Client struct {
 	RealmUID  string
 	ID        string // client_id, unique in the realm
 	CreatedAt time.Time
-	Disabled  bool      // no token is issued
-	ExpiresAt time.Time // no token is issued from then on; zero: never
+	Disabled  bool      // no token is issued, and none verifies
+	ExpiresAt time.Time // as Disabled from then on; zero: never
+	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
+	TokensValidAfter time.Time
 	// TokenLifetime shortens the realm's; zero: the realm's.
 	TokenLifetime time.Duration
 	Scopes        []string // granted, sorted
@@ -144,7 +172,7 @@ type Client struct {
 	Secrets       []clientsecret.Credential
 }
 
-// Usable reports whether the client may get a token at that time.
+// Usable reports whether the client may get a token at that time, and use those that it has.
 func (c *Client) Usable(now time.Time) bool {
 	return !c.Disabled && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }

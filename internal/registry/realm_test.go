@@ -128,6 +128,8 @@ func TestDocuments(t *testing.T) {
 			"response_types_supported":              []any{},
 			"grant_types_supported":                 []any{"client_credentials"},
 			"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
+			"introspection_endpoint":                "https://api.example.com/acme/oauth2/introspect",
+			"introspection_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
 		}},
 		"OpenID configuration": {r.OpenIDConfiguration, map[string]any{
 			"issuer":                                "https://api.example.com/acme",
@@ -137,8 +139,10 @@ func TestDocuments(t *testing.T) {
 			"response_types_supported":              []any{},
 			"grant_types_supported":                 []any{"client_credentials"},
 			"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
-			"subject_types_supported":               []any{"public"},
-			"id_token_signing_alg_values_supported": []any{"EdDSA"},
+			"introspection_endpoint":                "https://api.example.com/acme/oauth2/introspect",
+			"introspection_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
+			"subject_types_supported":                       []any{"public"},
+			"id_token_signing_alg_values_supported":         []any{"EdDSA"},
 		}},
 	}
 	for name, tc := range tests {

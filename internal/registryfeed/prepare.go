@@ -62,16 +62,17 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		return nil, err
 	}
 	return registry.NewRealm(registry.RealmSettings{
-		UID:           string(record.OwnerUID(secret)),
-		Name:          r.Name,
-		Issuer:        r.Issuer,
-		CreatedAt:     secret.CreationTimestamp.Time, // by the API server's clock
-		Disabled:      r.Disabled,
-		TokenLifetime: time.Duration(r.TokenLifetimeSeconds) * time.Second,
-		Audiences:     r.Audiences,
-		Scopes:        r.Scopes,
-		KeyCache:      time.Duration(r.KeyCacheSeconds) * time.Second,
-		Keys:          r.Keys,
+		UID:              string(record.OwnerUID(secret)),
+		Name:             r.Name,
+		Issuer:           r.Issuer,
+		CreatedAt:        secret.CreationTimestamp.Time, // by the API server's clock
+		Disabled:         r.Disabled,
+		TokensValidAfter: r.TokensValidAfter,
+		TokenLifetime:    time.Duration(r.TokenLifetimeSeconds) * time.Second,
+		Audiences:        r.Audiences,
+		Scopes:           r.Scopes,
+		KeyCache:         time.Duration(r.KeyCacheSeconds) * time.Second,
+		Keys:             r.Keys,
 	})
 }
 
@@ -89,15 +90,16 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		secrets = append(secrets, clientsecret.Credential{Verifier: verifier, ExpiresAt: s.ExpiresAt})
 	}
 	return &registry.Client{
-		UID:           string(record.OwnerUID(secret)),
-		RealmUID:      string(c.RealmUID),
-		ID:            c.ClientID,
-		CreatedAt:     c.CreatedAt,
-		Disabled:      c.Disabled,
-		ExpiresAt:     c.ExpiresAt,
-		TokenLifetime: time.Duration(c.TokenLifetimeSeconds) * time.Second,
-		Scopes:        slices.Sorted(slices.Values(c.Scopes)),
-		Audiences:     c.Audiences,
-		Secrets:       secrets,
+		UID:              string(record.OwnerUID(secret)),
+		RealmUID:         string(c.RealmUID),
+		ID:               c.ClientID,
+		CreatedAt:        c.CreatedAt,
+		Disabled:         c.Disabled,
+		ExpiresAt:        c.ExpiresAt,
+		TokensValidAfter: c.TokensValidAfter,
+		TokenLifetime:    time.Duration(c.TokenLifetimeSeconds) * time.Second,
+		Scopes:           slices.Sorted(slices.Values(c.Scopes)),
+		Audiences:        c.Audiences,
+		Secrets:          secrets,
 	}, nil
 }

@@ -1,8 +1,6 @@
 package apiclient
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"slices"
 	"time"
@@ -74,13 +72,10 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	return d, nil
 }
 
-// differInSecretsAlone reports whether two records say the same but for their secrets. What
-// they say is their JSON.
+// differInSecretsAlone reports whether two records say the same but for their secrets.
 func differInSecretsAlone(a, b record.Client) bool {
 	a.Secrets, b.Secrets = nil, nil
-	before, beforeErr := json.Marshal(a)
-	after, afterErr := json.Marshal(b)
-	return beforeErr == nil && afterErr == nil && bytes.Equal(before, after)
+	return record.Equal(a, b)
 }
 
 func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.ClientSecret) *record.Client {
@@ -95,6 +90,9 @@ func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.Cl
 	}
 	if c.Spec.ExpiresAt != nil {
 		body.ExpiresAt = c.Spec.ExpiresAt.UTC()
+	}
+	if c.Spec.TokensValidAfter != nil {
+		body.TokensValidAfter = c.Spec.TokensValidAfter.UTC()
 	}
 	if c.Spec.TokenLifetime != nil {
 		body.TokenLifetimeSeconds = int64(c.Spec.TokenLifetime.Duration / time.Second)

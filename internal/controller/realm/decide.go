@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
@@ -85,6 +83,9 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
 	}
+	if realm.Spec.TokensValidAfter != nil {
+		d.record.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
+	}
 	if seen.record != nil {
 		d.onlyKeys = sameButKeys(current, *d.record)
 		d.rotates = signingkey.ActiveID(current.Keys) != signingkey.ActiveID(keys)
@@ -111,7 +112,7 @@ func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Du
 
 func sameButKeys(a, b record.Realm) bool {
 	a.Keys, b.Keys = nil, nil
-	return equality.Semantic.DeepEqual(a, b)
+	return record.Equal(a, b)
 }
 
 // accepted checks what the schema can't: the instance's bounds.

@@ -99,6 +99,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenLifetime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: tokensValidAfter
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClientStatus
   map:
     fields:
@@ -292,6 +295,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenLifetime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: tokensValidAfter
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmStatus
   map:
     fields:

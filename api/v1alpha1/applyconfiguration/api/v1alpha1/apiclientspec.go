@@ -46,13 +46,20 @@ type ApiClientSpecApplyConfiguration struct {
 	// (LifetimeExceedsRealm). A change holds for tokens issued from then on.
 	// Left out, the realm's lifetime holds, and follows it.
 	TokenLifetime *v1.Duration `json:"tokenLifetime,omitempty"`
-	// suspend stops the client while it is true: it gets no token. Nothing is lost; with
-	// false it goes on with the same secret. Left out, false.
+	// suspend stops the client while it is true: it gets no token, and introspection and
+	// verify refuse those that it has. Nothing is lost; with false it goes on with the same secret. Left out, false.
 	Suspend *bool `json:"suspend,omitempty"`
 	// expiresAt stops the client as suspend does, from this instant on, as an RFC 3339
 	// time between the years 1000 and 2999, such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
 	// client doesn't expire.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
+	// tokensValidAfter revokes tokens: introspection and verify refuse those of the client
+	// that were issued before this instant, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". A token counts as issued at the start of its
+	// second. In the future the instant refuses every token until it has passed. Verifiers that know
+	// nothing but the public keys don't learn of it: for them a token ends with its
+	// lifetime. Left out, no token is refused for its age.
+	TokensValidAfter *v1.Time `json:"tokensValidAfter,omitempty"`
 	// secret says where the client secret comes from: the operator makes one, someone
 	// provides it in a Secret, or here are hashes. It may change; a secret that came from
 	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
@@ -131,6 +138,14 @@ func (b *ApiClientSpecApplyConfiguration) WithSuspend(value bool) *ApiClientSpec
 // If called multiple times, the ExpiresAt field is set to the value of the last call.
 func (b *ApiClientSpecApplyConfiguration) WithExpiresAt(value v1.Time) *ApiClientSpecApplyConfiguration {
 	b.ExpiresAt = &value
+	return b
+}
+
+// WithTokensValidAfter sets the TokensValidAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TokensValidAfter field is set to the value of the last call.
+func (b *ApiClientSpecApplyConfiguration) WithTokensValidAfter(value v1.Time) *ApiClientSpecApplyConfiguration {
+	b.TokensValidAfter = &value
 	return b
 }
 

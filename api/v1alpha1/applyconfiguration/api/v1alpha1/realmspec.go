@@ -46,9 +46,16 @@ type RealmSpecApplyConfiguration struct {
 	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`
 	// signing says how tokens are signed. Left out, as if it were empty.
 	Signing *SigningApplyConfiguration `json:"signing,omitempty"`
-	// suspend stops the realm while it is true: no client of it gets a token. Nothing is
-	// lost; with false the realm goes on with the same keys and secrets. Left out, false.
+	// suspend stops the realm while it is true: no client of it gets a token, and
+	// introspection and verify refuse those that are under way. Nothing is lost; with false the realm goes on with the same keys and secrets. Left out, false.
 	Suspend *bool `json:"suspend,omitempty"`
+	// tokensValidAfter revokes tokens: introspection and verify refuse those of the realm
+	// that were issued before this instant, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". A token counts as issued at the start of its
+	// second. In the future the instant refuses every token until it has passed. Verifiers that know
+	// nothing but the public keys don't learn of it: for them a token ends with its
+	// lifetime. Left out, no token is refused for its age.
+	TokensValidAfter *v1.Time `json:"tokensValidAfter,omitempty"`
 }
 
 // RealmSpecApplyConfiguration constructs a declarative configuration of the RealmSpec type for use with
@@ -114,5 +121,13 @@ func (b *RealmSpecApplyConfiguration) WithSigning(value *SigningApplyConfigurati
 // If called multiple times, the Suspend field is set to the value of the last call.
 func (b *RealmSpecApplyConfiguration) WithSuspend(value bool) *RealmSpecApplyConfiguration {
 	b.Suspend = &value
+	return b
+}
+
+// WithTokensValidAfter sets the TokensValidAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TokensValidAfter field is set to the value of the last call.
+func (b *RealmSpecApplyConfiguration) WithTokensValidAfter(value v1.Time) *RealmSpecApplyConfiguration {
+	b.TokensValidAfter = &value
 	return b
 }
