@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Error is an error answer of the token endpoint (RFC 6749 §5.2). Values are
+// Error is an error answer of a realm's endpoint (RFC 6749 §5.2). Values are
 // compared by identity with errors.Is; descriptions never repeat input.
 type Error struct {
 	// Status is the HTTP status code.
@@ -24,25 +24,27 @@ func (e *Error) Error() string { return e.Code + ": " + e.Description }
 // Body returns the JSON answer. The caller must not change it.
 func (e *Error) Body() []byte { return e.body }
 
-// The codes of RFC 6749 §5.2 and RFC 8707 §2.
+// The codes of RFC 6749 §5.2, RFC 8707 §2 and RFC 6750 §3.1.
 const (
 	codeInvalidRequest       = "invalid_request"
 	codeInvalidClient        = "invalid_client"
 	codeInvalidScope         = "invalid_scope"
 	codeInvalidTarget        = "invalid_target"
 	codeUnsupportedGrantType = "unsupported_grant_type"
+	codeInvalidToken         = "invalid_token"
+	codeInsufficientScope    = "insufficient_scope"
 	// The two codes of RFC 6749 §4.1.2.1 that fit an answer which is not the client's fault.
 	codeTemporarilyUnavailable = "temporarily_unavailable"
 	codeServerError            = "server_error"
 )
 
-// The error answers of the token endpoint, each one fixed: what differs between two
+// The error answers of all endpoints, each one fixed: what differs between two
 // requests with the same fault must not show.
 var (
 	// ErrInvalidClient is the one answer to all that is wrong with credentials or their owner.
 	ErrInvalidClient = newError(http.StatusUnauthorized, codeInvalidClient, "Client authentication failed.")
 
-	ErrMethod           = newError(http.StatusMethodNotAllowed, codeInvalidRequest, "The token endpoint takes POST.")
+	ErrMethod           = newError(http.StatusMethodNotAllowed, codeInvalidRequest, "This endpoint takes POST.")
 	ErrUnknownRealm     = newError(http.StatusNotFound, codeInvalidRequest, "There is no such realm.")
 	ErrNotFound         = newError(http.StatusNotFound, codeInvalidRequest, "There is nothing at this address.")
 	ErrBodyTooLarge     = newError(http.StatusRequestEntityTooLarge, codeInvalidRequest, "The body is larger than 8 KiB.")
@@ -63,7 +65,12 @@ var (
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
 	ErrNotLoaded        = newError(http.StatusServiceUnavailable, codeTemporarilyUnavailable, "The server has not yet loaded its realms. Try again shortly.")
 	ErrBusy             = newError(http.StatusServiceUnavailable, codeTemporarilyUnavailable, "The server is busy verifying other secrets. Try again shortly.")
-	ErrServer           = newError(http.StatusInternalServerError, codeServerError, "The token could not be issued.")
+	// ErrNoToken is for introspection; the other three for verification (RFC 6750 §3).
+	ErrNoToken           = newError(http.StatusBadRequest, codeInvalidRequest, "token is missing. It is taken from the body.")
+	ErrTokenMissing      = newError(http.StatusUnauthorized, codeInvalidToken, "An access token is needed in the Authorization header.")
+	ErrInvalidToken      = newError(http.StatusUnauthorized, codeInvalidToken, "The access token is malformed, expired, revoked or not of this realm.")
+	ErrInsufficientScope = newError(http.StatusForbidden, codeInsufficientScope, "The access token lacks a scope or the audience that is needed.")
+	ErrServer            = newError(http.StatusInternalServerError, codeServerError, "The server could not answer.")
 )
 
 func newError(status int, code, description string) *Error {

@@ -19,6 +19,10 @@ const (
 const (
 	// TokenPath is the token endpoint, after the realm.
 	TokenPath = "/oauth2/token"
+	// IntrospectionPath is where a realm's clients ask about tokens (RFC 7662), after the realm.
+	IntrospectionPath = "/oauth2/introspect"
+	// VerificationPath is where gateways ask whether a request may pass, after the realm.
+	VerificationPath = "/oauth2/verify"
 	// JWKSPath is where a realm's public keys are, after the realm.
 	JWKSPath = "/oauth2/jwks"
 	// ServerMetadataPath is the well-known prefix of RFC 8414 §3.
@@ -40,6 +44,9 @@ type Metadata struct {
 	ResponseTypesSupported            []string `json:"response_types_supported"`
 	GrantTypesSupported               []string `json:"grant_types_supported"`
 	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
+
+	IntrospectionEndpoint                     string   `json:"introspection_endpoint"`
+	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
 }
 
 // OpenIDConfiguration is Metadata with members of OpenID Connect Discovery 1.0 §3, for
@@ -53,6 +60,7 @@ type OpenIDConfiguration struct {
 // NewMetadata returns the metadata of the realm whose issuer is given. A realm has no
 // authorization endpoint, so response_types_supported is present and empty, as RFC 8414 requires the member.
 func NewMetadata(issuer string, scopes []string) Metadata {
+	authMethods := []string{"client_secret_basic", "client_secret_post"}
 	return Metadata{
 		Issuer:                            issuer,
 		TokenEndpoint:                     issuer + TokenPath,
@@ -60,6 +68,9 @@ func NewMetadata(issuer string, scopes []string) Metadata {
 		ScopesSupported:                   scopes,
 		ResponseTypesSupported:            []string{},
 		GrantTypesSupported:               []string{GrantTypeClientCredentials},
-		TokenEndpointAuthMethodsSupported: []string{"client_secret_basic", "client_secret_post"},
+		TokenEndpointAuthMethodsSupported: authMethods,
+
+		IntrospectionEndpoint:                     issuer + IntrospectionPath,
+		IntrospectionEndpointAuthMethodsSupported: authMethods,
 	}
 }

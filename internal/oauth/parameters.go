@@ -18,7 +18,7 @@ const (
 	MaxHeaderBytes = 16 << 10
 )
 
-// Parameters are the known parameters of a token request, wherever they stood. A
+// Parameters are the known parameters of a client's request, wherever they stood. A
 // parameter without a value counts as left out, and unknown ones are ignored (RFC 6749 §3.2).
 type Parameters struct {
 	GrantType       string
@@ -28,6 +28,8 @@ type Parameters struct {
 	ClientID        string
 	ClientSecret    string
 	ClientAssertion string
+	// Token is what introspection is asked about (RFC 7662 §2.1). In a query it is ignored.
+	Token string
 
 	assertionType string
 }
@@ -71,6 +73,9 @@ func (p *Parameters) parse(form string, n *int, inQuery bool) error {
 		if inQuery && neverInQuery(name) {
 			return ErrCredentialsQuery
 		}
+		if inQuery && name == "token" {
+			continue
+		}
 		if err := p.set(name, value); err != nil {
 			return err
 		}
@@ -93,6 +98,8 @@ func (p *Parameters) set(name, value string) error {
 		field = &p.ClientSecret
 	case "client_assertion":
 		field = &p.ClientAssertion
+	case "token":
+		field = &p.Token
 	case "client_assertion_type":
 		field = &p.assertionType
 	case "resource":
@@ -106,6 +113,25 @@ func (p *Parameters) set(name, value string) error {
 	}
 	*field = value
 	return nil
+}
+
+// Requirements are what a gateway asks of a token beyond that it is valid.
+type Requirements struct {
+	Scope    string // scope tokens joined with spaces; empty: none
+	Audience string // empty: any
+}
+
+// ParseRequirements reads the query of a verification: "scope" and "audience". Whatever
+// else stands there is ignored, an access token too (RFC 6750 §2.3).
+//
+// Errors: ErrMalformed, ErrTooMany, ErrRepeated.
+func ParseRequirements(query string) (Requirements, error) {
+	var p Parameters
+	n := 0
+	if err := p.parse(query, &n, false); err != nil {
+		return Requirements{}, err
+	}
+	return Requirements{Scope: p.Scope, Audience: p.Audience}, nil
 }
 
 // ExposesCredentials reports whether a query holds a client's credentials or an access

@@ -83,27 +83,66 @@ func TestEndsAndReturns(t *testing.T) {
 		}, v1alpha1.ReasonNamespaceNotAllowed},
 	} {
 		t.Run(name, func(t *testing.T) {
+			token := install.AccessToken(t, consumer)
+			install.AwaitValid(t, realm.Name, token, true)
 			test.end()
 			install.AwaitTokens(t, consumer, false)
+			install.AwaitValid(t, realm.Name, token, false)
 			install.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
 			test.undo()
 			install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			install.AwaitTokens(t, consumer, true)
+			install.AwaitValid(t, realm.Name, token, true)
+		})
+	}
+
+	for name, revoke := range map[string]func(at time.Time){
+		"client's tokens revoked": func(at time.Time) {
+			testinstall.Change(t, install, c, func(c *v1alpha1.ApiClient) { c.Spec.TokensValidAfter = &metav1.Time{Time: at} })
+		},
+		"realm's tokens revoked": func(at time.Time) {
+			testinstall.Change(t, install, realm, func(r *v1alpha1.Realm) { r.Spec.TokensValidAfter = &metav1.Time{Time: at} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			token := install.AccessToken(t, consumer)
+			revoke(time.Now().Add(time.Second)) // later than the second that the token is of
+			install.AwaitValid(t, realm.Name, token, false)
+			install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady) // it gets others
+			testinstall.Eventually(t, "a token of a later second", func() error {
+				if later := install.AccessToken(t, consumer); !install.Valid(t, realm.Name, later) {
+					return errorf("it is refused")
+				}
+				return nil
+			})
+			install.AwaitValid(t, realm.Name, token, false)
 		})
 	}
 
 	t.Run("deleted and made again", func(t *testing.T) {
+		token := install.AccessToken(t, consumer)
 		install.Delete(t, c)
 		install.AwaitTokens(t, consumer, false)
+		install.AwaitValid(t, realm.Name, token, false)
+		// Tokens and objects are dated by the second: one of this second would be the namesake's.
+		deleted := time.Now().Unix()
+		testinstall.Eventually(t, "another second", func() error {
+			if time.Now().Unix() == deleted {
+				return errorf("it is the same")
+			}
+			return nil
+		})
 		again := testinstall.ApiClient(c.Namespace, c.Name, "acme")
 		install.Create(t, again)
 		converges(t, install, again)
-		install.AwaitTokens(t, consumer, false) // the old secret doesn't revive
+		install.AwaitTokens(t, consumer, false) // neither the old secret nor the old token revives
+		install.AwaitValid(t, realm.Name, token, false)
 		noRecord(t, install, record.SecretName(record.KindClient, c.UID))
 		c = again
 	})
 	t.Run("realm deleted and made again", func(t *testing.T) {
 		old := install.ConsumerSecret(t, c)
+		token := install.AccessToken(t, old)
 		install.Delete(t, realm)
 		s := install.Servers()[0]
 		testinstall.Eventually(t, "the realm to be unknown", func() error {
@@ -120,6 +159,7 @@ func TestEndsAndReturns(t *testing.T) {
 		install.Create(t, again)
 		converges(t, install, c)
 		install.AwaitTokens(t, old, false)
+		install.AwaitValid(t, realm.Name, token, false)
 	})
 }
 

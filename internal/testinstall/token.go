@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
 // TokenAnswer is an answer of the token endpoint, good or bad.
@@ -67,4 +68,59 @@ func (i *Installation) AwaitTokens(t testing.TB, consumer *corev1.Secret, grante
 			return nil
 		})
 	}
+}
+
+// AccessToken returns a new token of the client, from the token server that started first.
+func (i *Installation) AccessToken(t testing.TB, consumer *corev1.Secret) string {
+	t.Helper()
+	s := i.servers[0]
+	a, err := RequestToken(t, s, s.Client(t), consumer)
+	if err != nil || a.Status != http.StatusOK {
+		t.Fatalf("%s answers %d %s: %v", s.Name, a.Status, a.Error, err)
+	}
+	return a.AccessToken
+}
+
+// AwaitValid waits until every running token server takes the token of that realm for valid
+// (or, with valid false, for invalid).
+func (i *Installation) AwaitValid(t testing.TB, realm, token string, valid bool) {
+	t.Helper()
+	for _, s := range i.servers {
+		Eventually(t, fmt.Sprintf("%s to take a token of %s for valid=%t", s.Name, realm, valid), func() error {
+			switch status, err := i.verify(t, s, realm, token); {
+			case err != nil:
+				return err
+			case (status == http.StatusOK) != valid:
+				return fmt.Errorf("it answers %d", status)
+			}
+			return nil
+		})
+	}
+}
+
+// Valid reports whether the token server that started first takes the token of that realm for valid.
+func (i *Installation) Valid(t testing.TB, realm, token string) bool {
+	t.Helper()
+	status, err := i.verify(t, i.servers[0], realm, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status == http.StatusOK
+}
+
+// verify asks as gateways do, and returns the status of the answer: 200, 401, or 404
+// where there is no such realm.
+func (i *Installation) verify(t testing.TB, s *TokenServer, realm, token string) (int, error) {
+	url := fmt.Sprintf("https://api.%s:%d/%s%s", Domain, i.front.Number(), realm, oauth.VerificationPath)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	answer, err := s.Client(t).Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("asking %s about a token: %w", s.Name, err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode, nil
 }

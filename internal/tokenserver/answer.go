@@ -42,12 +42,10 @@ func writeToken(w http.ResponseWriter, a tokenAnswer) {
 	}
 }
 
-// writeRefusal writes an error answer of a realm's endpoint, with the headers that its
-// status calls for.
-func writeRefusal(w http.ResponseWriter, refusal *oauth.Error, realm string) {
+// writeRefusal writes an error answer with the headers that its status calls for. The
+// challenge of a 401 is the endpoint's own.
+func writeRefusal(w http.ResponseWriter, refusal *oauth.Error) {
 	switch refusal.Status {
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", `Basic realm="`+realm+`", charset="UTF-8"`)
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
 	case http.StatusServiceUnavailable:

@@ -66,6 +66,9 @@ func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, realmNam
 	if oauth.ExposesCredentials(r.URL.RawQuery) {
 		e.Logger.Warn("Credentials were sent in the query and count as exposed", "realm", realmName, "source", r.RemoteAddr)
 	}
-	writeRefusal(w, refusal, realmName)
+	if refusal.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="`+realmName+`", charset="UTF-8"`)
+	}
+	writeRefusal(w, refusal)
 	return refusal
 }

@@ -27,7 +27,7 @@ func (d *discovery) document(of func(*registry.Realm) []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("realm")
 		if !d.registry.Loaded() {
-			writeRefusal(w, oauth.ErrNotLoaded, name)
+			writeRefusal(w, oauth.ErrNotLoaded)
 			return
 		}
 		realm := d.registry.Realm(name)

@@ -19,7 +19,9 @@ func TestMetadata(t *testing.T) {
 		"issuer": base, "token_endpoint": base + "/oauth2/token", "jwks_uri": base + "/oauth2/jwks",
 		"scopes_supported":         []any{"orders:read", "orders:write", "stock"},
 		"response_types_supported": []any{}, "grant_types_supported": []any{"client_credentials"},
-		"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
+		"token_endpoint_auth_methods_supported":         []any{"client_secret_basic", "client_secret_post"},
+		"introspection_endpoint":                        "https://" + host + "/acme/oauth2/introspect",
+		"introspection_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post"},
 	}
 	openID := maps.Clone(server)
 	openID["subject_types_supported"] = []any{"public"}

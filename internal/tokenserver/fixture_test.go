@@ -188,7 +188,7 @@ func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *
 func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *registry.Client {
 	t.Helper()
 	client := &registry.Client{
-		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now,
+		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now.Truncate(time.Second), // as Kubernetes keeps it
 		Secrets: credentials(t, secret, time.Time{}),
 	}
 	if change != nil {

@@ -10,12 +10,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
 
-// Metrics counts what the token endpoint answers.
+// Metrics counts what the endpoints answer.
 type Metrics struct {
-	requests   *prometheus.CounterVec
-	issued     prometheus.Counter
-	slowChecks *prometheus.CounterVec
+	requests       *prometheus.CounterVec
+	issued         prometheus.Counter
+	introspections *prometheus.CounterVec
+	verifications  *prometheus.CounterVec
+	slowChecks     *prometheus.CounterVec
 }
+
+// What introspection and verification come to where they aren't refused.
+const (
+	resultActive   = "active"
+	resultInactive = "inactive"
+	resultValid    = "valid"
+)
 
 // What becomes of a check of a secret whose verifier is slow.
 const (
@@ -34,7 +43,15 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		Name: "realmkeeper_slow_secret_checks_total",
 		Help: `Checks of secrets that are hashed with Argon2id by what became of them: "remembered" as good, "verified", or "busy", which is answered with 503.`,
 	}, []string{"outcome"})
-	registerer.MustRegister(requests, slowChecks,
+	introspections := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "realmkeeper_introspections_total",
+		Help: `Introspections by result: "active", "inactive", or the OAuth 2.0 error code of the refusal.`,
+	}, []string{"result"})
+	verifications := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "realmkeeper_verifications_total",
+		Help: `Verifications for gateways by result: "valid", or the error code of the refusal.`,
+	}, []string{"result"})
+	registerer.MustRegister(requests, slowChecks, introspections, verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this server serves.",
@@ -44,12 +61,19 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 			Help: "Clients that this server serves.",
 		}, func() float64 { _, clients := reg.Size(); return float64(clients) }),
 	)
-	return &Metrics{requests: requests, issued: requests.WithLabelValues("issued"), slowChecks: slowChecks}
+	return &Metrics{
+		requests: requests, issued: requests.WithLabelValues("issued"),
+		introspections: introspections, verifications: verifications, slowChecks: slowChecks,
+	}
 }
 
 func (m *Metrics) refused(refusal *oauth.Error) {
 	m.requests.WithLabelValues(refusal.Code).Inc()
 }
+
+func (m *Metrics) introspected(result string) { m.introspections.WithLabelValues(result).Inc() }
+
+func (m *Metrics) verified(result string) { m.verifications.WithLabelValues(result).Inc() }
 
 func (m *Metrics) slowCheck(outcome string) { m.slowChecks.WithLabelValues(outcome).Inc() }
 

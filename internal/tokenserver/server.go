@@ -29,6 +29,8 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	clients := clientEndpoint{Options: o, clients: &clientAuthenticator{slow: newSlowSecrets(o.Metrics)}}
 	(&tokenEndpoint{clients}).mount(mux)
+	(&introspectionEndpoint{clients}).mount(mux)
+	(&verificationEndpoint{o}).mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)
