@@ -25,9 +25,9 @@ var crowdSize = flag.Int("clients", 300, "how many ApiClients the tests of many 
 
 // What one of many new ApiClients may cost, however many come at once.
 const (
-	// writesEach: the record, the consumer Secret, and status twice, before and after token
-	// servers have the record. One more, where another's write comes between.
-	writesEach = 5
+	// writesEach: the record, the consumer Secret, status twice, before and after token
+	// servers have the record, and an Event. One more, where another's write comes between.
+	writesEach = 6
 	// reconcilesEach: for the object, for its record and for its consumer Secret as they are
 	// seen, and for the acknowledgement. One more, as above.
 	reconcilesEach = 5

@@ -17,7 +17,7 @@ import (
 )
 
 // Whatever ends a client's right to tokens ends it at every token server, is told in
-// status, and where it can be taken back the same secret works again.
+// status and by one Event, and where it can be taken back the same secret works again.
 func TestEndsAndReturns(t *testing.T) {
 	env := testenv.Start(t)
 	install := running(t, env)
@@ -38,7 +38,7 @@ func TestEndsAndReturns(t *testing.T) {
 	})
 	install.Create(t, realm, c)
 	converges(t, install, c)
-	consumer := install.ConsumerSecret(t, c)
+	consumer, events := install.ConsumerSecret(t, c), tellingOf(t, install, c)
 
 	type change struct{ end, undo func() }
 	onClient := func(end, undo func(*v1alpha1.ApiClient)) change {
@@ -50,37 +50,38 @@ func TestEndsAndReturns(t *testing.T) {
 	for name, test := range map[string]struct {
 		change
 		wantReason v1alpha1.ConditionReason
+		wantEvent  string
 	}{
 		"client suspended": {onClient(
 			func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true },
 			func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false },
-		), v1alpha1.ReasonSuspended},
+		), v1alpha1.ReasonSuspended, "Normal Suspended"},
 		"client expired": {onClient(
 			func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
 			func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = nil },
-		), v1alpha1.ReasonExpired},
+		), v1alpha1.ReasonExpired, "Warning Expired"},
 		"realm suspended": {onRealm(
 			func(r *v1alpha1.Realm) { r.Spec.Suspend = true },
 			func(r *v1alpha1.Realm) { r.Spec.Suspend = false },
-		), v1alpha1.ReasonRealmNotReady},
+		), v1alpha1.ReasonRealmNotReady, "Warning RealmNotReady"},
 		"scope withdrawn": {onRealm(
 			func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} },
 			func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read", "write"} },
-		), v1alpha1.ReasonScopeNotInRealm},
+		), v1alpha1.ReasonScopeNotInRealm, "Warning ScopeNotInRealm"},
 		"audience withdrawn": {onRealm(
 			func(r *v1alpha1.Realm) { r.Spec.Audiences = []string{"orders"} },
 			func(r *v1alpha1.Realm) { r.Spec.Audiences = []string{"orders", "billing"} },
-		), v1alpha1.ReasonAudienceNotInRealm},
+		), v1alpha1.ReasonAudienceNotInRealm, "Warning AudienceNotInRealm"},
 		"realm's lifetime below the client's": {onRealm(
 			func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: time.Minute} },
 			func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = nil },
-		), v1alpha1.ReasonLifetimeExceedsRealm},
+		), v1alpha1.ReasonLifetimeExceedsRealm, "Warning LifetimeExceedsRealm"},
 		"namespace no longer allowed": {change{
 			func() {
 				testinstall.Change(t, install, team, func(n *corev1.Namespace) { n.Labels["realm"] = "other" })
 			},
 			func() { testinstall.Change(t, install, team, func(n *corev1.Namespace) { n.Labels["realm"] = "acme" }) },
-		}, v1alpha1.ReasonNamespaceNotAllowed},
+		}, v1alpha1.ReasonNamespaceNotAllowed, "Warning NamespaceNotAllowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := install.AccessToken(t, consumer)
@@ -89,8 +90,10 @@ func TestEndsAndReturns(t *testing.T) {
 			install.AwaitTokens(t, consumer, false)
 			install.AwaitValid(t, realm.Name, token, false)
 			install.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
+			events.goesOn(t, test.wantEvent)
 			test.undo()
 			install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			events.goesOn(t, "Normal Ready")
 			install.AwaitTokens(t, consumer, true)
 			install.AwaitValid(t, realm.Name, token, true)
 		})
@@ -138,7 +141,8 @@ func TestEndsAndReturns(t *testing.T) {
 		install.AwaitTokens(t, consumer, false) // neither the old secret nor the old token revives
 		install.AwaitValid(t, realm.Name, token, false)
 		noRecord(t, install, record.SecretName(record.KindClient, c.UID))
-		c = again
+		events.goesOn(t)
+		c, events = again, tellingOf(t, install, again)
 	})
 	t.Run("realm deleted and made again", func(t *testing.T) {
 		old := install.ConsumerSecret(t, c)
@@ -153,11 +157,13 @@ func TestEndsAndReturns(t *testing.T) {
 			return err
 		})
 		install.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+		events.goesOn(t, "Warning RealmNotFound")
 		noRecord(t, install, record.SecretName(record.KindRealm, realm.UID))
 
 		again := testinstall.Realm("acme")
 		install.Create(t, again)
 		converges(t, install, c)
+		events.goesOn(t, "Normal Ready")
 		install.AwaitTokens(t, old, false)
 		install.AwaitValid(t, realm.Name, token, false)
 	})

@@ -35,6 +35,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/controller/realm"
 	"github.com/realmkeeper/realmkeeper/internal/controller/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
@@ -126,13 +127,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	if err != nil {
 		return err
 	}
+	events := mgr.GetEventRecorder(v1alpha1.EventController)
 	tracker := acknowledgement.NewTracker()
 	if err := tracker.Watch(ctx, mgr, namespace, now, metrics.Swept(operatormetrics.Lease)); err != nil {
 		return err
 	}
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
-		Instance: o.Instance, Metrics: metrics, Now: now, Random: rand.Reader,
+		Instance: o.Instance, Metrics: metrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
@@ -140,7 +142,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
-		Instance:  o.Instance, Metrics: metrics, Now: now, Random: rand.Reader,
+		Instance:  o.Instance, Metrics: metrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)

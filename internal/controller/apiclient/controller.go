@@ -21,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
 	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/recordstore"
@@ -45,6 +46,7 @@ type Reconciler struct {
 	Tracker   *acknowledgement.Tracker
 	Instance  *config.Instance
 	Metrics   *operatormetrics.Metrics
+	Events    *notice.Teller
 	Now       func() time.Time
 	Random    io.Reader
 

@@ -81,6 +81,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Tracker.Forget(acknowledgement.Client, req)
 		r.unclaimed.put(req.NamespacedName, "")
 		r.seamless.put(req.NamespacedName, "")
+		r.Events.Forget(req.NamespacedName)
 	}
 	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
 	if err := r.Records.RemoveStrays(ctx, record.KindClient, req.NamespacedName, uid, newest); err != nil {

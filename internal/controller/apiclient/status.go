@@ -159,7 +159,8 @@ func realmVerdict(realm *v1alpha1.Realm) condition.Verdict {
 	return condition.Ready("The client can get tokens.")
 }
 
-// writeStatus applies the status unless the ApiClient has it already.
+// writeStatus applies the status unless the ApiClient has it already, and tells by Events
+// what has changed with it. It fails where the ApiClient isn't the newest version: that would tell twice.
 func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v1alpha1.ApiClientStatus) error {
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil
@@ -168,5 +169,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v
 	if err != nil {
 		return err
 	}
-	return apply.Status(ctx, r.Client, v1alpha1ac.ApiClient(c.Name, c.Namespace).WithStatus(desired))
+	if err := apply.Status(ctx, r.Client, v1alpha1ac.ApiClient(c.Name, c.Namespace).WithResourceVersion(c.ResourceVersion).WithStatus(desired)); err != nil {
+		return err
+	}
+	r.Events.Tell(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s))
+	return nil
 }

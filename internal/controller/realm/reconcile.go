@@ -73,6 +73,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		uid = types.UID("")
 		r.Tracker.Forget(acknowledgement.Realm, req)
 		r.Metrics.ForgetRealm(req.Name)
+		r.Events.Forget(req.NamespacedName)
 	}
 	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.Realm{})
 	if err := r.Records.RemoveStrays(ctx, record.KindRealm, req.NamespacedName, uid, newest); err != nil {

@@ -98,7 +98,8 @@ func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
 	return keys
 }
 
-// writeStatus applies the status unless the Realm has it already.
+// writeStatus applies the status unless the Realm has it already, and tells by Events what
+// has changed with it. It fails where the Realm isn't the newest version: that would tell twice.
 func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v1alpha1.RealmStatus) error {
 	if equality.Semantic.DeepEqual(realm.Status, s) {
 		return nil
@@ -107,5 +108,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v
 	if err != nil {
 		return err
 	}
-	return apply.Status(ctx, r.Client, v1alpha1ac.Realm(realm.Name).WithStatus(desired))
+	if err := apply.Status(ctx, r.Client, v1alpha1ac.Realm(realm.Name).WithResourceVersion(realm.ResourceVersion).WithStatus(desired)); err != nil {
+		return err
+	}
+	r.Events.Tell(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s))
+	return nil
 }
