@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"flag"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -69,6 +70,55 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	if r.Failed > 0 || len(r.Keys) <= *rotations || r.Tokens < *tokens {
 		t.Errorf("%d failed, %d keys signed %d tokens, want %d and %d; the first failures: %q", r.Failed, len(r.Keys), r.Tokens, *rotations, *tokens, r.Failures)
 	}
+}
+
+// A key signs only when every live token server publishes it: one that hangs holds it up,
+// and the one before signs on.
+func TestHangingServerHoldsUpAKey(t *testing.T) {
+	env := testenv.Start(t)
+	const ahead = time.Second
+	install := testinstall.New(t, env, testinstall.Settings{SpeedUp: int(time.Hour / ahead)})
+	install.StartOperator(t, "")
+	install.StartTokenServer(t)
+	hanging := install.StartTokenServer(t)
+	realm := testinstall.Realm("acme")
+	install.Create(t, realm)
+	install.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+
+	hanging.Freeze(t)
+	testinstall.Change(t, install, realm, func(r *v1alpha1.Realm) {
+		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
+	})
+	awaitKeys(t, install, realm, v1alpha1.SigningKeyActive, v1alpha1.SigningKeyPending)
+	made := realm.Status.SigningKeys[1].CreatedAt
+	testinstall.Eventually(t, "the new key to be old enough to sign", func() error {
+		if err := install.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		if states := keyStates(realm); states[0] != v1alpha1.SigningKeyActive {
+			t.Fatalf("while a token server hangs the keys are %v", states)
+		}
+		if age := time.Since(made.Time); age < 3*ahead {
+			return errorf("it is %s old", age)
+		}
+		return nil
+	})
+	hanging.Thaw(t)
+	awaitKeys(t, install, realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
+}
+
+// awaitKeys waits until the keys of a realm are in these states.
+func awaitKeys(t *testing.T, install *testinstall.Installation, realm *v1alpha1.Realm, want ...v1alpha1.SigningKeyState) {
+	t.Helper()
+	testinstall.Eventually(t, "other keys", func() error {
+		if err := install.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		if got := keyStates(realm); !slices.Equal(got, want) {
+			return errorf("the keys are %v, want %v", got, want)
+		}
+		return nil
+	})
 }
 
 // awaitAnotherKey waits until another key signs than the realm shows now, while realm and

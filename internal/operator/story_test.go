@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"crypto/rand"
-	"slices"
 	"testing"
 	"time"
 
@@ -121,15 +120,7 @@ func (s *story) change(t *testing.T, prober *prober, former map[*v1alpha1.ApiCli
 func (s *story) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev1.Secret) {
 	t.Helper()
 	awaitRotated(t, s.install, s.rotated)
-	testinstall.Eventually(t, "the realm to have another key", func() error {
-		if err := s.install.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(s.realm), s.realm); err != nil {
-			return err
-		}
-		if got := keyStates(s.realm); !slices.Equal(got, []v1alpha1.SigningKeyState{v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive}) {
-			return errorf("its keys are %v", got)
-		}
-		return nil
-	})
+	awaitKeys(t, s.install, s.realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
 	testinstall.Eventually(t, "what nobody needs to be gone", func() error {
 		if records := recordsOf(t, s.install); len(records) != 6 {
 			return errorf("there are %d records", len(records))
