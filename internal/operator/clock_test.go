@@ -60,6 +60,21 @@ func TestTokensAreOfTheTimeThatMostClocksShow(t *testing.T) {
 	}
 }
 
+// Operator and token servers take one time for the beginning, so that no heartbeat looks old:
+// here that of an API server whose clock is hours behind their machine's.
+func TestHeartbeatsAreOfTheTimeThatMostClocksShow(t *testing.T) {
+	env := testenv.Start(t)
+	install := testinstall.New(t, env, testinstall.Settings{})
+	proxy := install.StartFaultProxy(t, testinstall.Faults{})
+	proxy.SetClock(-2 * time.Hour)
+	kubeconfig := install.KubeconfigFor(t, proxy.URL)
+	install.StartOperator(t, kubeconfig)
+	install.LaunchTokenServer(t, kubeconfig).AwaitReady(t)
+	c := testinstall.ApiClient(env.Namespace(t), "billing", "acme")
+	install.Create(t, testinstall.Realm("acme"), c)
+	converges(t, install, c)
+}
+
 // issuedAt returns the iat of a token.
 func issuedAt(t *testing.T, accessToken string) time.Time {
 	t.Helper()
