@@ -46,6 +46,9 @@ type Installation struct {
 	DrainDelay time.Duration
 	// LogLevel is the --zap-log-level of operators started from now on; empty for the usual.
 	LogLevel string
+	// Pod is the name of the Pod that operators started from now on take for theirs; empty
+	// for none, as outside a cluster.
+	Pod string
 
 	dir     string
 	config  string
@@ -118,7 +121,7 @@ func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 
 func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 	i.operator, err = process.Start(process.Command{
-		Name: "operator", Path: path, Dir: i.dir,
+		Name: "operator", Path: path, Dir: i.dir, Env: []string{"POD_NAME=" + i.Pod},
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
 			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + i.metrics.Address(),
