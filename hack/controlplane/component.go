@@ -88,7 +88,15 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 			"--audit-log-maxsize=100000",
 		)
 	}
-	return c.command(apiServerName, args)
+	if c.options.AuthenticationConfig != "" {
+		args = append(args, "--authentication-config="+c.options.AuthenticationConfig)
+	}
+	command := c.command(apiServerName, args)
+	if c.options.Proxy != "" {
+		// Loopback addresses, where all else is that it talks to, are never asked of a proxy.
+		command.Env = []string{"HTTPS_PROXY=" + c.options.Proxy, "NO_PROXY="}
+	}
+	return command
 }
 
 func (c *ControlPlane) managerCommand() process.Command {

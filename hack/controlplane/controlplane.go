@@ -48,6 +48,15 @@ type Options struct {
 	// level Metadata per completed request, a JSON object a line. Left out: no log.
 	AuditLog string
 
+	// AuthenticationConfig is the file with the issuers whose tokens the API server takes
+	// too, an AuthenticationConfiguration of apiserver.config.k8s.io. The API server reads
+	// it again when it changes. Left out: none.
+	AuthenticationConfig string
+
+	// Proxy is the URL of the HTTP proxy through which the API server finds those
+	// issuers. Left out: none.
+	Proxy string
+
 	// Detach lets the control plane outlive this process, until StopDetached.
 	Detach bool
 }

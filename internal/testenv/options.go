@@ -19,6 +19,8 @@ type Option func(*options)
 type options struct {
 	controllerManager bool
 	auditLog          bool
+	foreignIssuers    bool
+	proxy             string
 	scheme            *runtime.Scheme
 	crds              []string
 	ownCRDs           bool // crds replaces the default
@@ -47,6 +49,13 @@ func WithControllerManager() Option {
 // WithAuditLog has the API server log every request to Env.AuditLog, for Env.Writes.
 func WithAuditLog() Option {
 	return func(o *options) { o.auditLog = true }
+}
+
+// WithForeignIssuers has the API server take tokens of the issuers that tests write to
+// Env.AuthenticationConfig. It reaches them through the HTTP proxy of that URL, since no
+// resolver that it asks knows names below localhost.
+func WithForeignIssuers(proxy string) Option {
+	return func(o *options) { o.foreignIssuers, o.proxy = true, proxy }
 }
 
 // WithScheme sets the types that Env.Client knows. Left out, they are those of

@@ -39,6 +39,9 @@ import (
 // startTimeout bounds a start, which takes some seconds on a quiet machine.
 const startTimeout = 2 * time.Minute
 
+// noIssuers lets the API server take the tokens that it takes anyway, and no others.
+const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: []\n"
+
 // Env is the running control plane of this test binary.
 type Env struct {
 	// Config reaches the API server as an administrator. Copy it before changing it.
@@ -55,6 +58,10 @@ type Env struct {
 
 	// AuditLog is the path of the API server's audit log; empty without WithAuditLog.
 	AuditLog string
+
+	// AuthenticationConfig is the path of the API server's AuthenticationConfiguration, with
+	// no issuer in the beginning; empty without WithForeignIssuers.
+	AuthenticationConfig string
 
 	controlPlane *controlplane.ControlPlane
 }
@@ -111,13 +118,21 @@ func start(o *options) (*Env, error) {
 	if o.auditLog {
 		env.AuditLog = filepath.Join(binary.dir.path, "audit.log")
 	}
+	if o.foreignIssuers {
+		env.AuthenticationConfig = filepath.Join(binary.dir.path, "authentication.yaml")
+		if err := os.WriteFile(env.AuthenticationConfig, []byte(noIssuers), 0o600); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	env.controlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir:               binary.dir.path,
-		BinDir:            binDir,
-		ControllerManager: o.controllerManager,
-		AuditLog:          env.AuditLog,
+		Dir:                  binary.dir.path,
+		BinDir:               binDir,
+		ControllerManager:    o.controllerManager,
+		AuditLog:             env.AuditLog,
+		AuthenticationConfig: env.AuthenticationConfig,
+		Proxy:                o.proxy,
 	})
 	if err != nil {
 		return nil, err
