@@ -1,0 +1,23 @@
+package interop_test
+
+import "testing"
+
+// All meet one installation, whose realm changes its signing key for some of them.
+func TestPeers(t *testing.T) {
+	p := newPlace(t)
+	p.configureKubernetes(t) // which takes a while, and is asked last
+	for _, peer := range []struct {
+		name string
+		test func(*testing.T, *place)
+	}{
+		{"x/oauth2 and go-oidc, every algorithm", testEveryAlgorithm},
+		{"x/oauth2 and go-oidc, as the key rotates", testGoAcrossRotation},
+		{"openid-client", testOpenIDClient},
+		{"oauth4webapi", testOAuth4WebAPI},
+		{"jose, as the key rotates", testJoseAcrossRotation},
+		{"curl, as documented", testDocumentedCurl},
+		{"kube-apiserver, as the key rotates", testKubernetesAcrossRotation},
+	} {
+		t.Run(peer.name, func(t *testing.T) { peer.test(t, p) })
+	}
+}

@@ -1,0 +1,78 @@
+package interop_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+)
+
+// The API server of Kubernetes knows a client by its token, with the configuration of the
+// guide, and goes on doing so as the key rotates.
+func testKubernetesAcrossRotation(t *testing.T, p *place) {
+	before := p.token(t)
+	testinstall.Eventually(t, "the API server to know the client", func() error { return p.knownToKubernetes(t, before) })
+	p.rotate(t)
+	for name, token := range map[string]string{"before": before, "after": p.token(t)} {
+		if err := p.knownToKubernetes(t, token); err != nil {
+			t.Errorf("the token from %s the rotation: %v", name, err)
+		}
+	}
+	if err := p.knownToKubernetes(t, before[:len(before)-8]); err == nil {
+		t.Error("a token that is cut off passes")
+	}
+}
+
+// configureKubernetes gives the API server the configuration of the guide.
+func (p *place) configureKubernetes(t *testing.T) {
+	t.Helper()
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateways", "kubernetes", "authentication.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := os.ReadFile(p.authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.NewReplacer(
+		"https://api.example.com/acme", p.issuer,
+		"https://kubernetes.example.com", audience,
+		"CERTIFICATE_AUTHORITY", strings.ReplaceAll(strings.TrimSpace(string(authority)), "\n", "\n      "),
+	).Replace(string(guide))
+	if err := os.WriteFile(p.env.AuthenticationConfig, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var errOther = errors.New("taken for another")
+
+// knownToKubernetes asks what `kubectl auth whoami` asks.
+func (p *place) knownToKubernetes(t *testing.T, token string) error {
+	t.Helper()
+	config := rest.AnonymousClientConfig(p.env.Config)
+	config.BearerToken = token
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	got := review.Status.UserInfo
+	want := authenticationv1.UserInfo{Username: "acme:" + p.clientID, Groups: []string{"acme:" + scope, "system:authenticated"}, Extra: got.Extra}
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("%w (-want +got):\n%s", errOther, diff)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+// oauth4webapi: discovery in both ways, a token with every way to authenticate, and its
+// validation in the profile of RFC 9068.
+import assert from 'node:assert/strict'
+import * as oauth from 'oauth4webapi'
+
+const { ISSUER, CLIENT_ID, CLIENT_SECRET, AUDIENCE, SCOPE } = process.env
+const issuer = new URL(ISSUER)
+const client = { client_id: CLIENT_ID }
+
+const credentials = {
+  client_secret_basic: oauth.ClientSecretBasic(CLIENT_SECRET),
+  client_secret_post: oauth.ClientSecretPost(CLIENT_SECRET),
+}
+
+for (const algorithm of ['oauth2', 'oidc']) {
+  const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm }))
+  for (const [method, authentication] of Object.entries(credentials)) {
+    const asked = await oauth.clientCredentialsGrantRequest(server, client, authentication, { scope: SCOPE, resource: AUDIENCE })
+    const answer = await oauth.processClientCredentialsResponse(server, client, asked)
+    const call = new Request(AUDIENCE, { headers: { authorization: `Bearer ${answer.access_token}` } })
+    const claims = await oauth.validateJwtAccessToken(server, call, AUDIENCE)
+    assert.equal(claims.sub, CLIENT_ID)
+    assert.equal(claims.client_id, CLIENT_ID)
+    assert.equal(claims.scope, SCOPE)
+    console.log(`${algorithm} ${method}`)
+  }
+}

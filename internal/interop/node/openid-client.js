@@ -1,0 +1,27 @@
+// openid-client: discovery in both ways, and a token with every way to authenticate.
+import assert from 'node:assert/strict'
+import * as client from 'openid-client'
+
+const { ISSUER, CLIENT_ID, CLIENT_SECRET, AUDIENCE, SCOPE } = process.env
+
+const credentials = {
+  client_secret_basic: client.ClientSecretBasic(CLIENT_SECRET),
+  client_secret_post: client.ClientSecretPost(CLIENT_SECRET),
+}
+
+for (const algorithm of ['oauth2', 'oidc']) {
+  for (const [method, authentication] of Object.entries(credentials)) {
+    const config = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, authentication, { algorithm })
+    const server = config.serverMetadata()
+    assert.ok(server.token_endpoint_auth_methods_supported.includes(method), `${method} is not in the metadata`)
+    const answer = await client.clientCredentialsGrant(config, { scope: SCOPE, resource: AUDIENCE })
+    assert.equal(answer.token_type, 'bearer')
+    assert.equal(answer.scope, SCOPE)
+    assert.ok(answer.expiresIn() > 0)
+    console.log(`${algorithm} ${method}`)
+  }
+}
+
+const wrong = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic('wrong'))
+await assert.rejects(client.clientCredentialsGrant(wrong), { name: 'WWWAuthenticateChallengeError', status: 401 })
+console.log('refused')

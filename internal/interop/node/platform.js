@@ -1,0 +1,9 @@
+// What the platform may lack: names below localhost are loopback (RFC 6761 §6.3), and Web
+// Crypto is global, as it is from Node.js 20 on.
+import dns from 'node:dns'
+import { webcrypto } from 'node:crypto'
+
+globalThis.crypto ??= webcrypto
+
+const { lookup } = dns
+dns.lookup = (name, ...rest) => lookup(name.endsWith('.localhost') ? '127.0.0.1' : name, ...rest)

@@ -1,0 +1,113 @@
+package interop_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+)
+
+const (
+	// speedUp is how many times faster than real time keys rotate.
+	speedUp  = 600
+	audience = "https://orders.acme.example"
+	scope    = "orders.read"
+)
+
+// place is one installation with the realm and the client of the samples, which all strangers
+// meet.
+type place struct {
+	env     *testenv.Env
+	install *testinstall.Installation
+	server  *testinstall.TokenServer
+	realm   *v1alpha1.Realm
+	client  *v1alpha1.ApiClient
+
+	// What strangers are told.
+	clientID, clientSecret, tokenURL, issuer string
+
+	authority string // the file with the CA
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	env := testenv.Start(t)
+	p := &place{env: env, install: testinstall.New(t, env, testinstall.Settings{SpeedUp: speedUp})}
+	p.install.StartOperator(t, "")
+	p.server = p.install.StartTokenServer(t)
+	p.realm = testinstall.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.Audiences = []string{audience}
+		r.Spec.Scopes = []string{scope, "orders.write"}
+		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 20 * time.Minute}
+	})
+	p.client = testinstall.ApiClient(env.Namespace(t), "billing", p.realm.Name, func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{scope}
+	})
+	p.install.Create(t, p.realm, p.client)
+	consumer := p.ready(t, p.client)
+	p.clientID, p.clientSecret = string(consumer.Data["client_id"]), string(consumer.Data["client_secret"])
+	p.tokenURL, p.issuer = string(consumer.Data["token_url"]), string(consumer.Data["issuer"])
+	p.authority = filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(p.authority, consumer.Data["ca.crt"], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *place) ready(t *testing.T, c *v1alpha1.ApiClient) *corev1.Secret {
+	t.Helper()
+	p.install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	return p.install.ConsumerSecret(t, c)
+}
+
+// token asks for a token in the documented way.
+func (p *place) token(t *testing.T) string {
+	t.Helper()
+	answer, err := testinstall.RequestToken(t, p.server, p.server.Client(t), p.install.ConsumerSecret(t, p.client))
+	if err != nil || answer.AccessToken == "" {
+		t.Fatalf("no token: %+v, %v", answer, err)
+	}
+	return answer.AccessToken
+}
+
+var errSameKey = errors.New("the same key signs")
+
+// rotate has the realm replace its signing key, and returns when the next one signs.
+func (p *place) rotate(t *testing.T) {
+	t.Helper()
+	before := p.activeKey(t)
+	testinstall.Change(t, p.install, p.realm, func(r *v1alpha1.Realm) {
+		r.Spec.Signing.RotateAfter = &metav1.Time{Time: before.CreatedAt.Add(time.Second)}
+	})
+	testinstall.Eventually(t, "another key to sign", func() error {
+		if p.activeKey(t).KeyID == before.KeyID {
+			return fmt.Errorf("%w: %s", errSameKey, before.KeyID)
+		}
+		return nil
+	})
+}
+
+// activeKey returns the key that signs.
+func (p *place) activeKey(t *testing.T) v1alpha1.SigningKeyStatus {
+	t.Helper()
+	if err := p.env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.realm), p.realm); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range p.realm.Status.SigningKeys {
+		if key.State == v1alpha1.SigningKeyActive {
+			return key
+		}
+	}
+	t.Fatal("no key signs")
+	return v1alpha1.SigningKeyStatus{}
+}
