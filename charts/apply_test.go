@@ -1,9 +1,6 @@
 package charts_test
 
 import (
-	"encoding/json"
-	"errors"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,25 +62,10 @@ func othersCRDs(t *testing.T) (paths []string) {
 			"config/crd/standard/gateway.networking.k8s.io_tlsroutes.yaml",
 		},
 	} {
-		dir := moduleDir(t, module)
+		dir := testenv.Module(t, module)
 		for _, file := range files {
 			paths = append(paths, filepath.Join(dir, file))
 		}
 	}
 	return paths
-}
-
-// moduleDir downloads a module that hack/tools/crds pins, and returns where it lies.
-func moduleDir(t *testing.T, module string) string {
-	t.Helper()
-	download := exec.CommandContext(t.Context(), "go", "-C", "../hack/tools/crds", "mod", "download", "-json", module)
-	out, err := download.Output()
-	var told struct{ Dir, Error string }
-	if decoded := json.Unmarshal(out, &told); err != nil || decoded != nil || told.Error != "" {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			told.Error += string(exit.Stderr)
-		}
-		t.Fatalf("Downloading %s: %v: %s", module, err, told.Error)
-	}
-	return told.Dir
 }
