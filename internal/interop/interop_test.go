@@ -12,6 +12,7 @@ func TestPeers(t *testing.T) {
 	}{
 		{"x/oauth2 and go-oidc, every algorithm", testEveryAlgorithm},
 		{"x/oauth2 and go-oidc, as the key rotates", testGoAcrossRotation},
+		{"the example of an API in Go, as the key rotates", testExampleAcrossRotation},
 		{"openid-client", testOpenIDClient},
 		{"oauth4webapi", testOAuth4WebAPI},
 		{"jose, as the key rotates", testJoseAcrossRotation},

@@ -1,0 +1,71 @@
+// Command orders-api is an API that takes access tokens of a realm: GET /orders needs the
+// scope orders.read, and POST /orders the scope orders.write.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/realmkeeper/realmkeeper/docs/examples/orders-api/bearer"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8081", "the `address` to serve at")
+	issuer := flag.String("issuer", "", "the realm's issuer `URL`")
+	audience := flag.String("audience", "", "the `name` of this API, as tokens for it carry it")
+	authority := flag.String("ca-file", "", "the `file` with the CA of the issuer; empty for those that the machine trusts")
+	flag.Parse()
+	if err := run(context.Background(), *listen, *issuer, *audience, *authority); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, listen, issuer, audience, authority string) error {
+	client, err := trusting(authority)
+	if err != nil {
+		return err
+	}
+	verifier, err := bearer.NewVerifier(oidc.ClientContext(ctx, client), issuer, audience)
+	if err != nil {
+		return err
+	}
+	orders := http.NewServeMux()
+	orders.Handle("GET /orders", verifier.Require("orders.read", http.HandlerFunc(list)))
+	orders.Handle("POST /orders", verifier.Require("orders.write", http.HandlerFunc(create)))
+	server := &http.Server{Addr: listen, Handler: orders, ReadHeaderTimeout: 5 * time.Second}
+	return server.ListenAndServe()
+}
+
+func list(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "the orders of %s\n", bearer.CallerOf(r.Context()).ClientID)
+}
+
+func create(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
+
+var errNoCertificate = errors.New("no certificate")
+
+// trusting returns a client for the issuer, whose certificate is of the CA in the file.
+func trusting(file string) (*http.Client, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if file != "" {
+		pem, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%w in %s", errNoCertificate, file)
+		}
+	}
+	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}, nil
+}
