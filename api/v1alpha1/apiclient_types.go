@@ -119,6 +119,11 @@ type ApiClientSpec struct {
 	// +optional
 	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
 
+	// limits bound what the client may do, beside the limits of its realm: of two that differ
+	// the lower one holds. Left out, the realm's alone hold.
+	// +optional
+	Limits Limits `json:"limits,omitzero"`
+
 	// suspend stops the client while it is true: it gets no token, and introspection and
 	// verify refuse those that it has. Nothing is lost; with false it goes on with the same secret. Left out, false.
 	// +optional

@@ -45,10 +45,10 @@ var realmValidations = map[string]validation{
 var realmTransitions = map[string]transition{
 	"nothing of a realm is immutable": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, suspend: true, tokensValidAfter: '2026-01-01T00:00:00Z', allowedNamespaces: {from: Names, names: [a]}}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, tokensValidAfter: '2026-01-01T00:00:00Z', allowedNamespaces: {from: Names, names: [a]}}",
 	},
 	"all that is optional can go": {
-		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2026-03-01T12:00:00Z'}, suspend: true}",
+		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true}",
 		after:  "{}",
 	},
 }

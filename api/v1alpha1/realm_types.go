@@ -118,6 +118,10 @@ type RealmSpec struct {
 	// +optional
 	Signing Signing `json:"signing,omitzero"`
 
+	// limits bound what each single client of the realm may do. Left out, nothing is limited.
+	// +optional
+	Limits Limits `json:"limits,omitzero"`
+
 	// suspend stops the realm while it is true: no client of it gets a token, and
 	// introspection and verify refuse those that are under way. Nothing is lost; with false the realm goes on with the same keys and secrets. Left out, false.
 	// +optional

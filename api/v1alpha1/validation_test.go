@@ -68,7 +68,7 @@ var kinds = []kind{
 		smallestSpec: "allowedNamespaces: {from: All}",
 		validations: []map[string]validation{
 			realmValidations, allowedNamespacesValidations, rotationValidations,
-			lifetimeValidations, scopeValidations, audienceValidations,
+			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
 		},
 		transitions: []map[string]transition{realmTransitions},
 	},
@@ -78,7 +78,7 @@ var kinds = []kind{
 		smallestSpec: "realmRef: {name: acme}",
 		validations: []map[string]validation{
 			apiClientValidations, generatedSecretValidations, secretRotationValidations, broughtSecretValidations,
-			lifetimeValidations, scopeValidations, audienceValidations,
+			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
 		},
 		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions},
 	},

@@ -72,6 +72,8 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 		return Realm{}, unreadable(secret, "tokenLifetimeSeconds is not between one second and one day")
 	case body.KeyCacheSeconds < 0 || body.KeyCacheSeconds > maxLifetimeSeconds:
 		return Realm{}, unreadable(secret, "keyCacheSeconds is negative or more than one day")
+	case body.TokensPerSecond < 0:
+		return Realm{}, unreadable(secret, "tokensPerSecond is negative")
 	case active != 1:
 		return Realm{}, unreadable(secret, "there is not exactly one active signing key")
 	}
@@ -91,6 +93,8 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 		return Client{}, unreadable(secret, "realmUID or clientID is missing")
 	case body.TokenLifetimeSeconds < 0 || body.TokenLifetimeSeconds > maxLifetimeSeconds:
 		return Client{}, unreadable(secret, "tokenLifetimeSeconds is negative or more than one day")
+	case body.TokensPerSecond < 0:
+		return Client{}, unreadable(secret, "tokensPerSecond is negative")
 	}
 	for _, s := range body.Secrets {
 		if _, err := clientsecret.ParseVerifier(s.Hash); err != nil {

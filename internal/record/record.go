@@ -51,6 +51,8 @@ type Realm struct {
 	Audiences []string `json:"audiences,omitempty"`
 	// Scopes are what the realm's metadata lists.
 	Scopes []string `json:"scopes,omitempty"`
+	// TokensPerSecond is how many tokens each client may get in a second; 0: any number.
+	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 	// KeyCacheSeconds is how long verifiers may cache the public keys: less than a key is
 	// published before it signs.
 	KeyCacheSeconds int64 `json:"keyCacheSeconds"`
@@ -74,6 +76,8 @@ type Client struct {
 	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
 	// TokenLifetimeSeconds shortens the realm's lifetime; 0: the realm's.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds,omitempty"`
+	// TokensPerSecond is how many tokens the client may get in a second; 0: the realm's number.
+	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 	// Scopes are granted; Audiences too, and when empty the realm's.
 	Scopes    []string `json:"scopes,omitempty"`
 	Audiences []string `json:"audiences,omitempty"`

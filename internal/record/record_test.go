@@ -46,7 +46,7 @@ func goodRealm() record.Realm {
 	return record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", Disabled: true, TokenLifetimeSeconds: 300,
 		Audiences: []string{"https://orders.example.com"}, Scopes: []string{"orders:read"},
-		KeyCacheSeconds: 300, Keys: keys(),
+		TokensPerSecond: 50, KeyCacheSeconds: 300, Keys: keys(),
 	}
 }
 
@@ -58,7 +58,7 @@ func goodClient(t testing.TB) record.Client {
 	}
 	return record.Client{
 		RealmUID: realmUID, ClientID: "billing", CreatedAt: now, Disabled: true, ExpiresAt: now.Add(time.Hour),
-		TokenLifetimeSeconds: 60, Scopes: []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
+		TokenLifetimeSeconds: 60, TokensPerSecond: 5, Scopes: []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
 		Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
 	}
 }

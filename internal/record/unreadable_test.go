@@ -61,6 +61,7 @@ var either = map[string]func(*corev1.Secret){
 	"a lifetime of text":  setBody("tokenLifetimeSeconds", canary),
 	"a negative lifetime": setBody("tokenLifetimeSeconds", -1),
 	"more than a day":     setBody("tokenLifetimeSeconds", 86401),
+	"a negative limit":    setBody("tokensPerSecond", -1),
 	"scopes of text":      setBody("scopes", canary),
 	"a switch of text":    setBody("disabled", canary),
 }

@@ -32,7 +32,9 @@ type RealmSettings struct {
 	Audiences        []string      // what tokens carry when none is asked for; empty: the issuer
 	Scopes           []string      // for the metadata
 	KeyCache         time.Duration // how long verifiers may cache what is published
-	Keys             []signingkey.Key
+	// TokensPerSecond is how many tokens each client may get in a second; 0: any number.
+	TokensPerSecond int32
+	Keys            []signingkey.Key
 }
 
 // Realm is a realm as requests need it: everything that doesn't depend on the
@@ -45,6 +47,8 @@ type Realm struct {
 	Disabled      bool
 	TokenLifetime time.Duration
 	Audiences     []string // at least one
+	// TokensPerSecond is how many tokens each client may get in a second; 0: any number.
+	TokensPerSecond int32
 
 	// Signer issues tokens with the active key.
 	Signer *token.Signer
@@ -67,9 +71,10 @@ type Realm struct {
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
 		UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
-		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences, tokensValidAfter: s.TokensValidAfter,
-		Caching: []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
-		clients: newTable(),
+		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences, TokensPerSecond: s.TokensPerSecond,
+		tokensValidAfter: s.TokensValidAfter,
+		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
+		clients:          newTable(),
 	}
 	if len(realm.Audiences) == 0 {
 		realm.Audiences = []string{s.Issuer}
@@ -167,14 +172,24 @@ type Client struct {
 	TokensValidAfter time.Time
 	// TokenLifetime shortens the realm's; zero: the realm's.
 	TokenLifetime time.Duration
-	Scopes        []string // granted, sorted
-	Audiences     []string // granted; empty: the realm's
-	Secrets       []clientsecret.Credential
+	// TokensPerSecond is a limit beside the realm's; 0: none.
+	TokensPerSecond int32
+	Scopes          []string // granted, sorted
+	Audiences       []string // granted; empty: the realm's
+	Secrets         []clientsecret.Credential
 }
 
 // Usable reports whether the client may get a token at that time, and use those that it has.
 func (c *Client) Usable(now time.Time) bool {
 	return !c.Disabled && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
+}
+
+// TokensPerSecondOf returns how many tokens a client of the realm may get in a second; 0: any number.
+func (r *Realm) TokensPerSecondOf(client *Client) int32 {
+	if r.TokensPerSecond == 0 || client.TokensPerSecond == 0 {
+		return max(r.TokensPerSecond, client.TokensPerSecond)
+	}
+	return min(r.TokensPerSecond, client.TokensPerSecond)
 }
 
 // comparePrecedence orders rivals for one client id. The operator enables at most one of

@@ -68,6 +68,7 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		CreatedAt:        secret.CreationTimestamp.Time, // by the API server's clock
 		Disabled:         r.Disabled,
 		TokensValidAfter: r.TokensValidAfter,
+		TokensPerSecond:  r.TokensPerSecond,
 		TokenLifetime:    time.Duration(r.TokenLifetimeSeconds) * time.Second,
 		Audiences:        r.Audiences,
 		Scopes:           r.Scopes,
@@ -97,6 +98,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Disabled:         c.Disabled,
 		ExpiresAt:        c.ExpiresAt,
 		TokensValidAfter: c.TokensValidAfter,
+		TokensPerSecond:  c.TokensPerSecond,
 		TokenLifetime:    time.Duration(c.TokenLifetimeSeconds) * time.Second,
 		Scopes:           slices.Sorted(slices.Values(c.Scopes)),
 		Audiences:        c.Audiences,

@@ -35,6 +35,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.GeneratedSecretApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HashedSecret"):
 		return &apiv1alpha1.HashedSecretApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Limits"):
+		return &apiv1alpha1.LimitsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
 		return &apiv1alpha1.NamespaceSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelectorRequirement"):

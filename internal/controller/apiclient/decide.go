@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -87,6 +88,8 @@ func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.Cl
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
 		Audiences: slices.Sorted(slices.Values(c.Spec.Audiences)),
 		Secrets:   secrets,
+
+		TokensPerSecond: ptr.Deref(c.Spec.Limits.TokensPerSecond, 0),
 	}
 	if c.Spec.ExpiresAt != nil {
 		body.ExpiresAt = c.Spec.ExpiresAt.UTC()

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/condition"
@@ -80,6 +82,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
+		TokensPerSecond:      ptr.Deref(realm.Spec.Limits.TokensPerSecond, 0),
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
 	}

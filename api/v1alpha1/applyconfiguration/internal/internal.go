@@ -81,6 +81,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: expiresAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: limits
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
     - name: realmRef
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmReference
@@ -199,6 +202,12 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
+  map:
+    fields:
+    - name: tokensPerSecond
+      type:
+        scalar: numeric
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespaceSelector
   map:
     fields:
@@ -280,6 +289,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: displayName
       type:
         scalar: string
+    - name: limits
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
     - name: scopes
       type:
         list:

@@ -46,6 +46,9 @@ type ApiClientSpecApplyConfiguration struct {
 	// (LifetimeExceedsRealm). A change holds for tokens issued from then on.
 	// Left out, the realm's lifetime holds, and follows it.
 	TokenLifetime *v1.Duration `json:"tokenLifetime,omitempty"`
+	// limits bound what the client may do, beside the limits of its realm: of two that differ
+	// the lower one holds. Left out, the realm's alone hold.
+	Limits *LimitsApplyConfiguration `json:"limits,omitempty"`
 	// suspend stops the client while it is true: it gets no token, and introspection and
 	// verify refuse those that it has. Nothing is lost; with false it goes on with the same secret. Left out, false.
 	Suspend *bool `json:"suspend,omitempty"`
@@ -122,6 +125,14 @@ func (b *ApiClientSpecApplyConfiguration) WithAudiences(values ...string) *ApiCl
 // If called multiple times, the TokenLifetime field is set to the value of the last call.
 func (b *ApiClientSpecApplyConfiguration) WithTokenLifetime(value v1.Duration) *ApiClientSpecApplyConfiguration {
 	b.TokenLifetime = &value
+	return b
+}
+
+// WithLimits sets the Limits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Limits field is set to the value of the last call.
+func (b *ApiClientSpecApplyConfiguration) WithLimits(value *LimitsApplyConfiguration) *ApiClientSpecApplyConfiguration {
+	b.Limits = value
 	return b
 }
 

@@ -46,6 +46,8 @@ type RealmSpecApplyConfiguration struct {
 	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`
 	// signing says how tokens are signed. Left out, as if it were empty.
 	Signing *SigningApplyConfiguration `json:"signing,omitempty"`
+	// limits bound what each single client of the realm may do. Left out, nothing is limited.
+	Limits *LimitsApplyConfiguration `json:"limits,omitempty"`
 	// suspend stops the realm while it is true: no client of it gets a token, and
 	// introspection and verify refuse those that are under way. Nothing is lost; with false the realm goes on with the same keys and secrets. Left out, false.
 	Suspend *bool `json:"suspend,omitempty"`
@@ -113,6 +115,14 @@ func (b *RealmSpecApplyConfiguration) WithAllowedNamespaces(value *AllowedNamesp
 // If called multiple times, the Signing field is set to the value of the last call.
 func (b *RealmSpecApplyConfiguration) WithSigning(value *SigningApplyConfiguration) *RealmSpecApplyConfiguration {
 	b.Signing = value
+	return b
+}
+
+// WithLimits sets the Limits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Limits field is set to the value of the last call.
+func (b *RealmSpecApplyConfiguration) WithLimits(value *LimitsApplyConfiguration) *RealmSpecApplyConfiguration {
+	b.Limits = value
 	return b
 }
 
