@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -36,6 +38,7 @@ type options struct {
 	certFile, keyFile string
 	kubeconfig        string
 	snapshotDir       string
+	trustedProxies    []netip.Prefix
 	drainDelay        time.Duration
 	reusePort         bool
 	debug             bool
@@ -72,6 +75,10 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "the key of the serving certificate, a PEM `file` (required)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "the kubeconfig `file`; default: KUBECONFIG, then the pod's service account")
 	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "a `directory` for the last good records, from which a restart serves while the API server is away; they hold private keys, so it must be memory that others can't read; empty: none are kept")
+	flags.Func("trusted-proxies", "the `networks`, such as 10.0.0.0/8,fd00::/8, of proxies that end TLS before this server: they are believed what they say in X-Forwarded-For; default: none", func(list string) (err error) {
+		o.trustedProxies, err = parseNetworks(list)
+		return err
+	})
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "how long to go on taking connections after SIGTERM, while load balancers learn of it")
 	flags.BoolVar(&o.reusePort, "reuse-port", false, "share the public port with other token servers on this host, among which the kernel then spreads connections")
 	flags.BoolVar(&o.debug, "debug", false, "log at debug level; secrets and tokens are logged at no level")
@@ -101,4 +108,17 @@ func parse(args []string, help io.Writer) (options, error) {
 		return options{}, fmt.Errorf("%w: --name %q doesn't fit a Lease's name: %s", errUsage, o.name, problems[0])
 	}
 	return o, nil
+}
+
+// parseNetworks reads networks in CIDR notation with commas between them.
+func parseNetworks(list string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for _, network := range strings.Split(list, ",") {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return nil, err
+		}
+		networks = append(networks, prefix)
+	}
+	return networks, nil
 }

@@ -57,6 +57,7 @@ func TestBadInput(t *testing.T) {
 		"no namespace":                  {with("--namespace="), "--namespace"},
 		"an unknown flag":               {with("--nonsense"), "nonsense"},
 		"a bad value of a flag":         {with("--drain-delay", "soon"), "drain-delay"},
+		"a proxy that is no network":    {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
 		"a flag without a value":        {with("--listen"), "listen"},
 		"an argument":                   {with("surplus"), "surplus"},
 		"no such certificate":           {with("--tls-cert-file", none), "--tls-cert-file"},

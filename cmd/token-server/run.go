@@ -65,6 +65,7 @@ func run(o options) error {
 	var draining atomic.Bool
 	public := tokenserver.NewHTTPServer(tokenserver.EndingConnections(tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
+		TrustedProxies: o.trustedProxies,
 	}), draining.Load), certificate.GetCertificate, logger)
 	operations := &http.Server{
 		Handler:           tokenserver.NewOperations(func() bool { return reg.Loaded() && !draining.Load() }, metrics),

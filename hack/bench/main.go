@@ -112,5 +112,5 @@ func experiments() []experiment {
 	var all []experiment
 	all = append(all, throughputs()...)
 	all = append(all, documents()...)
-	return append(all, handlerAlone(), lookups(), changes())
+	return append(all, floods(), handlerAlone(), lookups(), changes())
 }

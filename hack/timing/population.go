@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -91,7 +92,7 @@ func newPopulation() (*population, error) {
 	logger := slog.New(slog.DiscardHandler)
 	p.server = tokenserver.NewHTTPServer(tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: logger,
-		Now: time.Now, Random: cryptorand.Reader,
+		Now: time.Now, Random: cryptorand.Reader, TrustedProxies: []netip.Prefix{proxy},
 	}), nil, logger)
 	return p, nil
 }

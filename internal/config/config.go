@@ -83,6 +83,9 @@ type TokenServer struct {
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
+	// TrustedProxies are the networks, in CIDR notation, of proxies that end TLS before the token
+	// servers: they are believed what they say in X-Forwarded-For. Left out: none is.
+	TrustedProxies []string `json:"trustedProxies,omitempty"`
 }
 
 // TLS says where the serving certificate comes from; at most one member is set.

@@ -46,6 +46,7 @@ tokenServer:
   priorityClassName: high
   affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
+  trustedProxies: [10.0.0.0/8, "fd00::/8"]
 testing:
   speedUp: 600
 tls:
@@ -85,6 +86,7 @@ func TestParse(t *testing.T) {
 					MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
 				}},
 				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
+				TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
 			},
 			TLS:     config.TLS{SecretName: "api-tls"},
 			Testing: config.Testing{SpeedUp: 600},
@@ -158,6 +160,7 @@ func TestParseRefuses(t *testing.T) {
 		"an unknown pull policy":       {with("Always", "Sometimes"), "tokenServer.imagePullPolicy"},
 		"a request over its limit":     {with("requests: {cpu: 200m}", "{requests: {cpu: 2}, limits: {cpu: 1}}"), "tokenServer.resources.requests.cpu"},
 		"a broken priority class":      {with("priorityClassName: high", "priorityClassName: Very High"), "tokenServer.priorityClassName"},
+		"a proxy without a network":    {with("10.0.0.0/8", "10.0.0.1"), "tokenServer.trustedProxies[0]"},
 		"a broken annotation":          {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
 		"a broken node label":          {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},
 		"a broken value of a label":    {with("{disk: fast}", "{disk: \"very fast\"}"), "tokenServer.nodeSelector"},

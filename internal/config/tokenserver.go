@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,11 @@ func (s *TokenServer) validate() error {
 	for n, secret := range s.ImagePullSecrets {
 		if problems := validation.IsDNS1123Subdomain(secret.Name); len(problems) > 0 {
 			return invalid("tokenServer.imagePullSecrets[%d].name %q is not a Secret's name: %s", n, secret.Name, problems[0])
+		}
+	}
+	for n, network := range s.TrustedProxies {
+		if _, err := netip.ParsePrefix(network); err != nil {
+			return invalid("tokenServer.trustedProxies[%d] %q is not a network in CIDR notation, such as 10.0.0.0/8", n, network)
 		}
 	}
 	return s.validateScheduling()

@@ -14,6 +14,9 @@ type Error struct {
 	Code string
 	// Description is the value of "error_description", in the characters that RFC 6749 §5.2 allows.
 	Description string
+	// RetryAfter is how many seconds a client is asked to wait, as the header of that name
+	// says it; empty: it says nothing.
+	RetryAfter string
 
 	body []byte
 }
@@ -33,7 +36,7 @@ const (
 	codeUnsupportedGrantType = "unsupported_grant_type"
 	codeInvalidToken         = "invalid_token"
 	codeInsufficientScope    = "insufficient_scope"
-	// The two codes of RFC 6749 §4.1.2.1 that fit an answer which is not the client's fault.
+	// The two codes of RFC 6749 §4.1.2.1 that fit where waiting helps, and where the server is at fault.
 	codeTemporarilyUnavailable = "temporarily_unavailable"
 	codeServerError            = "server_error"
 )
@@ -63,8 +66,11 @@ var (
 	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials.")
 	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "The scope is malformed, unknown or not granted to this client.")
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
-	ErrNotLoaded        = newError(http.StatusServiceUnavailable, codeTemporarilyUnavailable, "The server has not yet loaded its realms. Try again shortly.")
-	ErrBusy             = newError(http.StatusServiceUnavailable, codeTemporarilyUnavailable, "The server is busy verifying other secrets. Try again shortly.")
+	ErrNotLoaded        = newLater(http.StatusServiceUnavailable, "1", "The server has not yet loaded its realms. Try again shortly.")
+	ErrBusy             = newLater(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again shortly.")
+	// ErrTooManyFailures says nothing about the credentials either: they weren't looked at to the end.
+	ErrTooManyFailures = newLater(http.StatusTooManyRequests, "3", "Authentication of this client has failed too often from this address. Try again later.")
+	ErrTooManyTokens   = newLater(http.StatusTooManyRequests, "1", "The client has got as many tokens as it may get in a second. Use a token until it expires.")
 	// ErrNoToken is for introspection; the other three for verification (RFC 6750 §3).
 	ErrNoToken           = newError(http.StatusBadRequest, codeInvalidRequest, "token is missing. It is taken from the body.")
 	ErrTokenMissing      = newError(http.StatusUnauthorized, codeInvalidToken, "An access token is needed in the Authorization header.")
@@ -72,6 +78,13 @@ var (
 	ErrInsufficientScope = newError(http.StatusForbidden, codeInsufficientScope, "The access token lacks a scope or the audience that is needed.")
 	ErrServer            = newError(http.StatusInternalServerError, codeServerError, "The server could not answer.")
 )
+
+// newLater returns an answer to a request that may be good, but comes at the wrong time.
+func newLater(status int, retryAfter, description string) *Error {
+	e := newError(status, codeTemporarilyUnavailable, description)
+	e.RetryAfter = retryAfter
+	return e
+}
 
 func newError(status int, code, description string) *Error {
 	body, err := json.Marshal(struct {

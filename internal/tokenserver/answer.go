@@ -16,9 +16,6 @@ type tokenAnswer struct {
 	scope    string
 }
 
-// retryAfter is what a client that came too early is asked to wait, in seconds.
-const retryAfter = "1"
-
 // Header values are shared between answers: net/http only reads them.
 var (
 	jsonContentType = []string{"application/json;charset=UTF-8"}
@@ -48,8 +45,9 @@ func writeRefusal(w http.ResponseWriter, refusal *oauth.Error) {
 	switch refusal.Status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", retryAfter)
+	}
+	if refusal.RetryAfter != "" {
+		w.Header().Set("Retry-After", refusal.RetryAfter)
 	}
 	writeError(w, refusal)
 }

@@ -3,9 +3,11 @@ package tokenserver
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
@@ -13,19 +15,20 @@ import (
 // clientAuthenticator finds out which client of a realm makes a request, for every
 // endpoint that clients authenticate at (RFC 6749 §2.3).
 type clientAuthenticator struct {
-	slow *slowSecrets
+	slow     *slowSecrets
+	failures *limiter.Failures
 }
 
 // authenticate returns the client that the request is from and that may use its
-// credentials now.
+// credentials now. The source is the address that it comes from.
 //
-// Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy.
-func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, now time.Time) (*registry.Client, error) {
+// Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
+func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (*registry.Client, error) {
 	credentials, err := findCredentials(header, p)
 	if err != nil {
 		return nil, err
 	}
-	return a.bySecret(ctx, realm, credentials, now)
+	return a.bySecret(ctx, realm, credentials, source, now)
 }
 
 // findCredentials returns what the client authenticates with, from the one place
@@ -63,10 +66,11 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 // nothing about either.
 //
 // Where one client of the realm has a slow secret, all that fails is slow: otherwise the time
-// would tell which ids are such clients'. What succeeds by a fast secret never waits.
+// would tell which ids are such clients'. What succeeds by a fast secret, or by a slow one that
+// is known to be good, never waits, however often others have failed.
 //
-// Errors: oauth.ErrInvalidClient; oauth.ErrBusy.
-func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, now time.Time) (*registry.Client, error) {
+// Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
+func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (*registry.Client, error) {
 	client, found := realm.ClientOrStandIn(credentials.ClientID)
 	var secrets []clientsecret.Credential
 	if client != nil {
@@ -77,13 +81,26 @@ func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Real
 		client, verified = nil, false
 	}
 	if !verified && realm.HasSlowSecrets() {
-		var err error
-		if verified, err = a.slow.verify(ctx, client, credentials.ClientSecret, now); err != nil {
-			return nil, err
-		}
+		verified = a.slow.remembered(client, credentials.ClientSecret, now)
 	}
-	if !verified || realm.Disabled || !client.Usable(now) {
+	if verified && !realm.Disabled && client.Usable(now) {
+		return client, nil
+	}
+	attempt := limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}
+	if !a.failures.Count(attempt, now) {
+		return nil, oauth.ErrTooManyFailures
+	}
+	if verified || !realm.HasSlowSecrets() {
 		return nil, oauth.ErrInvalidClient
 	}
+	verified, err := a.slow.verify(ctx, client, credentials.ClientSecret, now)
+	switch {
+	case err != nil:
+		a.failures.TakeBack(attempt)
+		return nil, err
+	case !verified, realm.Disabled, !client.Usable(now):
+		return nil, oauth.ErrInvalidClient
+	}
+	a.failures.TakeBack(attempt)
 	return client, nil
 }

@@ -1,6 +1,7 @@
 package tokenserver
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -14,6 +15,7 @@ import (
 type clientEndpoint struct {
 	Options
 	clients *clientAuthenticator
+	held    chan struct{} // a place for each refusal that is held back
 }
 
 // clientRequest is a request of a client that has authenticated.
@@ -47,7 +49,7 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 		return clientRequest{}, err
 	}
 	now := e.Now()
-	client, err := e.clients.authenticate(r.Context(), realm, r.Header, &parameters, now)
+	client, err := e.clients.authenticate(r.Context(), realm, r.Header, &parameters, sourceOf(r, e.TrustedProxies), now)
 	if err != nil {
 		return clientRequest{}, err
 	}
@@ -66,9 +68,34 @@ func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, realmNam
 	if oauth.ExposesCredentials(r.URL.RawQuery) {
 		e.Logger.Warn("Credentials were sent in the query and count as exposed", "realm", realmName, "source", r.RemoteAddr)
 	}
+	if refusal == oauth.ErrTooManyFailures {
+		e.hold(r.Context())
+	}
 	if refusal.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="`+realmName+`", charset="UTF-8"`)
 	}
 	writeRefusal(w, refusal)
 	return refusal
+}
+
+// What who fails again and again waits for an answer, and how many do so at once: each takes
+// the memory of a request.
+const (
+	holdTime = time.Second
+	maxHeld  = 1000
+)
+
+// hold holds an answer back, so that who fails as fast as answers come takes no time from
+// others. Where too many are held it returns at once.
+func (e *clientEndpoint) hold(ctx context.Context) {
+	select {
+	case e.held <- struct{}{}:
+	default:
+		return
+	}
+	defer func() { <-e.held }()
+	select {
+	case <-ctx.Done():
+	case <-time.After(holdTime):
+	}
 }

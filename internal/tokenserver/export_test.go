@@ -13,3 +13,6 @@ func Remembered(results int) (kept int, newestKept bool) {
 	}
 	return len(s.recent) + len(s.older), s.remembers(result)
 }
+
+// SourceOf gives tests the address that a request counts as coming from.
+var SourceOf = sourceOf

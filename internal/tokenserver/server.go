@@ -7,14 +7,16 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"path"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
 
-// Options are what a token server stands on. All are required.
+// Options are what a token server stands on. All are required but TrustedProxies.
 type Options struct {
 	Registry *registry.Registry
 	Metrics  *Metrics
@@ -22,13 +24,20 @@ type Options struct {
 	// Now is the clock; Random gives token ids.
 	Now    func() time.Time
 	Random io.Reader
+	// TrustedProxies are the networks of the proxies that are believed what they say in
+	// X-Forwarded-For.
+	TrustedProxies []netip.Prefix
 }
 
 // New returns the handler of the public port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
-	clients := clientEndpoint{Options: o, clients: &clientAuthenticator{slow: newSlowSecrets(o.Metrics)}}
-	(&tokenEndpoint{clients}).mount(mux)
+	clients := clientEndpoint{
+		Options: o,
+		clients: &clientAuthenticator{slow: newSlowSecrets(o.Metrics), failures: limiter.NewFailures()},
+		held:    make(chan struct{}, maxHeld),
+	}
+	(&tokenEndpoint{clients, limiter.NewPace()}).mount(mux)
 	(&introspectionEndpoint{clients}).mount(mux)
 	(&verificationEndpoint{o}).mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)

@@ -67,24 +67,27 @@ func slowRoom(cores int) int64 {
 	return min(max(1, int64(cores-1))*clientsecret.SlowNobody.Memory(), maxSlowMemory)
 }
 
-// verify reports whether secret is accepted by one of the client's slow verifiers; a nil
-// client, and one that has none, costs the same. What doesn't depend on the secret, such as a
-// suspension, is for the caller to check.
+// remembered reports whether secret is known to be accepted by one of the client's slow
+// verifiers; a nil client, and one that has none, costs the same. What doesn't depend on the
+// secret, such as a suspension, is for the caller to check.
+func (s *slowSecrets) remembered(client *registry.Client, secret string, now time.Time) bool {
+	uid, verifiers := slowVerifiersOrNobody(client, now)
+	for _, v := range verifiers {
+		if s.remembers(s.fingerprint(uid, v, secret)) {
+			s.metrics.slowCheck(slowRemembered)
+			return true
+		}
+	}
+	return false
+}
+
+// verify is as remembered, but for a secret that may be good and isn't remembered.
 //
 // The error is oauth.ErrBusy.
 func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, secret string, now time.Time) (bool, error) {
-	uid, verifiers := "", []*clientsecret.Verifier{&clientsecret.SlowNobody}
-	if slow := slowVerifiers(client, now); len(slow) > 0 {
-		uid, verifiers = client.UID, slow
-	}
-	prints := make([]fingerprint, len(verifiers))
+	uid, verifiers := slowVerifiersOrNobody(client, now)
 	memory := int64(0)
-	for i, v := range verifiers {
-		prints[i] = s.fingerprint(uid, v, secret)
-		if s.remembers(prints[i]) {
-			s.metrics.slowCheck(slowRemembered)
-			return true, nil
-		}
+	for _, v := range verifiers {
 		memory = max(memory, v.Memory())
 	}
 	if !s.enter(uid) {
@@ -99,13 +102,22 @@ func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, secre
 	s.metrics.slowCheck(slowVerified)
 	defer s.room.Release(weight)
 	matched := false
-	for i, v := range verifiers {
+	for _, v := range verifiers {
 		if v.Verify(secret) {
 			matched = true
-			s.remember(prints[i])
+			s.remember(s.fingerprint(uid, v, secret))
 		}
 	}
 	return matched, nil
+}
+
+// slowVerifiersOrNobody returns the slow verifiers of a client that are current, or one that
+// nothing passes, and whose they are.
+func slowVerifiersOrNobody(client *registry.Client, now time.Time) (uid string, verifiers []*clientsecret.Verifier) {
+	if slow := slowVerifiers(client, now); len(slow) > 0 {
+		return client.UID, slow
+	}
+	return "", []*clientsecret.Verifier{&clientsecret.SlowNobody}
 }
 
 // slowVerifiers returns the slow verifiers of a client that are current.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/token"
 )
@@ -11,6 +12,7 @@ import (
 // tokenEndpoint answers POST /{realm}/oauth2/token (RFC 6749 §3.2).
 type tokenEndpoint struct {
 	clientEndpoint
+	pace *limiter.Pace
 }
 
 func (e *tokenEndpoint) mount(mux *http.ServeMux) {
@@ -46,7 +48,8 @@ func (e *tokenEndpoint) answer(realmName string, r *http.Request) (tokenAnswer, 
 	return e.issue(request)
 }
 
-// issue narrows what is granted to what is asked for, and signs the token.
+// issue narrows what is granted to what is asked for, and signs the token if the client may
+// get one more.
 func (e *tokenEndpoint) issue(request clientRequest) (tokenAnswer, error) {
 	realm, client, p := request.realm, request.client, &request.parameters
 	scopes, err := oauth.NarrowScope(p.Scope, client.Scopes)
@@ -60,6 +63,9 @@ func (e *tokenEndpoint) issue(request clientRequest) (tokenAnswer, error) {
 	audience, err := oauth.NarrowAudience(p.Audience, p.Resources, granted)
 	if err != nil {
 		return tokenAnswer{}, err
+	}
+	if !e.pace.Allow(client.UID, realm.TokensPerSecondOf(client), request.now) {
+		return tokenAnswer{}, oauth.ErrTooManyTokens
 	}
 	lifetime := realm.TokenLifetime
 	if client.TokenLifetime > 0 {

@@ -67,7 +67,7 @@ Arguments: constraints, component.
   "imagePullPolicy" ($settings.imagePullPolicy | default .Values.image.pullPolicy)
   "replicas" (int $settings.replicas)
   "resources" $settings.resources -}}
-{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" -}}
+{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "trustedProxies" -}}
 {{- with index $settings $key -}}
 {{- $_ := set $tokenServer $key . -}}
 {{- end -}}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -132,6 +133,7 @@ tokenServer:
   nodeSelector: {disk: ssd}
   priorityClassName: high
   podAnnotations: {team: platform}
+  trustedProxies: [10.0.0.0/8, "fd00::/8"]
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 `), now)
@@ -145,6 +147,9 @@ tokenServer:
 		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "ours" ||
 		*pod.Containers[0].Image != "image:1" || pod.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("the Deployment doesn't follow the configuration: %+v", pod)
+	}
+	if !slices.Contains(pod.Containers[0].Args, "--trusted-proxies=10.0.0.0/8,fd00::/8") {
+		t.Errorf("the token server's arguments are %v", pod.Containers[0].Args)
 	}
 	if *pod.ImagePullSecrets[0].Name != "registry" ||
 		*pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "zone" {

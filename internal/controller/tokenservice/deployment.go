@@ -1,6 +1,7 @@
 package tokenservice
 
 import (
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -135,6 +136,9 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 			corev1ac.VolumeMount().WithName(snapshotVolume).WithMountPath(snapshotPath),
 		).
 		WithResources(resources(instance))
+	if proxies := instance.TokenServer.TrustedProxies; len(proxies) > 0 {
+		c.WithArgs("--trusted-proxies=" + strings.Join(proxies, ","))
+	}
 	if policy := instance.TokenServer.ImagePullPolicy; policy != "" {
 		c.WithImagePullPolicy(policy)
 	}
