@@ -21,6 +21,7 @@ type options struct {
 	auditLog          bool
 	foreignIssuers    bool
 	proxy             string
+	authentication    []byte
 	scheme            *runtime.Scheme
 	crds              []string
 	ownCRDs           bool // crds replaces the default
@@ -56,6 +57,12 @@ func WithAuditLog() Option {
 // resolver that it asks knows names below localhost.
 func WithForeignIssuers(proxy string) Option {
 	return func(o *options) { o.foreignIssuers, o.proxy = true, proxy }
+}
+
+// WithAuthentication has the API server take tokens of the issuers that an
+// AuthenticationConfiguration of this content names, as Env.AuthenticationConfig says at first.
+func WithAuthentication(configuration []byte) Option {
+	return func(o *options) { o.foreignIssuers, o.authentication = true, configuration }
 }
 
 // WithScheme sets the types that Env.Client knows. Left out, they are those of

@@ -120,7 +120,11 @@ func start(o *options) (*Env, error) {
 	}
 	if o.foreignIssuers {
 		env.AuthenticationConfig = filepath.Join(binary.dir.path, "authentication.yaml")
-		if err := os.WriteFile(env.AuthenticationConfig, []byte(noIssuers), 0o600); err != nil {
+		issuers := o.authentication
+		if issuers == nil {
+			issuers = []byte(noIssuers)
+		}
+		if err := os.WriteFile(env.AuthenticationConfig, issuers, 0o600); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,165 @@
+// Package testissuer is a small OpenID Connect issuer for tests: discovery, keys, and the authorization code
+// flow with PKCE, in which whoever comes may say who they are.
+package testissuer
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+)
+
+// ClientID is the client that people sign in to.
+const ClientID = "realmkeeper-portal"
+
+// Issuer is a running issuer.
+type Issuer struct {
+	server *httptest.Server
+	key    *ecdsa.PrivateKey
+
+	mu     sync.Mutex
+	grants map[string]grant // by code
+	lasts  time.Duration
+}
+
+// grant is what a code stands for, once.
+type grant struct {
+	user, nonce, challenge, redirect string
+}
+
+// Start starts an issuer, at https://127.0.0.1.
+func Start() (*Issuer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("starting an issuer: %w", err)
+	}
+	i := &Issuer{key: key, grants: map[string]grant{}, lasts: time.Hour}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", i.discover)
+	mux.HandleFunc("GET /keys", i.keys)
+	mux.HandleFunc("GET /authorize", i.ask)
+	mux.HandleFunc("POST /authorize", i.authorize)
+	mux.HandleFunc("POST /token", i.token)
+	i.server = httptest.NewTLSServer(mux)
+	return i, nil
+}
+
+// Close ends it.
+func (i *Issuer) Close() { i.server.Close() }
+
+// URL is the issuer, as its tokens have it.
+func (i *Issuer) URL() string { return i.server.URL }
+
+// Authority is the certificate of the authority by which it is trusted, in PEM.
+func (i *Issuer) Authority() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.server.Certificate().Raw})
+}
+
+// AuthenticationConfiguration has an API server trust the issuer: the user's name is in the claim sub, and gets
+// the prefix "oidc:".
+func (i *Issuer) AuthenticationConfiguration() ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"apiVersion": "apiserver.config.k8s.io/v1",
+		"kind":       "AuthenticationConfiguration",
+		"jwt": []any{map[string]any{
+			"issuer":        map[string]any{"url": i.URL(), "certificateAuthority": string(i.Authority()), "audiences": []string{ClientID}},
+			"claimMappings": map[string]any{"username": map[string]any{"claim": "sub", "prefix": "oidc:"}},
+		}},
+	})
+}
+
+// TokensLast sets how long tokens are valid from now on.
+func (i *Issuer) TokensLast(d time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lasts = d
+}
+
+func (i *Issuer) discover(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, map[string]any{
+		"issuer":                                i.URL(),
+		"authorization_endpoint":                i.URL() + "/authorize",
+		"token_endpoint":                        i.URL() + "/token",
+		"jwks_uri":                              i.URL() + "/keys",
+		"response_types_supported":              []string{"code"},
+		"subject_types_supported":               []string{"public"},
+		"id_token_signing_alg_values_supported": []string{"ES256"},
+		"code_challenge_methods_supported":      []string{"S256"},
+	})
+}
+
+func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
+}
+
+var askPage = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>Issuer</title>
+<form method="post" action="/authorize?{{.}}"><label>Who are you? <input name="user" id="user"></label> <button>Continue</button></form></html>`))
+
+func (i *Issuer) ask(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = askPage.Execute(w, template.URL(r.URL.RawQuery)) //nolint:gosec // it is the sender's own
+}
+
+func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	redirect, err := url.Parse(query.Get("redirect_uri"))
+	if err != nil || query.Get("client_id") != ClientID || query.Get("response_type") != "code" || query.Get("code_challenge_method") != "S256" {
+		http.Error(w, "not a request for a code with PKCE", http.StatusBadRequest)
+		return
+	}
+	code := rand.Text()
+	i.mu.Lock()
+	i.grants[code] = grant{user: r.PostFormValue("user"), nonce: query.Get("nonce"), challenge: query.Get("code_challenge"), redirect: redirect.String()}
+	i.mu.Unlock()
+	redirect.RawQuery = url.Values{"code": {code}, "state": {query.Get("state")}}.Encode()
+	http.Redirect(w, r, redirect.String(), http.StatusSeeOther)
+}
+
+func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	g, ok := i.grants[r.PostFormValue("code")]
+	delete(i.grants, r.PostFormValue("code"))
+	lasts := i.lasts
+	i.mu.Unlock()
+	verifier := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+	if !ok || g.redirect != r.PostFormValue("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(verifier[:]) {
+		w.WriteHeader(http.StatusBadRequest)
+		writeJSON(w, map[string]string{"error": "invalid_grant"})
+		return
+	}
+	token, err := i.sign(g, lasts)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeJSON(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": int(lasts.Seconds()), "id_token": token})
+}
+
+func (i *Issuer) sign(g grant, lasts time.Duration) (string, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil)
+	if err != nil {
+		return "", err
+	}
+	now := time.Now()
+	return jwt.Signed(signer).Claims(map[string]any{
+		"iss": i.URL(), "aud": ClientID, "sub": g.user, "nonce": g.nonce, "iat": now.Unix(), "exp": now.Add(lasts).Unix(),
+	}).Serialize()
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // who doesn't listen misses it
+}
