@@ -122,7 +122,7 @@ lint: ## Lint, with the import rules of the architecture.
 test: lint test-go ## Lint, then run every test with the race detector and a real API server.
 
 .PHONY: test-go
-test-go: control-plane c-compiler peers helm ## The tests alone.
+test-go: control-plane c-compiler peers chromium helm ## The tests alone.
 	@echo "Testing with the race detector; some minutes, 5 more the first time ..."
 	@go test -C hack/image ./...
 	@# The longest first: it mostly waits, and the others run beside it.
@@ -194,3 +194,7 @@ c-compiler: ## Install gcc where it is missing: the race detector needs it.
 .PHONY: peers
 peers: ## Install what the tests with real clients need, where it is missing: nginx, Node.js, curl.
 	@hack/peers.sh
+
+.PHONY: chromium
+chromium: ## Install chromium where it is missing: the tests of the portal need it.
+	@hack/chromium.sh

@@ -33,31 +33,37 @@ func (i *Installation) grantRights(t testing.TB) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml"} {
-		content, err := os.ReadFile(filepath.Join(root, "config", "rbac", file))
-		if err != nil {
-			t.Fatal(err)
+		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
+	}
+}
+
+// applyFile applies a manifest for the installation's namespace.
+func (i *Installation) applyFile(t testing.TB, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = bytes.ReplaceAll(content, []byte(shippedNamespace), []byte(i.Namespace))
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return
 		}
-		content = bytes.ReplaceAll(content, []byte(shippedNamespace), []byte(i.Namespace))
-		documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-		for {
-			document, err := documents.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			obj := &unstructured.Unstructured{}
-			if err == nil {
-				err = yaml.Unmarshal(document, &obj.Object)
-			}
-			if err != nil {
-				t.Fatalf("Reading %s: %v", file, err)
-			}
-			if len(obj.Object) == 0 {
-				continue
-			}
-			err = i.Env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("testinstall"), client.ForceOwnership)
-			if err != nil {
-				t.Fatalf("Applying %s: %v", file, err)
-			}
+		obj := &unstructured.Unstructured{}
+		if err == nil {
+			err = yaml.Unmarshal(document, &obj.Object)
+		}
+		if err != nil {
+			t.Fatalf("Reading %s: %v", path, err)
+		}
+		if len(obj.Object) == 0 {
+			continue
+		}
+		err = i.Env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("testinstall"), client.ForceOwnership)
+		if err != nil {
+			t.Fatalf("Applying %s: %v", path, err)
 		}
 	}
 }

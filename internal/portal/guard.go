@@ -1,0 +1,71 @@
+package portal
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxBody bounds the body of a request: a token, or a form.
+	maxBody = 64 << 10
+
+	// contentPolicy lets a page load and reach nothing but the portal. Pico's icons are data: images.
+	contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+// guard stands before all routes: it refuses requests that other sites have sent, and tells the browser
+// what a page may do.
+func guard(routes http.Handler) http.Handler {
+	crossOrigin := http.NewCrossOriginProtection()
+	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "This request came from another site, and nothing was done.", http.StatusForbidden)
+	}))
+	protected := crossOrigin.Handler(routes)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Strict-Transport-Security", "max-age=31536000") // browsers pass over it without HTTPS
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cache-Control", "no-store")
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		protected.ServeHTTP(w, r)
+	})
+}
+
+// The time limits of the portal's port. A page may wait for some requests to the API server.
+const (
+	readTimeout  = 10 * time.Second
+	writeTimeout = time.Minute
+	idleTimeout  = 2 * time.Minute
+)
+
+// NewHTTPServer returns the server of a handler with its time limits.
+func NewHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    64 << 10,
+		// Handshakes of port scanners and probes are no news.
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// NewOperations returns the handler of the operations port. The portal is ready without the API server: it
+// then says so to people.
+func NewOperations() http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"GET /healthz", "GET /readyz"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	}
+	return mux
+}

@@ -1,0 +1,67 @@
+package portal_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+)
+
+// instance is an installation with a portal, and people who use it.
+type instance struct {
+	*testinstall.Installation
+
+	portal *testinstall.Portal
+	// team is a namespace with clients.
+	team string
+	// admin holds the role everywhere, and viewer may only look.
+	admin, viewer string
+}
+
+// startInstance starts operator, token server and portal, with a realm named acme.
+func startInstance(t *testing.T) *instance {
+	t.Helper()
+	env := testenv.Start(t)
+	i := &instance{Installation: testinstall.New(t, env, testinstall.Settings{}), team: env.Namespace(t)}
+	i.ApplyFile(t, "config", "rbac", "manage_api_credentials_role.yaml")
+	i.ApplyFile(t, "config", "rbac", "aggregated_roles.yaml")
+	i.Create(t, testinstall.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.DisplayName = "Acme Corporation"
+		r.Spec.Scopes = []string{"orders.read", "orders.write"}
+	}))
+	i.StartOperator(t, "")
+	i.StartTokenServer(t)
+	i.AwaitReady(t, testinstall.Realm("acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.admin = i.person(t, "initial-admin", "manage-api-credentials", "")
+	i.viewer = i.person(t, "viewer", "realmkeeper-view", "")
+	i.portal = i.StartPortal(t, "--initial-admin", i.Namespace+"/initial-admin")
+	return i
+}
+
+// person makes a service account that holds a role in a namespace, or everywhere, and returns its token.
+func (i *instance) person(t *testing.T, name, role, namespace string) string {
+	t.Helper()
+	token := i.ServiceAccount(t, i.Namespace, name)
+	i.Bind(t, role, namespace, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.Namespace, Name: name})
+	return token
+}
+
+// wantTokens fails the test unless the token servers give the client a token for a secret, or refuse it, within
+// the patience of tests.
+func (i *instance) wantTokens(t *testing.T, name, secret string, granted bool) {
+	t.Helper()
+	realm := testinstall.Realm("acme")
+	if err := i.Env.Client.Get(t.Context(), types.NamespacedName{Name: realm.Name}, realm); err != nil {
+		t.Fatal(err)
+	}
+	i.AwaitTokens(t, &corev1.Secret{Data: map[string][]byte{
+		v1alpha1.SecretKeyTokenURL: []byte(realm.Status.TokenEndpoint), v1alpha1.SecretKeyClientID: []byte(i.team + "." + name),
+		v1alpha1.SecretKeyClientSecret: []byte(secret),
+	}}, granted)
+}

@@ -1,0 +1,134 @@
+package portal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/access"
+)
+
+//go:embed templates assets
+var files embed.FS
+
+// assets are the files that pages load, by name.
+var assets = map[string]asset{
+	"htmx.js":     loadAsset("vendor/htmx-2.0.11.min.js", "text/javascript; charset=utf-8"),
+	"portal.js":   loadAsset("portal.js", "text/javascript; charset=utf-8"),
+	"pico.css":    loadAsset("vendor/pico-2.1.1.min.css", "text/css; charset=utf-8"),
+	"portal.css":  loadAsset("portal.css", "text/css; charset=utf-8"),
+	"favicon.svg": loadAsset("favicon.svg", "image/svg+xml"),
+}
+
+type asset struct {
+	content []byte
+	media   string
+	digest  string
+}
+
+func loadAsset(name, media string) asset {
+	content, err := files.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	sum := sha256.Sum256(content)
+	return asset{content: content, media: media, digest: hex.EncodeToString(sum[:6])}
+}
+
+// assetPath holds the digest, so that browsers may keep the file for ever.
+func assetPath(name string) string { return "/assets/" + name + "?" + assets[name].digest }
+
+func assetHandler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, ok := assets[r.PathValue("name")]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", a.media)
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.content))
+	})
+}
+
+// pages are the templates by file name: each page with its layout.
+type pages map[string]*template.Template
+
+func parsePages() pages {
+	functions := template.FuncMap{
+		"asset":     assetPath,
+		"client":    clientPath,
+		"time":      showTime,
+		"date":      func(t metav1.Time) template.HTML { return showTime(&t) },
+		"join":      func(s []string) string { return strings.Join(s, " ") },
+		"role":      func() string { return access.Role },
+		"roleTitle": func() string { return access.RoleTitle },
+	}
+	shared := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/shared/*.html"))
+	all := pages{}
+	entries, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		panic(err) // the pattern is well-formed
+	}
+	for _, entry := range entries {
+		all[path.Base(entry)] = template.Must(template.Must(shared.Clone()).ParseFS(files, entry))
+	}
+	return all
+}
+
+// frame is what the layout shows around a page.
+type frame struct {
+	Title   string
+	Person  string // empty: nobody is signed in
+	Section string // the first segment of the path
+	Content any
+}
+
+// render writes a page. v is nil where nobody is signed in.
+func (p *portal) render(w http.ResponseWriter, v *visit, status int, name, title string, content any) {
+	f := frame{Title: title, Content: content}
+	if v != nil {
+		f.Person = v.session.Person.Name
+		f.Section, _, _ = strings.Cut(strings.TrimPrefix(v.r.URL.Path, "/"), "/")
+	}
+	p.write(w, status, name, "layout", f)
+}
+
+// renderPart writes a part of a page, which htmx puts in the place of the one that is there.
+func (p *portal) renderPart(w http.ResponseWriter, name, part string, content any) {
+	p.write(w, http.StatusOK, name, part, content)
+}
+
+func (p *portal) write(w http.ResponseWriter, status int, name, part string, data any) {
+	var b bytes.Buffer
+	if err := p.pages[name].ExecuteTemplate(&b, part, data); err != nil {
+		p.Logger.Error("Page can't be written", "page", name, "error", err)
+		http.Error(w, "This page can't be shown. The portal's log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = b.WriteTo(w) // who doesn't listen misses it
+}
+
+// isPart reports whether htmx asks for a part of a page.
+func isPart(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
+
+// showTime writes an instant for people and for machines; nothing for none.
+func showTime(t *metav1.Time) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	utc := t.UTC()
+	//nolint:gosec // Digits alone come from outside.
+	return template.HTML(`<time datetime="` + utc.Format(time.RFC3339) + `">` + utc.Format("2006-01-02 15:04") + ` UTC</time>`)
+}
