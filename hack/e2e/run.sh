@@ -30,7 +30,7 @@ for version in "${versions[@]}"; do
 	mkdir -p "$work/$version"
 	go build -buildvcs=false -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" ./cmd/...
 	go run -C hack/image . archive --image "realmkeeper:$version" --output "$work/$version.tar" \
-		"$work/$version/operator" "$work/$version/token-server" "$work/$version/kubectl-realmkeeper"
+		"$work/$version/"{operator,token-server,portal,kubectl-realmkeeper}
 	archives+=("$work/$version.tar")
 done
 

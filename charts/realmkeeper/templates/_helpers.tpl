@@ -32,6 +32,19 @@ api.{{ include "realmkeeper.domain" . }}
 realmkeeper-token-server.{{ .Release.Namespace }}.svc
 {{- end }}
 
+{{/* Where people reach the portal. */}}
+{{- define "realmkeeper.portal.host" -}}
+{{- .Values.portal.host | default (printf "portal.%s" (include "realmkeeper.domain" .)) -}}
+{{- end }}
+
+{{- define "realmkeeper.portal.url" -}}
+https://{{ include "realmkeeper.portal.host" . }}{{ if ne (int .Values.instance.externalPort) 443 }}:{{ int .Values.instance.externalPort }}{{ end }}
+{{- end }}
+
+{{- define "realmkeeper.portal.port" -}}
+{{- ternary 443 80 (not (empty .Values.portal.tls.secretName)) -}}
+{{- end }}
+
 {{- define "realmkeeper.image" -}}
 {{- with .Values.image -}}
 {{- .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ with .digest }}@{{ . }}{{ end }}
