@@ -111,6 +111,7 @@ func run(o options, out io.Writer) error {
 func experiments() []experiment {
 	var all []experiment
 	all = append(all, throughputs()...)
+	all = append(all, verifications()...)
 	all = append(all, documents()...)
 	return append(all, floods(), handlerAlone(), lookups(), changes())
 }

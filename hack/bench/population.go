@@ -91,7 +91,7 @@ func newClient(realmUID string, i int, secret string) (*registry.Client, error) 
 		return nil, err
 	}
 	return &registry.Client{
-		UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realmUID, ID: clientID(i), CreatedAt: time.Now(),
+		UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realmUID, ID: clientID(i), CreatedAt: time.Now().Truncate(time.Second),
 		Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},
 	}, nil
 }

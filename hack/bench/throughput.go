@@ -50,24 +50,34 @@ func prepareThroughput(algorithm signingkey.Algorithm, part time.Duration) (roun
 	if err != nil {
 		return nil, nil, err
 	}
-	product, err := serve("product", people.server, people.requests)
+	return prepareRates(people, people.requests, sign, part)
+}
+
+// prepareRates measures what the product answers to the requests, against a server that only
+// answers the same bytes and what it has to compute for each.
+func prepareRates(people *population, requests [][]byte, compute func() error, part time.Duration) (round func(int) ([]sample, error), teardown func(), err error) {
+	answer, err := answerTo(people.server.Handler, requests[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	product, err := serve("product", people.server, requests)
 	if err != nil {
 		return nil, nil, err
 	}
 	//nolint:gosec // Time limits cost time, and the limit is to be as high as can be.
-	plainServer, err := serve("bare", &http.Server{Handler: bare(answer)}, people.requests)
+	plainServer, err := serve("bare", &http.Server{Handler: bare(answer)}, requests)
 	if err != nil {
 		product.close()
 		return nil, nil, err
 	}
 	round = func(turn int) ([]sample, error) {
-		var measured, plain, signatures float64
+		var measured, plain, computed float64
 		err := inTurn(turn,
 			func() (err error) { plain, err = plainServer.rate(part); return err },
 			func() (err error) { measured, err = product.rate(part); return err },
-			func() (err error) { signatures, err = parallelRate(sign, part); return err },
+			func() (err error) { computed, err = parallelRate(compute, part); return err },
 		)
-		return []sample{{measured: measured, limit: 1 / (1/plain + 1/signatures), parts: []float64{plain, signatures}}}, err
+		return []sample{{measured: measured, limit: 1 / (1/plain + 1/computed), parts: []float64{plain, computed}}}, err
 	}
 	return round, func() { product.close(); plainServer.close() }, nil
 }
