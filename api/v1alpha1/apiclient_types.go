@@ -14,6 +14,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=apic,categories=realmkeeper
 // +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.realmRef.name`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Realm",type=string,JSONPath=`.spec.realmRef.name`
 // +kubebuilder:printcolumn:name="Client ID",type=string,JSONPath=`.status.clientId`
