@@ -3,11 +3,14 @@ package portal_test
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
@@ -19,6 +22,8 @@ type browser struct {
 	t   *testing.T
 	ctx context.Context
 	url string // of the portal
+	// seen are the sources of all pages that there were.
+	seen []string
 }
 
 // startBrowser starts Debian's chromium, and shuts it down when the test ends.
@@ -38,10 +43,10 @@ func startBrowser(t *testing.T, url string) *browser {
 	return newTab(t, url, allocator)
 }
 
-// other returns another tab, with cookies of its own.
-func (b *browser) other() *browser {
-	b.t.Helper()
-	return newTab(b.t, b.url, b.ctx, chromedp.WithNewBrowserContext())
+// tab returns another tab for a test, with cookies of its own.
+func (b *browser) tab(t *testing.T) *browser {
+	t.Helper()
+	return newTab(t, b.url, b.ctx, chromedp.WithNewBrowserContext())
 }
 
 func newTab(t *testing.T, url string, parent context.Context, options ...chromedp.ContextOption) *browser { //nolint:revive // t comes first
@@ -81,12 +86,14 @@ func (b *browser) leading(what string, action chromedp.Action[chromedp.Void]) {
 	if _, err := chromedp.RunResponse(ctx, action); err != nil {
 		b.t.Fatalf("%s: %v\nThe browser is at %s and shows:\n%s", what, err, b.at(), b.text())
 	}
+	b.seen = append(b.seen, b.source())
 }
 
 // open shows a page of the portal.
 func (b *browser) open(path string) {
 	b.t.Helper()
 	run(b, "Opening "+path, chromedp.Navigate(b.url+path))
+	b.seen = append(b.seen, b.source())
 }
 
 // press clicks on the button or link of that text and waits for the page that it leads to.
@@ -153,10 +160,36 @@ func evaluate[T any](b *browser, script string) T {
 	return run(b, "Running a script", chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 }
 
+// cookies returns all that the portal has set, as they are.
+func (b *browser) cookies() (values []string) {
+	b.t.Helper()
+	found := run(b, "Reading the cookies", chromedp.Action[network.GetCookiesResult](func(ctx context.Context, t *chromedp.Target) (network.GetCookiesResult, error) {
+		return cdp.Call(ctx, t, network.GetCookies, network.GetCookiesParams{})
+	}))
+	for _, c := range found.Cookies {
+		values = append(values, c.Name+"="+c.Value)
+	}
+	return values
+}
+
 // signIn signs in with a token of Kubernetes.
 func (b *browser) signIn(token string) {
 	b.t.Helper()
 	b.open("/sign-in")
 	b.fill("#token", token)
 	b.press("Sign in")
+}
+
+// lacks fails the test if the page shows a text.
+func (b *browser) lacks(text string) {
+	b.t.Helper()
+	if got := b.text(); strings.Contains(got, text) {
+		b.t.Fatalf("The page %s shows %q:\n%s", b.at(), text, got)
+	}
+}
+
+// post sends a form as a script of the portal's page could, and returns the status of the answer.
+func (b *browser) post(path string, form url.Values) int {
+	b.t.Helper()
+	return evaluate[int](b, fmt.Sprintf(`fetch(%q, {method: "POST", redirect: "manual", body: new URLSearchParams(%q)}).then(a => a.status)`, path, form.Encode()))
 }

@@ -1,48 +1,84 @@
 package portal_test
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
 
-// The life of a client, in the browser of the initial admin.
-func TestLifeOfAClient(t *testing.T) {
-	i := startInstance(t)
-	b := startBrowser(t, i.portal.URL)
+// The life of a client in the browser of the initial admin, who has scripts switched off. Each secret is
+// in the one page that shows it, and nowhere else.
+func lifeOfAClient(t *testing.T, i *instance, b *browser) {
+	team := i.Env.Namespace(t)
+	b.withoutScripts()
 	b.open("/")
 	b.wants("kubectl create token initial-admin --namespace " + i.Namespace)
 	b.signIn(i.admin)
-	b.wants("No clients.")
-
 	b.press("Realms")
 	b.press("acme")
-	b.wants("https://api.")
+	b.wants("Acme Corporation")
 	b.press("Create a client")
-	b.fill("#namespace", i.team)
+	run(b, "Choosing the namespace", chromedp.SetValue("#namespace", team))
 	b.fill("#name", "billing")
 	b.fill("#description", "The billing of Acme")
 	b.click(`input[value="orders.read"]`)
 	b.press("Create the client")
 	first := b.secret()
-	i.wantTokens(t, "billing", first, true)
-
+	i.wantTokens(t, team, "billing", first, true)
 	b.press("I have copied it")
-	b.awaits("#state .badge.good")
 
 	b.press("Rotate")
 	second := b.secret()
-	i.wantTokens(t, "billing", first, true)
-	i.wantTokens(t, "billing", second, true)
+	i.wantTokens(t, team, "billing", second, true)
+	i.wantTokens(t, team, "billing", first, true)
 	b.press("I have copied it")
 	b.press("End it now")
-	i.wantTokens(t, "billing", first, false)
-	i.wantTokens(t, "billing", second, true)
+	i.wantTokens(t, team, "billing", first, false)
+	i.wantTokens(t, team, "billing", second, true)
 
+	began := time.Now()
 	b.press("Suspend")
-	i.wantTokens(t, "billing", second, false)
+	i.wantTokens(t, team, "billing", second, false)
+	t.Logf("Refused %s after the click on Suspend", time.Since(began))
+	testinstall.Eventually(t, "the page to say so", func() error {
+		b.open("/clients/" + team + "/billing") // without scripts
+		if text := b.text(); !strings.Contains(text, "Suspended") {
+			return errors.New(text)
+		}
+		return nil
+	})
 	b.press("Resume")
-	i.wantTokens(t, "billing", second, true)
+	i.wantTokens(t, team, "billing", second, true)
+
+	b.press("Rotate") // the one that has ended makes room
+	third := b.secret()
+	i.wantTokens(t, team, "billing", third, true)
+	b.press("I have copied it")
+	wantNowhere(t, i, b, first, second, third)
+
+	b.fill("#expires", "2020-01-01T00:00")
+	b.press("Set the end")
+	i.wantTokens(t, team, "billing", third, false)
+	b.fill("#expires", "")
+	b.press("Set the end")
+	i.wantTokens(t, team, "billing", third, true)
 
 	b.fill("#confirm", "another")
 	b.press("Delete the client")
@@ -50,12 +86,31 @@ func TestLifeOfAClient(t *testing.T) {
 	b.press("Go on")
 	b.fill("#confirm", "billing")
 	b.press("Delete the client")
-	b.wants("No clients.")
-	i.wantTokens(t, "billing", second, false)
+	i.wantTokens(t, team, "billing", third, false)
+	b.open("/clients/" + team + "/billing")
+	b.wants("It isn't there")
 
 	b.press("Sign out")
 	b.open("/clients")
 	b.wants("Token of Kubernetes")
+	wantNowhere(t, i, b, first, second, third)
+	wantAudited(t, i, team, "billing", []string{
+		"create", "rotate", "end-secret", "suspend", "resume", "rotate", "expiry", "expiry", "delete",
+	})
+}
+
+// withoutScripts keeps the tab from loading any.
+func (b *browser) withoutScripts() {
+	b.t.Helper()
+	run(b, "Watching the network", chromedp.Action[chromedp.Void](func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
+			return chromedp.Void{}, err
+		}
+		_, err := cdp.Call(ctx, t, network.SetBlockedURLs, network.SetBlockedURLsParams{
+			URLPatterns: []*network.BlockPattern{{URLPattern: "http://localhost:*/assets/*.js*", Block: true}},
+		})
+		return chromedp.Void{}, err
+	}))
 }
 
 // secret returns the secret that the page shows.
@@ -66,4 +121,99 @@ func (b *browser) secret() string {
 		b.t.Fatalf("%q is no secret", secret)
 	}
 	return secret
+}
+
+// wantNowhere fails the test unless each secret was in one page, and is in no log, object or cookie.
+func wantNowhere(t *testing.T, i *instance, b *browser, secrets ...string) {
+	t.Helper()
+	places := map[string]string{
+		"the log of the portal": string(i.portal.Log(t)), "the log of the operator": string(i.OperatorLog(t)),
+		"a cookie": strings.Join(b.cookies(), "\n"), "the objects": objects(t, i),
+	}
+	for _, s := range i.Servers() {
+		places["the log of "+s.Name] = string(i.Log(t, s))
+	}
+	for _, secret := range secrets {
+		for place, content := range places {
+			if strings.Contains(content, secret) {
+				t.Errorf("A secret is in %s", place)
+			}
+		}
+		pages := 0
+		for _, page := range b.seen {
+			if strings.Contains(page, secret) {
+				pages++
+			}
+		}
+		if pages != 1 {
+			t.Errorf("A secret was in %d of %d pages, want 1", pages, len(b.seen))
+		}
+	}
+	if !strings.Contains(places["the objects"], "$hmac-sha256$") {
+		t.Error("The search through the objects doesn't find what is there")
+	}
+}
+
+// objects returns all objects in which a secret might be.
+func objects(t *testing.T, i *instance) string {
+	t.Helper()
+	var all strings.Builder
+	for _, list := range []client.ObjectList{
+		&v1alpha1.ApiClientList{}, &v1alpha1.RealmList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.EventList{}, &eventsv1.EventList{},
+	} {
+		if err := i.Env.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		content, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(content)
+		if secrets, ok := list.(*corev1.SecretList); ok { // as JSON has them encoded
+			for _, secret := range secrets.Items {
+				for _, value := range secret.Data {
+					all.Write(value)
+				}
+			}
+		}
+	}
+	return all.String()
+}
+
+// wantAudited fails the test unless these actions on a client are in the audit stream, in their order, with
+// the initial admin, and unless the API server's audit log has them with the same person.
+func wantAudited(t *testing.T, i *instance, namespace, name string, want []string) {
+	t.Helper()
+	admin := "system:serviceaccount:" + i.Namespace + ":initial-admin"
+	var got []string
+	lines := bufio.NewScanner(bytes.NewReader(i.portal.Log(t)))
+	for lines.Scan() {
+		var line struct{ Stream, Person, Action, Outcome, Namespace, Name, Realm string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("The portal logs %q: %v", lines.Text(), err)
+		}
+		if line.Stream != "audit" || line.Namespace != namespace || line.Name != name {
+			continue
+		}
+		if line.Person != admin || line.Outcome != "changed" || line.Realm != "acme" {
+			t.Errorf("The audit stream has %s", lines.Text())
+		}
+		got = append(got, line.Action)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("The audit stream (-want +got):\n%s", diff)
+	}
+	writes := 0
+	for _, event := range i.Env.Writes(t) {
+		if ref := event.ObjectRef; ref == nil || ref.Resource != "apiclients" || ref.Namespace != namespace || ref.Subresource != "" {
+			continue
+		}
+		if event.User.Username != admin || !strings.HasPrefix(event.UserAgent, "realmkeeper-portal/") {
+			t.Errorf("The API server's audit log has %s as %s", event.UserAgent, event.User.Username)
+		}
+		writes++
+	}
+	if writes < len(want) {
+		t.Errorf("The API server's audit log has %d writes, want at least %d", writes, len(want))
+	}
 }
