@@ -68,9 +68,14 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	b.open("/sign-in")
 	b.signIn(i.admin)
 	for _, page := range []struct{ name, path string }{
-		{"clients", "/clients?namespace=" + team}, {"no-clients", "/clients?search=nothing-like-it"},
-		{"realms", "/realms"}, {"realm", "/realms/acme"}, {"choose-realm", "/clients/new"},
-		{"create", "/clients/new?realm=acme&namespace=" + team}, {"missing", "/clients/a/b"}, {"managed", "/clients/" + team + "/shop"},
+		{"clients", "/clients?namespace=" + team},
+		{"no-clients", "/clients?search=nothing-like-it"},
+		{"realms", "/realms"},
+		{"realm", "/realms/acme"},
+		{"choose-realm", "/clients/new"},
+		{"create", "/clients/new?realm=acme&namespace=" + team},
+		{"missing", "/clients/a/b"},
+		{"managed", "/clients/" + team + "/shop"},
 	} {
 		b.open(page.path)
 		b.inspect(page.name)
