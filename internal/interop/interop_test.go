@@ -17,6 +17,7 @@ func TestPeers(t *testing.T) {
 		{"oauth4webapi", testOAuth4WebAPI},
 		{"jose, as the key rotates", testJoseAcrossRotation},
 		{"curl, as documented", testDocumentedCurl},
+		{"who forges tokens", testForgedTokens},
 		{"kube-apiserver, as the key rotates", testKubernetesAcrossRotation},
 	} {
 		t.Run(peer.name, func(t *testing.T) { peer.test(t, p) })

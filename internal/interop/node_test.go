@@ -65,8 +65,8 @@ func testJoseAcrossRotation(t *testing.T, p *place) {
 	verifier.wantRefused(t, "x", "ERR_JWS_INVALID")
 }
 
-// jose is a running verifier of tokens.
-type jose struct {
+// joseVerifier is a running verifier of tokens.
+type joseVerifier struct {
 	tokens  io.Writer
 	answers *bufio.Scanner
 }
@@ -79,7 +79,7 @@ type joseAnswer struct {
 	Error string `json:"error"`
 }
 
-func (p *place) startJose(t *testing.T) *jose {
+func (p *place) startJose(t *testing.T) *joseVerifier {
 	t.Helper()
 	// Not the test's context: the program ends when it has nothing more to read.
 	command := p.node(context.WithoutCancel(t.Context()), t, "jose.js")
@@ -101,10 +101,10 @@ func (p *place) startJose(t *testing.T) *jose {
 			t.Errorf("The verifier ended: %v", err)
 		}
 	})
-	return &jose{tokens: in, answers: bufio.NewScanner(out)}
+	return &joseVerifier{tokens: in, answers: bufio.NewScanner(out)}
 }
 
-func (j *jose) verify(t *testing.T, token string) (answer joseAnswer) {
+func (j *joseVerifier) verify(t *testing.T, token string) (answer joseAnswer) {
 	t.Helper()
 	if _, err := io.WriteString(j.tokens, token+"\n"); err != nil {
 		t.Fatal(err)
@@ -118,14 +118,14 @@ func (j *jose) verify(t *testing.T, token string) (answer joseAnswer) {
 	return answer
 }
 
-func (j *jose) wantVerified(t *testing.T, p *place, token string) {
+func (j *joseVerifier) wantVerified(t *testing.T, p *place, token string) {
 	t.Helper()
 	if got := j.verify(t, token); got.Error != "" || got.Payload.Subject != p.clientID || got.Payload.Scope != scope {
 		t.Errorf("answered %+v", got)
 	}
 }
 
-func (j *jose) wantRefused(t *testing.T, token, code string) {
+func (j *joseVerifier) wantRefused(t *testing.T, token, code string) {
 	t.Helper()
 	if got := j.verify(t, token); got.Error != code {
 		t.Errorf("answered %+v, want the error %s", got, code)

@@ -73,14 +73,30 @@ func (p *place) ready(t *testing.T, c *v1alpha1.ApiClient) *corev1.Secret {
 // token asks for a token in the documented way.
 func (p *place) token(t *testing.T) string {
 	t.Helper()
-	answer, err := testinstall.RequestToken(t, p.server, p.server.Client(t), p.install.ConsumerSecret(t, p.client))
+	return p.tokenOf(t, p.install.ConsumerSecret(t, p.client))
+}
+
+func (p *place) tokenOf(t *testing.T, consumer *corev1.Secret) string {
+	t.Helper()
+	answer, err := testinstall.RequestToken(t, p.server, p.server.Client(t), consumer)
 	if err != nil || answer.AccessToken == "" {
 		t.Fatalf("no token: %+v, %v", answer, err)
 	}
 	return answer.AccessToken
 }
 
-var errSameKey = errors.New("the same key signs")
+// another makes another client of the realm, as change has it.
+func (p *place) another(t *testing.T, name string, change func(*v1alpha1.ApiClient)) *corev1.Secret {
+	t.Helper()
+	c := testinstall.ApiClient(p.client.Namespace, name, p.realm.Name, change)
+	p.install.Create(t, c)
+	return p.ready(t, c)
+}
+
+var (
+	errAnswer  = errors.New("it answers")
+	errSameKey = errors.New("the same key signs")
+)
 
 // rotate has the realm replace its signing key, and returns when the next one signs.
 func (p *place) rotate(t *testing.T) {

@@ -1,5 +1,5 @@
 // oauth4webapi: discovery in both ways, a token with every way to authenticate, and its
-// validation in the profile of RFC 9068.
+// validation in the profile of RFC 9068 and by introspection.
 import assert from 'node:assert/strict'
 import * as oauth from 'oauth4webapi'
 
@@ -22,6 +22,11 @@ for (const algorithm of ['oauth2', 'oidc']) {
     assert.equal(claims.sub, CLIENT_ID)
     assert.equal(claims.client_id, CLIENT_ID)
     assert.equal(claims.scope, SCOPE)
+    const introspected = await oauth.introspectionRequest(server, client, authentication, answer.access_token)
+    const { active, token_type, ...said } = await oauth.processIntrospectionResponse(server, client, introspected)
+    assert.equal(active, true)
+    assert.equal(token_type, 'bearer')
+    assert.deepEqual(said, claims)
     console.log(`${algorithm} ${method}`)
   }
 }

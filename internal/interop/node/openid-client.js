@@ -1,4 +1,5 @@
-// openid-client: discovery in both ways, and a token with every way to authenticate.
+// openid-client: discovery in both ways, a token with every way to authenticate, and its
+// introspection.
 import assert from 'node:assert/strict'
 import * as client from 'openid-client'
 
@@ -18,9 +19,16 @@ for (const algorithm of ['oauth2', 'oidc']) {
     assert.equal(answer.token_type, 'bearer')
     assert.equal(answer.scope, SCOPE)
     assert.ok(answer.expiresIn() > 0)
+    const token = await client.tokenIntrospection(config, answer.access_token)
+    assert.equal(token.active, true)
+    assert.equal(token.client_id, CLIENT_ID)
+    assert.equal(token.scope, SCOPE)
     console.log(`${algorithm} ${method}`)
   }
 }
+
+const asking = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, credentials.client_secret_basic)
+assert.deepEqual(await client.tokenIntrospection(asking, 'x'), { active: false })
 
 const wrong = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic('wrong'))
 await assert.rejects(client.clientCredentialsGrant(wrong), { name: 'WWWAuthenticateChallengeError', status: 401 })

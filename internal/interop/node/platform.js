@@ -4,6 +4,7 @@ import dns from 'node:dns'
 import { webcrypto } from 'node:crypto'
 
 globalThis.crypto ??= webcrypto
+globalThis.CryptoKey ??= webcrypto.CryptoKey
 
 const { lookup } = dns
 dns.lookup = (name, ...rest) => lookup(name.endsWith('.localhost') ? '127.0.0.1' : name, ...rest)
