@@ -18,6 +18,8 @@ func TestPeers(t *testing.T) {
 		{"jose, as the key rotates", testJoseAcrossRotation},
 		{"curl, as documented", testDocumentedCurl},
 		{"who forges tokens", testForgedTokens},
+		{"nginx", testNginx},
+		{"a function for Kong", testKongFunction},
 		{"kube-apiserver, as the key rotates", testKubernetesAcrossRotation},
 	} {
 		t.Run(peer.name, func(t *testing.T) { peer.test(t, p) })
