@@ -1,5 +1,6 @@
 // Package signingkey owns the keys that sign a realm's tokens: making, encoding
-// and publishing them, signing with them, and the plan of their lives.
+// and publishing them, signing with them, and the plan of their lives. It reads the public
+// keys of others too, by which what they have signed is verified.
 package signingkey
 
 import (

@@ -10,8 +10,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// PublicKey is the part of a Key that may be published. Only Key.Public makes
-// one, from the public half: it has no way to hold a private member.
+// PublicKey is the part of a Key that may be published, or somebody else's public key.
+// Key.Public makes one from the public half, and ParsePublicKey refuses what is private: it
+// has no way to hold a private member.
 type PublicKey struct {
 	id        string
 	algorithm Algorithm

@@ -1,0 +1,87 @@
+package signingkey
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"encoding/json"
+	"fmt"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// maxRSABits bounds what a signature of somebody else's key costs to verify.
+const maxRSABits = 4096
+
+// ParsePublicKey reads somebody else's public key from a JWK (RFC 7517), such as one that a
+// client's assertions are signed with. Its algorithm is "alg", or where that is missing the
+// only one that the key can have: an RSA key can have two. Its id is "kid", which may be empty.
+//
+// The error is ErrKey: of what isn't a JWK, is private, can't be a key, is an RSA key of fewer
+// than 2048 or more than 4096 bits, or is for another algorithm or use. It never repeats a member.
+func ParsePublicKey(data []byte) (PublicKey, error) {
+	var jwk jose.JSONWebKey
+	if err := json.Unmarshal(data, &jwk); err != nil {
+		// What went wrong is told without the text around it, which may be a private key.
+		return PublicKey{}, fmt.Errorf("%w: it is not a JWK whose members make a key", ErrKey)
+	}
+	if !jwk.IsPublic() || !jwk.Valid() || hasPrivateMember(data) {
+		return PublicKey{}, fmt.Errorf("%w: it is not a valid public key", ErrKey)
+	}
+	if jwk.Use != "" && jwk.Use != "sig" {
+		return PublicKey{}, fmt.Errorf("%w: it is not for signatures", ErrKey)
+	}
+	if key, ok := jwk.Key.(*rsa.PublicKey); ok && (key.N.BitLen() < rsaBits || key.N.BitLen() > maxRSABits || key.N.Bit(0) == 0 || key.E&1 == 0 || key.E < 3) {
+		return PublicKey{}, fmt.Errorf("%w: it is no RSA key of %d to %d bits", ErrKey, rsaBits, maxRSABits)
+	}
+	algorithm := Algorithm(jwk.Algorithm)
+	if algorithm == "" {
+		algorithm = onlyAlgorithm(jwk.Key)
+	}
+	if !algorithm.fits(jwk.Key) {
+		return PublicKey{}, fmt.Errorf("%w: %w for this key", ErrKey, ErrAlgorithm)
+	}
+	return PublicKey{id: jwk.KeyID, algorithm: algorithm, key: jwk.Key}, nil
+}
+
+// hasPrivateMember reports whether a JWK has a member that only private and symmetric keys have
+// (RFC 7518 §6.2.2, §6.3.2 and §6.4.1): not all of them make it a private key for go-jose.
+func hasPrivateMember(data []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return true
+	}
+	for _, private := range []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"} {
+		if _, ok := members[private]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyAlgorithm returns the algorithm of a key that can have no other; empty where it can.
+func onlyAlgorithm(public crypto.PublicKey) Algorithm {
+	switch key := public.(type) {
+	case *ecdsa.PublicKey:
+		if key.Curve == elliptic.P384() {
+			return ES384
+		}
+		return ES256
+	case ed25519.PublicKey:
+		return EdDSA
+	}
+	return ""
+}
+
+// MarshalJSON writes the key as a JWK.
+func (k PublicKey) MarshalJSON() ([]byte, error) {
+	return json.Marshal(jose.JSONWebKey{Key: k.key, KeyID: k.id, Algorithm: string(k.algorithm), Use: "sig"})
+}
+
+// UnmarshalJSON reads what ParsePublicKey does.
+func (k *PublicKey) UnmarshalJSON(data []byte) (err error) {
+	*k, err = ParsePublicKey(data)
+	return err
+}
