@@ -1,0 +1,251 @@
+package clientassertion_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
+
+const (
+	issuer   = "https://api.example.com/acme"
+	endpoint = issuer + "/oauth2/token"
+)
+
+// keys holds a key of each algorithm: RSA ones take long to make.
+var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
+	made := map[signingkey.Algorithm]signingkey.Key{}
+	for _, algorithm := range signingkey.Algorithms {
+		key, err := signingkey.Generate(algorithm, now, rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		made[algorithm] = key
+	}
+	return made
+})
+
+// members are header parameters or claims; one that is nil isn't there.
+type members map[string]any
+
+// encode writes the members and those of change.
+func encode(t testing.TB, of members, change members) string {
+	t.Helper()
+	all := maps.Clone(of)
+	maps.Copy(all, change)
+	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
+	data, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// sign returns an assertion of the client "billing" that is good but for the changes.
+func sign(t testing.TB, key signingkey.Key, header, claims members) string {
+	t.Helper()
+	return signText(t, key, encode(t, members{"alg": string(key.Algorithm), "kid": key.ID, "typ": "JWT"}, header),
+		encode(t, members{
+			"iss": "billing", "sub": "billing", "aud": issuer, "jti": "one",
+			"iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+		}, claims))
+}
+
+// signText signs encoded parts, whatever they say.
+func signText(t testing.TB, key signingkey.Key, header, claims string) string {
+	t.Helper()
+	signature, err := key.Signer().Sign(nil, []byte(header+"."+claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return header + "." + claims + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+func parse(t testing.TB, compact string) *clientassertion.Assertion {
+	t.Helper()
+	a, err := clientassertion.Parse(compact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestVerify(t *testing.T) {
+	for algorithm, key := range keys() {
+		t.Run(string(algorithm), func(t *testing.T) {
+			a := parse(t, sign(t, key, nil, nil))
+			if a.Algorithm != algorithm || a.KeyID != key.ID || a.Claims.Subject != "billing" {
+				t.Errorf("read as %+v", a)
+			}
+			if err := a.Verify(key.Public()); err != nil {
+				t.Error(err)
+			}
+			for other, key := range keys() {
+				err := a.Verify(key.Public())
+				if want := other == algorithm; (err == nil) != want {
+					t.Errorf("with the key of %s: %v", other, err)
+				}
+			}
+			if err := a.Refuse(clientassertion.ErrKey); !errors.Is(err, clientassertion.ErrKey) {
+				t.Errorf("refused with %v", err)
+			}
+		})
+	}
+}
+
+// No character of an assertion can be changed, put in or left out.
+func TestMutationsAreRefused(t *testing.T) {
+	for algorithm, key := range keys() {
+		t.Run(string(algorithm), func(t *testing.T) {
+			good := sign(t, key, nil, nil)
+			refused := func(mutated string) {
+				t.Helper()
+				a, err := clientassertion.Parse(mutated)
+				if err == nil && a.Verify(key.Public()) == nil {
+					t.Errorf("%s is taken for %s", mutated, good)
+				}
+			}
+			for i := range good {
+				refused(good[:i] + string(good[i]^1) + good[i+1:])
+				refused(good[:i] + good[i+1:])
+				for _, c := range []string{".", "=", "\n", " "} { // what a lenient decoder passes over
+					refused(good[:i] + c + good[i:])
+				}
+			}
+			refused(good + "\n")
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	key := keys()[signingkey.ES256]
+	raw := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	const header, claims = `{"alg":"ES256"}`, `{"sub":"billing"}`
+	for name, tc := range map[string]struct {
+		text    string
+		wantErr error
+	}{
+		"nothing":             {"", clientassertion.ErrMalformed},
+		"no JWS":              {"canary", clientassertion.ErrMalformed},
+		"two parts":           {raw(header) + "." + raw(claims), clientassertion.ErrMalformed},
+		"four parts":          {sign(t, key, nil, nil) + ".", clientassertion.ErrMalformed},
+		"JSON serialization":  {`{"payload":"e30","signatures":[]}`, clientassertion.ErrMalformed},
+		"a header of no JSON": {signText(t, key, raw("canary"), raw(claims)), clientassertion.ErrMalformed},
+		"a header that is no object": {
+			signText(t, key, raw(`["ES256"]`), raw(claims)), clientassertion.ErrMalformed,
+		},
+		"no algorithm":              {sign(t, key, members{"alg": nil}, nil), clientassertion.ErrMalformed},
+		"two algorithms":            {signText(t, key, raw(`{"alg":"ES256","alg":"RS256"}`), raw(claims)), clientassertion.ErrMalformed},
+		"an algorithm in capitals":  {signText(t, key, raw(`{"ALG":"ES256"}`), raw(claims)), clientassertion.ErrMalformed},
+		"claims of no JSON":         {signText(t, key, raw(header), raw("canary")), clientassertion.ErrMalformed},
+		"a claim twice":             {signText(t, key, raw(header), raw(`{"sub":"a","sub":"b"}`)), clientassertion.ErrMalformed},
+		"an audience of numbers":    {sign(t, key, nil, members{"aud": []int{1}}), clientassertion.ErrMalformed},
+		"an end that is text":       {sign(t, key, nil, members{"exp": "tomorrow"}), clientassertion.ErrMalformed},
+		"an end beyond all time":    {sign(t, key, nil, members{"exp": 1e300}), clientassertion.ErrMalformed},
+		"a subject that is a list":  {sign(t, key, nil, members{"sub": []string{"billing"}}), clientassertion.ErrMalformed},
+		"critical parameters":       {sign(t, key, members{"crit": []string{"exp"}, "exp": 1}, nil), clientassertion.ErrCritical},
+		"critical b64":              {sign(t, key, members{"crit": []string{"b64"}, "b64": false}, nil), clientassertion.ErrCritical},
+		"no critical parameters":    {sign(t, key, members{"crit": []string{}}, nil), clientassertion.ErrCritical},
+		"an access token":           {sign(t, key, members{"typ": "at+jwt"}, nil), clientassertion.ErrType},
+		"an access token, in full":  {sign(t, key, members{"typ": "application/AT+JWT"}, nil), clientassertion.ErrType},
+		"a proof of possession":     {sign(t, key, members{"typ": "dpop+jwt"}, nil), clientassertion.ErrType},
+		"Base64 with padding":       {raw(header) + "=." + raw(claims) + ".AAAA", clientassertion.ErrMalformed},
+		"Base64 of the other kind":  {raw(header) + "." + raw(claims) + ".+/AA", clientassertion.ErrMalformed},
+		"a line break in the parts": {raw(header) + "." + raw(claims) + ".AA\nAA", clientassertion.ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := clientassertion.Parse(tc.text); !errors.Is(err, tc.wantErr) {
+				t.Errorf("%v, want %v", err, tc.wantErr)
+			} else if strings.Contains(err.Error(), "canary") {
+				t.Errorf("the error repeats input: %v", err)
+			}
+		})
+	}
+}
+
+// A key that comes along with an assertion, or its address, makes no difference.
+func TestKeysThatComeAlongAreNotTrusted(t *testing.T) {
+	key := keys()[signingkey.ES256]
+	own, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, header := range map[string]members{
+		"jwk":  {"jwk": own.Public()},
+		"jku":  {"jku": "https://example.com/jwks"},
+		"x5u":  {"x5u": "https://example.com/cert"},
+		"x5c":  {"x5c": []string{"canary"}},
+		"junk": {"jwk": "canary", "x5c": 1, "b64": false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := parse(t, sign(t, key, header, nil)).Verify(key.Public()); err != nil {
+				t.Errorf("beside the right key: %v", err)
+			}
+			header := maps.Clone(header)
+			header["kid"] = key.ID
+			if err := parse(t, sign(t, own, header, nil)).Verify(key.Public()); !errors.Is(err, clientassertion.ErrSignature) {
+				t.Errorf("with a key of its own: %v", err)
+			}
+		})
+	}
+}
+
+// A key has one algorithm, and a header can't choose another: neither none, nor a MAC
+// with the public key for its secret.
+func TestAlgorithmConfusion(t *testing.T) {
+	for algorithm, key := range keys() {
+		for _, claimed := range []string{"none", "None", "HS256", "HS384", "ES256", "ES384", "EdDSA", "RS256", "PS256", "RS512"} {
+			if claimed == string(algorithm) {
+				continue
+			}
+			a := parse(t, sign(t, key, members{"alg": claimed}, nil))
+			if err := a.Verify(key.Public()); !errors.Is(err, clientassertion.ErrKey) {
+				t.Errorf("%s for a key of %s: %v", claimed, algorithm, err)
+			}
+			if _, err := a.KeyFor([]signingkey.PublicKey{key.Public()}); !errors.Is(err, clientassertion.ErrKey) {
+				t.Errorf("%s finds a key of %s: %v", claimed, algorithm, err)
+			}
+		}
+		unsigned := strings.TrimRight(sign(t, key, members{"alg": "none"}, nil), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+		if a := parse(t, unsigned); a.Verify(key.Public()) == nil {
+			t.Errorf("taken without a signature, for a key of %s", algorithm)
+		}
+	}
+}
+
+// Whatever is parsed has three parts that say what was read, and none of them can be signed by nobody.
+func FuzzParse(f *testing.F) {
+	for _, key := range keys() {
+		f.Add(sign(f, key, nil, nil))
+		f.Add(sign(f, key, members{"crit": []string{"b64"}, "jwk": key.Public()}, members{"aud": []string{issuer, endpoint}}))
+	}
+	f.Add("e30.e30.")
+	f.Add("..")
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := clientassertion.Parse(text)
+		if err != nil {
+			return
+		}
+		if strings.Count(text, ".") != 2 || a.Algorithm == "" {
+			t.Fatalf("read %+v", a)
+		}
+		for _, key := range keys() {
+			if a.Verify(key.Public()) != nil {
+				continue
+			}
+			if !strings.HasPrefix(sign(t, key, nil, nil), text[:strings.Index(text, ".")]) {
+				t.Fatalf("%q verifies", text)
+			}
+		}
+	})
+}
