@@ -61,6 +61,7 @@ var (
 	ErrCredentialsQuery = newError(http.StatusBadRequest, codeInvalidRequest,
 		"Credentials stand in the query, where they end up in logs. Treat the secret as exposed, and send it in the Authorization header.")
 	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The client authenticates in more than one way.")
+	ErrAssertionType    = newError(http.StatusBadRequest, codeInvalidRequest, "client_assertion_type must be urn:ietf:params:oauth:client-assertion-type:jwt-bearer.")
 	ErrClientIDMismatch = newError(http.StatusBadRequest, codeInvalidRequest, "client_id differs from the one that authenticates.")
 	ErrNoGrantType      = newError(http.StatusBadRequest, codeInvalidRequest, "grant_type is missing.")
 	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials.")
@@ -68,6 +69,8 @@ var (
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
 	ErrNotLoaded        = newLater(http.StatusServiceUnavailable, "1", "The server has not yet loaded its realms. Try again shortly.")
 	ErrBusy             = newLater(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again shortly.")
+	// ErrAssertionsFull is not about this request: too many assertions have yet to expire.
+	ErrAssertionsFull = newLater(http.StatusServiceUnavailable, "1", "The server remembers as many assertions as it can. Try again shortly, with one that expires sooner.")
 	// ErrTooManyFailures says nothing about the credentials either: they weren't looked at to the end.
 	ErrTooManyFailures = newLater(http.StatusTooManyRequests, "3", "Authentication of this client has failed too often from this address. Try again later.")
 	ErrTooManyTokens   = newLater(http.StatusTooManyRequests, "1", "The client has got as many tokens as it may get in a second. Use a token until it expires.")

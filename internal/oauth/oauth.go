@@ -11,6 +11,8 @@ const (
 	GrantTypeClientCredentials = "client_credentials"
 	// TokenTypeBearer is the token_type of every answer (RFC 6750 §6.1.1).
 	TokenTypeBearer = "bearer"
+	// AssertionTypeJWT is the one client_assertion_type that is served (RFC 7523 §2.2).
+	AssertionTypeJWT = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 	// ContentTypeForm is the media type of a token request's body (RFC 6749 appendix B).
 	ContentTypeForm = "application/x-www-form-urlencoded"
 )
@@ -44,9 +46,13 @@ type Metadata struct {
 	ResponseTypesSupported            []string `json:"response_types_supported"`
 	GrantTypesSupported               []string `json:"grant_types_supported"`
 	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
+	// TokenEndpointAuthSigningAlgValuesSupported are for private_key_jwt.
+	TokenEndpointAuthSigningAlgValuesSupported []string `json:"token_endpoint_auth_signing_alg_values_supported"`
 
 	IntrospectionEndpoint                     string   `json:"introspection_endpoint"`
 	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
+	// IntrospectionEndpointAuthSigningAlgValuesSupported are for private_key_jwt.
+	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
 }
 
 // OpenIDConfiguration is Metadata with members of OpenID Connect Discovery 1.0 §3, for
@@ -60,7 +66,7 @@ type OpenIDConfiguration struct {
 // NewMetadata returns the metadata of the realm whose issuer is given. A realm has no
 // authorization endpoint, so response_types_supported is present and empty, as RFC 8414 requires the member.
 func NewMetadata(issuer string, scopes []string) Metadata {
-	authMethods := []string{"client_secret_basic", "client_secret_post"}
+	authMethods := []string{"client_secret_basic", "client_secret_post", "private_key_jwt"}
 	return Metadata{
 		Issuer:                            issuer,
 		TokenEndpoint:                     issuer + TokenPath,

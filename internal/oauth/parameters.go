@@ -21,17 +21,16 @@ const (
 // Parameters are the known parameters of a client's request, wherever they stood. A
 // parameter without a value counts as left out, and unknown ones are ignored (RFC 6749 §3.2).
 type Parameters struct {
-	GrantType       string
-	Scope           string
-	Audience        string
-	Resources       []string // RFC 8707 §2: may repeat
-	ClientID        string
-	ClientSecret    string
-	ClientAssertion string
+	GrantType           string
+	Scope               string
+	Audience            string
+	Resources           []string // RFC 8707 §2: may repeat
+	ClientID            string
+	ClientSecret        string
+	ClientAssertion     string
+	ClientAssertionType string
 	// Token is what introspection is asked about (RFC 7662 §2.1). In a query it is ignored.
 	Token string
-
-	assertionType string
 }
 
 // ParseParameters reads the query and the form body of a token request, each for
@@ -101,7 +100,7 @@ func (p *Parameters) set(name, value string) error {
 	case "token":
 		field = &p.Token
 	case "client_assertion_type":
-		field = &p.assertionType
+		field = &p.ClientAssertionType
 	case "resource":
 		p.Resources = append(p.Resources, value)
 		return nil

@@ -13,8 +13,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
-var exported = cmpopts.IgnoreUnexported(oauth.Parameters{})
-
 func TestParseParameters(t *testing.T) {
 	const grant = "grant_type=client_credentials"
 	tests := map[string]struct {
@@ -27,7 +25,7 @@ func TestParseParameters(t *testing.T) {
 		"in the body":                     {body: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
 		"some here, some there":           {query: grant, body: "scope=a+b", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a b"}},
 		"all in the query":                {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audience: "x", Resources: []string{"y"}}},
-		"credentials in the body":         {body: "client_id=a&client_secret=b&client_assertion=c", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c"}},
+		"credentials in the body":         {body: "client_id=a&client_secret=b&client_assertion=c&client_assertion_type=d", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c", ClientAssertionType: "d"}},
 		"percent escapes":                 {body: "scope=a%20b%2Bc", want: oauth.Parameters{Scope: "a b+c"}},
 		"an escaped name":                 {body: "sc%6Fpe=a", want: oauth.Parameters{Scope: "a"}},
 		"escaped once, not twice":         {body: "scope=%2541", want: oauth.Parameters{Scope: "%41"}},
@@ -76,7 +74,7 @@ func TestParseParameters(t *testing.T) {
 			if !errors.Is(err, tc.wantErr) {
 				t.Errorf("error %v, want %v", err, tc.wantErr)
 			}
-			if diff := cmp.Diff(tc.want, got, exported); diff != "" {
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("parameters (-want +got):\n%s", diff)
 			}
 		})
@@ -137,7 +135,7 @@ func FuzzParseParameters(f *testing.F) {
 			if _, ok := errors.AsType[*oauth.Error](err); !ok {
 				t.Fatalf("error %v is none of the endpoint's", err)
 			}
-			if diff := cmp.Diff(oauth.Parameters{}, got, exported); diff != "" {
+			if diff := cmp.Diff(oauth.Parameters{}, got); diff != "" {
 				t.Fatalf("refused, and yet it returned %s", diff)
 			}
 			return
@@ -155,7 +153,7 @@ func FuzzParseParameters(f *testing.F) {
 			t.Fatal("the query set credentials")
 		}
 		again, err := oauth.ParseParameters("", canonical(got))
-		if diff := cmp.Diff(got, again, exported, cmpopts.EquateEmpty()); err != nil || diff != "" {
+		if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Fatalf("read again: %v\n%s", err, diff)
 		}
 	})
@@ -166,6 +164,7 @@ func canonical(p oauth.Parameters) string {
 	for name, value := range map[string]string{
 		"grant_type": p.GrantType, "scope": p.Scope, "audience": p.Audience,
 		"client_id": p.ClientID, "client_secret": p.ClientSecret, "client_assertion": p.ClientAssertion,
+		"client_assertion_type": p.ClientAssertionType,
 	} {
 		if value != "" {
 			form.Set(name, value)

@@ -103,6 +103,8 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
 	}
 	metadata := oauth.NewMetadata(s.Issuer, s.Scopes)
+	metadata.TokenEndpointAuthSigningAlgValuesSupported = assertionAlgorithms
+	metadata.IntrospectionEndpointAuthSigningAlgValuesSupported = assertionAlgorithms
 	if realm.Metadata, err = json.Marshal(metadata); err != nil {
 		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
 	}
@@ -116,6 +118,16 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	}
 	return realm, nil
 }
+
+// assertionAlgorithms are those of the keys that clients may have.
+var assertionAlgorithms = func() []string {
+	var names []string
+	for _, algorithm := range signingkey.Algorithms {
+		names = append(names, string(algorithm))
+	}
+	slices.Sort(names)
+	return names
+}()
 
 // Client returns the client of that id, or nil. The caller must not change it.
 func (r *Realm) Client(id string) *Client {
@@ -177,6 +189,8 @@ type Client struct {
 	Scopes          []string // granted, sorted
 	Audiences       []string // granted; empty: the realm's
 	Secrets         []clientsecret.Credential
+	// PublicKeys verify the assertions that the client signs.
+	PublicKeys []signingkey.PublicKey
 }
 
 // Usable reports whether the client may get a token at that time, and use those that it has.

@@ -2,10 +2,13 @@ package tokenserver
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -16,23 +19,44 @@ import (
 // endpoint that clients authenticate at (RFC 6749 §2.3).
 type clientAuthenticator struct {
 	slow     *slowSecrets
+	used     *clientassertion.Memory
 	failures *limiter.Failures
+	logger   *slog.Logger
+}
+
+func newClientAuthenticator(o Options) *clientAuthenticator {
+	return &clientAuthenticator{
+		slow: newSlowSecrets(o.Metrics), used: clientassertion.NewMemory(), failures: limiter.NewFailures(), logger: o.Logger,
+	}
 }
 
 // authenticate returns the client that the request is from and that may use its
 // credentials now. The source is the address that it comes from.
 //
-// Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
+// Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures;
+// those of byAssertion.
 func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (*registry.Client, error) {
 	credentials, err := findCredentials(header, p)
 	if err != nil {
 		return nil, err
 	}
-	return a.bySecret(ctx, realm, credentials, source, now)
+	if p.ClientAssertion == "" {
+		return a.bySecret(ctx, realm, credentials, source, now)
+	}
+	client, err := a.byAssertion(realm, p, now)
+	if err != nil {
+		a.logger.Debug("Client assertion refused", "realm", realm.Name, "reason", err)
+	}
+	attempt := limiter.Attempt{Realm: realm.UID, Client: p.ClientID, Source: source}
+	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
+		err = oauth.ErrTooManyFailures
+	}
+	return client, err
 }
 
 // findCredentials returns what the client authenticates with, from the one place
-// where it stands: the Authorization header or the body (RFC 6749 §2.3).
+// where it stands: the Authorization header or the body (RFC 6749 §2.3). An assertion alone
+// leaves it empty.
 func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials, error) {
 	authorization := header["Authorization"]
 	if len(authorization) > 1 {
@@ -53,6 +77,9 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 	}
 	if p.ClientSecret != "" && p.ClientAssertion != "" {
 		return oauth.Credentials{}, oauth.ErrTwoMethods
+	}
+	if len(authorization) == 0 && p.ClientAssertion != "" {
+		return oauth.Credentials{}, nil
 	}
 	if len(authorization) == 1 || !oauth.ValidCredential(p.ClientID) || !oauth.ValidCredential(p.ClientSecret) {
 		return oauth.Credentials{}, oauth.ErrInvalidClient

@@ -1,5 +1,16 @@
 package tokenserver
 
+import (
+	"strconv"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+)
+
 // SlowRoom gives tests the memory for slow verifications.
 var SlowRoom = slowRoom
 
@@ -16,3 +27,16 @@ func Remembered(results int) (kept int, newestKept bool) {
 
 // SourceOf gives tests the address that a request counts as coming from.
 var SourceOf = sourceOf
+
+// ByAssertionWhenFull is what an assertion comes to when its client has used as many others as are remembered.
+func ByAssertionWhenFull(realm *registry.Realm, clientUID string, p *oauth.Parameters, now time.Time) error {
+	a := &clientAuthenticator{used: clientassertion.NewMemory()}
+	for i := range clientassertion.MaxRememberedOfOne {
+		used := &clientassertion.Assertion{Claims: jwt.Claims{ID: strconv.Itoa(i), Expiry: jwt.NewNumericDate(now.Add(time.Minute))}}
+		if err := a.used.Use(clientUID, used, now); err != nil {
+			return err
+		}
+	}
+	_, err := a.byAssertion(realm, p, now)
+	return err
+}

@@ -34,7 +34,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	clients := clientEndpoint{
 		Options: o,
-		clients: &clientAuthenticator{slow: newSlowSecrets(o.Metrics), failures: limiter.NewFailures()},
+		clients: newClientAuthenticator(o),
 		held:    make(chan struct{}, maxHeld),
 	}
 	(&tokenEndpoint{clients, limiter.NewPace()}).mount(mux)

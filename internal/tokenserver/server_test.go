@@ -191,6 +191,7 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 		{method: "GET", query: grant + "&client_id=billing&client_secret=" + canary},
 		{body: grant + "&client_id=billing&client_secret=" + canary},
 		{body: grant + "&client_assertion=" + canary},
+		{body: grant + "&client_assertion=" + canary + "&" + assertionType},
 		{body: `{"client_secret":"` + canary + `"}`, header: http.Header{"Content-Type": {"application/json"}}},
 		{body: grant + "&x=" + strings.Repeat(canary, 1000)},
 		{query: strings.Repeat(canary, 400), authorization: good},

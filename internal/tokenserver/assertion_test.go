@@ -1,0 +1,263 @@
+package tokenserver_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+)
+
+const (
+	assertionType = "client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer"
+	acme          = "https://" + host + "/acme"
+)
+
+// members are header parameters or claims; one that is nil isn't there.
+type members map[string]any
+
+var serial atomic.Int64
+
+// assertion is one of "signing", good but for the changes, that was never used.
+func assertion(t testing.TB, algorithm signingkey.Algorithm, header, claims members) string {
+	t.Helper()
+	key := keys()[algorithm]
+	return jws(t, &key,
+		changed(members{"alg": algorithm, "kid": key.ID, "typ": "JWT"}, header),
+		changed(members{
+			"iss": "signing", "sub": "signing", "aud": acme, "jti": fmt.Sprint("jti-", serial.Add(1)),
+			"iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+		}, claims))
+}
+
+func changed(of, change members) members {
+	all := maps.Clone(of)
+	maps.Copy(all, change)
+	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
+	return all
+}
+
+func jws(t testing.TB, key *signingkey.Key, header, claims members) string {
+	t.Helper()
+	part := func(m members) string {
+		data, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(data)
+	}
+	input := part(header) + "." + part(claims)
+	signature, err := key.Signer().Sign(nil, []byte(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// byAssertion is a token request with an assertion and nothing else, or more.
+func byAssertion(assertion, more string) request {
+	return request{body: grant + "&" + assertionType + "&client_assertion=" + url.QueryEscape(assertion) + more}
+}
+
+// startSigning runs a token server with clients that have a key of each algorithm or two.
+func startSigning(t testing.TB, options ...func(*tokenserver.Options)) *server {
+	t.Helper()
+	s := startLoaded(t, options...)
+	public := func(algorithms ...signingkey.Algorithm) (public []signingkey.PublicKey) {
+		for _, algorithm := range algorithms {
+			key := keys()[algorithm]
+			public = append(public, key.Public())
+		}
+		return public
+	}
+	add := func(realm, id string, change func(*registry.Client), algorithms ...signingkey.Algorithm) {
+		s.registry.SetClient(newClient(t, realm, id, func(c *registry.Client) {
+			c.Secrets, c.PublicKeys = nil, public(algorithms...)
+			change(c)
+		}))
+	}
+	asIs := func(*registry.Client) {}
+	add("acme", "signing", func(c *registry.Client) { c.Scopes = []string{"stock"} }, signingkey.Algorithms[:4]...)
+	add("acme", "single", asIs, signingkey.PS256)
+	add("acme", "both", func(c *registry.Client) { c.Secrets = credentials(t, secret, time.Time{}) }, signingkey.EdDSA)
+	add("acme", "keysuspended", func(c *registry.Client) { c.Disabled = true }, signingkey.EdDSA)
+	add("acme", "keyexpired", func(c *registry.Client) { c.ExpiresAt = now }, signingkey.EdDSA)
+	add("frozen", "signing", asIs, signingkey.EdDSA)
+	return s
+}
+
+func TestAssertions(t *testing.T) {
+	const es256, eddsa, ps256 = signingkey.ES256, signingkey.EdDSA, signingkey.PS256
+	from := func(client string) members { return members{"iss": client, "sub": client} }
+	secondsAhead := func(s int) int64 { return now.Unix() + int64(s) }
+	tests := map[string]struct {
+		request    request
+		wantStatus int // 200
+		wantError  string
+		wantScope  string
+	}{
+		"ES256":                         {request: byAssertion(assertion(t, es256, nil, nil), ""), wantScope: "stock"},
+		"ES384":                         {request: byAssertion(assertion(t, signingkey.ES384, nil, nil), ""), wantScope: "stock"},
+		"EdDSA":                         {request: byAssertion(assertion(t, eddsa, nil, nil), ""), wantScope: "stock"},
+		"RS256":                         {request: byAssertion(assertion(t, signingkey.RS256, nil, nil), ""), wantScope: "stock"},
+		"PS256":                         {request: byAssertion(assertion(t, ps256, nil, from("single")), "")},
+		"the only key, without its id":  {request: byAssertion(assertion(t, ps256, members{"kid": nil}, from("single")), "")},
+		"with the client's id":          {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
+		"for the token endpoint":        {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/oauth2/token"}), ""), wantScope: "stock"},
+		"valid for five minutes":        {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(300)}), ""), wantScope: "stock"},
+		"a client that has both":        {request: byAssertion(assertion(t, eddsa, nil, from("both")), "")},
+		"a client that has both, by it": {request: request{query: grant, authorization: basic("both", secret)}},
+
+		"another client_id":           {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
+		"and Basic":                   {request: request{body: byAssertion(assertion(t, es256, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
+		"and a secret":                {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&client_secret=x"), wantStatus: 400, wantError: "invalid_request"},
+		"in the query":                {request: request{query: byAssertion(assertion(t, es256, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
+		"a secret of one without":     {request: request{query: grant, authorization: basic("signing", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"an unknown client":           {request: byAssertion(assertion(t, es256, nil, from("nobody")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"a client without keys":       {request: byAssertion(assertion(t, es256, nil, from("billing")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"another client's key":        {request: byAssertion(assertion(t, es256, nil, from("both")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"an unknown kid":              {request: byAssertion(assertion(t, es256, members{"kid": canary}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no kid, and several keys":    {request: byAssertion(assertion(t, es256, members{"kid": nil}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"another algorithm":           {request: byAssertion(assertion(t, es256, members{"alg": "ES384"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no algorithm":                {request: byAssertion(assertion(t, es256, members{"alg": "none"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"a MAC":                       {request: byAssertion(assertion(t, es256, members{"alg": "HS256"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"critical parameters":         {request: byAssertion(assertion(t, es256, members{"crit": []string{"x"}, "x": 1}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"the type of an access token": {request: byAssertion(assertion(t, es256, members{"typ": "at+jwt"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"issued by another":           {request: byAssertion(assertion(t, es256, nil, members{"iss": "billing"}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"another realm's issuer":      {request: byAssertion(assertion(t, es256, nil, members{"aud": "https://" + host + "/frozen"}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"for another as well":         {request: byAssertion(assertion(t, es256, nil, members{"aud": []string{acme, "https://example.com"}}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"for nobody":                  {request: byAssertion(assertion(t, es256, nil, members{"aud": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no end":                      {request: byAssertion(assertion(t, es256, nil, members{"exp": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"its end has come":            {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(0)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"valid for longer":            {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(301)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"made in the future":          {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"valid in the future":         {request: byAssertion(assertion(t, es256, nil, members{"nbf": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no jti":                      {request: byAssertion(assertion(t, es256, nil, members{"jti": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"a suspended client":          {request: byAssertion(assertion(t, eddsa, nil, from("keysuspended")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"an expired client":           {request: byAssertion(assertion(t, eddsa, nil, from("keyexpired")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"a suspended realm": {
+			request:    request{path: "/frozen/oauth2/token", body: byAssertion(assertion(t, eddsa, nil, members{"aud": "https://" + host + "/frozen"}), "").body},
+			wantStatus: 401, wantError: "invalid_client",
+		},
+	}
+	s := startSigning(t)
+	unknown := s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(assertion(t, es256, nil, from("nobody")), ""))
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := startSigning(t) // which hasn't seen the failures of the others
+			got := s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
+			if tc.wantError == "" {
+				checkToken(t, got, tc.wantScope, nil)
+				return
+			}
+			realm := "acme"
+			if tc.request.path != "" {
+				realm = "frozen"
+			}
+			checkRefusal(t, got, tc.wantStatus, tc.wantError, realm)
+			if tc.wantStatus == 401 {
+				if diff := cmp.Diff(unknown.body, got.body); diff != "" {
+					t.Errorf("an unknown client's answer and this one (-unknown +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// An assertion is good for one request, also when that fails for another reason afterwards;
+// one that was refused is not used up.
+func TestAssertionIsUsedOnce(t *testing.T) {
+	s := startSigning(t)
+	client := s.clientOf(t, "HTTP/2")
+	once := byAssertion(assertion(t, signingkey.ES256, nil, nil), "")
+	checkToken(t, s.send(t, client, once), "stock", nil)
+	checkRefusal(t, s.send(t, client, once), 401, "invalid_client", "acme")
+
+	spent := assertion(t, signingkey.ES256, nil, nil)
+	checkRefusal(t, s.send(t, client, byAssertion(spent, "&scope="+canary)), 400, "invalid_scope", "acme")
+	checkRefusal(t, s.send(t, client, byAssertion(spent, "")), 401, "invalid_client", "acme")
+
+	named := func(claims members) request {
+		return byAssertion(assertion(t, signingkey.ES256, nil, changed(members{"jti": "chosen"}, claims)), "")
+	}
+	checkRefusal(t, s.send(t, client, named(members{"aud": "https://example.com"})), 401, "invalid_client", "acme")
+	checkToken(t, s.send(t, client, named(nil)), "stock", nil)
+	checkRefusal(t, s.send(t, client, named(members{"exp": now.Unix() + 10})), 401, "invalid_client", "acme")
+}
+
+// Of many requests at once with one assertion one gets a token.
+func TestAssertionIsUsedOnceAtATime(t *testing.T) {
+	s := startSigning(t)
+	client := s.clientOf(t, "HTTP/2")
+	once := byAssertion(assertion(t, signingkey.ES256, nil, nil), "")
+	var granted atomic.Int64
+	var running sync.WaitGroup
+	for range 20 {
+		running.Go(func() {
+			if s.send(t, client, once).status == 200 {
+				granted.Add(1)
+			}
+		})
+	}
+	running.Wait()
+	if granted.Load() != 1 {
+		t.Errorf("%d requests got a token", granted.Load())
+	}
+}
+
+// A client that has signed more assertions than can be remembered is asked to wait.
+func TestAssertionsAreBounded(t *testing.T) {
+	s := startSigning(t)
+	p := &oauth.Parameters{ClientAssertion: assertion(t, signingkey.ES256, nil, nil), ClientAssertionType: oauth.AssertionTypeJWT}
+	err := tokenserver.ByAssertionWhenFull(s.registry.Realm("acme"), "acme.signing", p, now)
+	if !errors.Is(err, oauth.ErrAssertionsFull) {
+		t.Errorf("%v, want %v", err, oauth.ErrAssertionsFull)
+	}
+}
+
+// An access token of the realm is no assertion, whoever presents it.
+func TestAccessTokenIsNoAssertion(t *testing.T) {
+	s := startSigning(t)
+	client := s.clientOf(t, "HTTP/2")
+	key := keys()[signingkey.ES256]
+	s.registry.SetClient(newClient(t, "acme", "realm", func(c *registry.Client) { c.PublicKeys = []signingkey.PublicKey{key.Public()} }))
+	var issued struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.Unmarshal([]byte(s.send(t, client, request{query: grant, authorization: basic("realm", secret)}).body), &issued); err != nil {
+		t.Fatal(err)
+	}
+	checkRefusal(t, s.send(t, client, byAssertion(issued.Token, "")), 401, "invalid_client", "acme")
+}
+
+// Why an assertion was refused is told in the log, at debug level, and what it said isn't.
+func TestRefusedAssertionsAreTold(t *testing.T) {
+	s := startSigning(t)
+	client := s.clientOf(t, "HTTP/2")
+	for _, tc := range []struct {
+		claims members
+		want   error
+	}{
+		{members{"aud": canary}, clientassertion.ErrAudience},
+		{members{"exp": 1, "sub": "signing", "x": canary}, clientassertion.ErrExpired},
+	} {
+		checkRefusal(t, s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, tc.claims), "")), 401, "invalid_client", "acme")
+		if log := s.log.String(); !strings.Contains(log, tc.want.Error()) || strings.Contains(log, canary) {
+			t.Errorf("the log, for %v: %s", tc.want, log)
+		}
+	}
+}
