@@ -24,7 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Next rotation",type=string,format=date-time,priority=1,JSONPath=`.status.nextRotationTime`
 // +kubebuilder:printcolumn:name="Expires",type=string,format=date-time,priority=1,JSONPath=`.spec.expiresAt`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule=`!(!has(self.spec.secret) || has(self.spec.secret.generated)) || !(!has(oldSelf.spec.secret) || has(oldSelf.spec.secret.generated)) || (has(self.spec.secret) && has(self.spec.secret.generated) && has(self.spec.secret.generated.secretName) ? self.spec.secret.generated.secretName : self.metadata.name) == (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : oldSelf.metadata.name)`,fieldPath=".spec.secret.generated.secretName",messageExpression="'spec.secret.generated.secretName is immutable; it is ' + (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : 'the name of the ApiClient, ' + oldSelf.metadata.name)"
+// +kubebuilder:validation:XValidation:rule=`!(has(self.spec.secret) ? has(self.spec.secret.generated) : !has(self.spec.publicKeys)) || !(has(oldSelf.spec.secret) ? has(oldSelf.spec.secret.generated) : !has(oldSelf.spec.publicKeys)) || (has(self.spec.secret) && has(self.spec.secret.generated) && has(self.spec.secret.generated.secretName) ? self.spec.secret.generated.secretName : self.metadata.name) == (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : oldSelf.metadata.name)`,fieldPath=".spec.secret.generated.secretName",messageExpression="'spec.secret.generated.secretName is immutable; it is ' + (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : 'the name of the ApiClient, ' + oldSelf.metadata.name)"
 type ApiClient struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -156,9 +156,22 @@ type ApiClientSpec struct {
 	// secret says where the client secret comes from: the operator makes one, someone
 	// provides it in a Secret, or here are hashes. It may change; a secret that came from
 	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
-	// makes one: "generated: {}".
+	// makes one, as with "generated: {}"; but a client with publicKeys then has no client
+	// secret at all, and one that it had before ends at once.
 	// +optional
 	Secret *ClientSecretSource `json:"secret,omitempty"`
+
+	// publicKeys are the keys, at most 4, with which the client signs assertions instead of
+	// sending a secret (private_key_jwt: RFC 7523, and OpenID Connect Core 1.0, section 9).
+	// Each is valid as long as it stands here; with two, the workloads can change from one
+	// to the other. A client with a key that isn't supported isn't Accepted
+	// (PublicKeyNotSupported). Left out, the client can't authenticate this way.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=map
+	// +listMapKey=kid
+	// +optional
+	PublicKeys []PublicKey `json:"publicKeys,omitempty"`
 }
 
 // RealmReference names a Realm.
@@ -224,7 +237,7 @@ type ApiClientStatus struct {
 	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
 
 	// secretName is the name of the consumer Secret, once it has been written. Left out
-	// where the client secret isn't generated.
+	// where no client secret is generated.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	SecretName string `json:"secretName,omitempty"`

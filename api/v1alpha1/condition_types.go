@@ -16,7 +16,8 @@ const (
 	// ReasonRealmNotFound, ReasonNamespaceNotAllowed, ReasonScopeNotInRealm,
 	// ReasonAudienceNotInRealm, ReasonLifetimeExceedsRealm, ReasonClientIDConflict,
 	// ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled,
-	// ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported.
+	// ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
+	// ReasonPublicKeyNotSupported.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed tells whether every live token server has acknowledged this
@@ -154,4 +155,12 @@ const (
 	// ReasonHashNotSupported holds when Accepted is False because a hash that a person
 	// provides has a form or parameters which aren't supported.
 	ReasonHashNotSupported ConditionReason = "HashNotSupported"
+)
+
+// Reasons of an ApiClient that authenticates without a secret.
+const (
+	// ReasonPublicKeyNotSupported holds when Accepted is False because a key of
+	// spec.publicKeys can't be used: its point isn't on the curve, or its modulus has fewer
+	// than 2048 or more than 4096 bits.
+	ReasonPublicKeyNotSupported ConditionReason = "PublicKeyNotSupported"
 )

@@ -70,7 +70,7 @@ var abbreviations = []string{
 }
 
 // Names in which Kubernetes itself, or an RFC, uses the short form.
-var customary = []string{"spec", "realmRef", "secretRef"}
+var customary = []string{"spec", "realmRef", "secretRef", "alg"}
 
 var camelCase = regexp.MustCompile(`^[a-z]+[a-z0-9]*([A-Z]+[a-z0-9]*)*$`)
 
@@ -123,6 +123,7 @@ func isOptionalSpec(n node) bool {
 		"spec.secret.generated", "spec.secret.provided", "spec.secret.hashed",
 		"spec.secret.provided.secretRef", "spec.secret.provided.secretRef.name",
 		"spec.secret.hashed[].id", "spec.secret.hashed[].hash",
+		"spec.publicKeys[].kid", "spec.publicKeys[].kty",
 	}
 	return strings.HasPrefix(n.path, "spec.") && !slices.Contains(required, n.path)
 }

@@ -49,6 +49,15 @@ func (c *ApiClient) EffectiveSecretName() string {
 	return cmp.Or(c.GeneratedSecret().SecretName, c.Name)
 }
 
+// GeneratesSecret reports whether the operator makes the client secret of c: where the spec
+// asks for it, or says of no other way to authenticate.
+func (c *ApiClient) GeneratesSecret() bool {
+	if c.Spec.Secret != nil {
+		return c.Spec.Secret.Generated != nil
+	}
+	return len(c.Spec.PublicKeys) == 0
+}
+
 // GeneratedSecret returns how the generated secret of c is handed out. Without
 // spec.secret that is the zero value, as for "generated: {}".
 func (c *ApiClient) GeneratedSecret() GeneratedSecret {

@@ -99,6 +99,7 @@ func TestApiClientDefaults(t *testing.T) {
 		wantClientID   string
 		wantSecretName string
 		wantDataKey    string // for client_id
+		wantNoSecret   bool   // the operator makes none
 	}{
 		"all left out": {
 			wantClientID:   "acme-apps.billing",
@@ -110,6 +111,29 @@ func TestApiClientDefaults(t *testing.T) {
 			wantClientID:   "acme-apps.billing",
 			wantSecretName: "billing",
 			wantDataKey:    "client_id",
+		},
+		"keys": {
+			spec:           v1alpha1.ApiClientSpec{PublicKeys: []v1alpha1.PublicKey{{KeyID: "a"}}},
+			wantClientID:   "acme-apps.billing",
+			wantSecretName: "billing",
+			wantDataKey:    "client_id",
+			wantNoSecret:   true,
+		},
+		"keys and a secret": {
+			spec: v1alpha1.ApiClientSpec{
+				PublicKeys: []v1alpha1.PublicKey{{KeyID: "a"}},
+				Secret:     &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}},
+			},
+			wantClientID:   "acme-apps.billing",
+			wantSecretName: "billing",
+			wantDataKey:    "client_id",
+		},
+		"a secret that is provided": {
+			spec:           v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{}}},
+			wantClientID:   "acme-apps.billing",
+			wantSecretName: "billing",
+			wantDataKey:    "client_id",
+			wantNoSecret:   true,
 		},
 		"all given": {
 			spec: v1alpha1.ApiClientSpec{
@@ -128,6 +152,9 @@ func TestApiClientDefaults(t *testing.T) {
 			client := &v1alpha1.ApiClient{ObjectMeta: metadata, Spec: tc.spec}
 			if got := client.EffectiveClientID(); got != tc.wantClientID {
 				t.Errorf("Client id: got %q, want %q", got, tc.wantClientID)
+			}
+			if got := client.GeneratesSecret(); got == tc.wantNoSecret {
+				t.Errorf("The operator makes the secret: %t", got)
 			}
 			if got := client.EffectiveSecretName(); got != tc.wantSecretName {
 				t.Errorf("Secret: got %q, want %q", got, tc.wantSecretName)

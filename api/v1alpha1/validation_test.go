@@ -78,9 +78,10 @@ var kinds = []kind{
 		smallestSpec: "realmRef: {name: acme}",
 		validations: []map[string]validation{
 			apiClientValidations, generatedSecretValidations, secretRotationValidations, broughtSecretValidations,
+			publicKeyValidations, privateKeyValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
 		},
-		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions},
+		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions, publicKeyTransitions},
 	},
 }
 

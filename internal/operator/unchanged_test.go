@@ -117,11 +117,17 @@ func TestManifestsSetEveryField(t *testing.T) {
 		known := map[string]bool{}
 		collectSchema(crd.Spec.Names.Kind+".spec", &spec, known)
 		for path := range known {
-			if !set[path] {
+			if !set[path] && !slices.Contains(refusedFields, path) {
 				t.Errorf("%s stands in no manifest of testdata/manifests: add it to full.yaml", path)
 			}
 		}
 	}
+}
+
+// refusedFields are there to be refused: what makes a key private.
+var refusedFields = []string{
+	"ApiClient.spec.publicKeys.d", "ApiClient.spec.publicKeys.p", "ApiClient.spec.publicKeys.q", "ApiClient.spec.publicKeys.dp",
+	"ApiClient.spec.publicKeys.dq", "ApiClient.spec.publicKeys.qi", "ApiClient.spec.publicKeys.k",
 }
 
 // collect adds the paths of the members of value; lists are passed through.

@@ -83,6 +83,8 @@ type Client struct {
 	Audiences []string `json:"audiences,omitempty"`
 	// Secrets are the verifiers of the client's secrets.
 	Secrets []ClientSecret `json:"secrets"`
+	// PublicKeys verify the assertions that the client signs.
+	PublicKeys []signingkey.PublicKey `json:"publicKeys,omitempty"`
 }
 
 // ClientSecret is a secret of a client without its plaintext.

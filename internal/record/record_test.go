@@ -59,7 +59,8 @@ func goodClient(t testing.TB) record.Client {
 	return record.Client{
 		RealmUID: realmUID, ClientID: "billing", CreatedAt: now, Disabled: true, ExpiresAt: now.Add(time.Hour),
 		TokenLifetimeSeconds: 60, TokensPerSecond: 5, Scopes: []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
-		Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
+		Secrets:    []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
+		PublicKeys: []signingkey.PublicKey{keys()[0].Public(), keys()[1].Public()},
 	}
 }
 

@@ -103,5 +103,6 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Scopes:           slices.Sorted(slices.Values(c.Scopes)),
 		Audiences:        c.Audiences,
 		Secrets:          secrets,
+		PublicKeys:       c.PublicKeys,
 	}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,12 +31,36 @@ type TokenAnswer struct {
 func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, consumer *corev1.Secret) (TokenAnswer, error) {
 	t.Helper()
 	data := consumer.Data
-	url := string(data[v1alpha1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
+	endpoint := string(data[v1alpha1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, http.NoBody)
 	if err != nil {
 		return TokenAnswer{}, err
 	}
 	req.SetBasicAuth(string(data[v1alpha1.SecretKeyClientID]), string(data[v1alpha1.SecretKeyClientSecret]))
+	return send(s, httpClient, req)
+}
+
+// RequestTokenByAssertion asks a token server at an endpoint with a client assertion
+// (RFC 7523), and with a client id unless that is empty.
+func RequestTokenByAssertion(t testing.TB, s *TokenServer, httpClient *http.Client, endpoint, clientID, assertion string) (TokenAnswer, error) {
+	t.Helper()
+	form := url.Values{
+		"grant_type":            {"client_credentials"},
+		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+		"client_assertion":      {assertion},
+	}
+	if clientID != "" {
+		form.Set("client_id", clientID)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return TokenAnswer{}, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return send(s, httpClient, req)
+}
+
+func send(s *TokenServer, httpClient *http.Client, req *http.Request) (TokenAnswer, error) {
 	answer, err := httpClient.Do(req)
 	if err != nil {
 		return TokenAnswer{}, fmt.Errorf("asking %s for a token: %w", s.Name, err)

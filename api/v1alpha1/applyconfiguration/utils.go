@@ -43,6 +43,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NamespaceSelectorRequirementApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ProvidedSecret"):
 		return &apiv1alpha1.ProvidedSecretApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PublicKey"):
+		return &apiv1alpha1.PublicKeyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Realm"):
 		return &apiv1alpha1.RealmApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RealmReference"):

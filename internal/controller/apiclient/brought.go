@@ -23,21 +23,20 @@ func planSecrets(seen *observed, instance *config.Instance, now time.Time, rando
 		return planProvided(seen, instance, seen.secrets(), now, random)
 	case len(source.Hashed) > 0:
 		return planHashed(source.Hashed, seen.secrets(), now), nil
+	case !seen.client.GeneratesSecret():
+		// What the client had before ends at once, as with hashes that are taken out.
+		return plan{secrets: []record.ClientSecret{}}, nil
 	}
 	return planGenerated(seen, instance, seen.secrets(), now, random)
 }
 
-// secretSource returns where the client's secret comes from; a zero value is a generated one.
+// secretSource returns where the client's secret comes from; a zero value is a generated one,
+// or none at all.
 func secretSource(c *v1alpha1.ApiClient) v1alpha1.ClientSecretSource {
 	if c.Spec.Secret == nil {
 		return v1alpha1.ClientSecretSource{}
 	}
 	return *c.Spec.Secret
-}
-
-func isGenerated(c *v1alpha1.ApiClient) bool {
-	source := secretSource(c)
-	return source.Provided == nil && len(source.Hashed) == 0
 }
 
 // planProvided takes up what the provided Secret holds. That takes a slow hash where the value
@@ -145,7 +144,7 @@ func readable(secret *corev1.Secret) bool {
 // those of another name, and all when nothing that they hold is valid any longer.
 func needless(seen *observed, p plan) []corev1.Secret {
 	return slices.DeleteFunc(slices.Clone(seen.owned), func(s corev1.Secret) bool {
-		if isGenerated(seen.client) {
+		if seen.client.GeneratesSecret() {
 			return s.Name == seen.client.EffectiveSecretName()
 		}
 		one := *seen

@@ -57,7 +57,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if err != nil {
 		return decision{}, err
 	}
-	if seen.authorityMissing && isGenerated(seen.client) && !p.inUse {
+	if seen.authorityMissing && seen.client.GeneratesSecret() && !p.inUse {
 		d.blocked = fault(v1alpha1.ReasonProgressing,
 			"Waiting for the certificate authority of the token servers, Secret %q in the system namespace. The operator's log says why it is missing.", servingcert.AuthoritySecret)
 		d.blocked.Status = metav1.ConditionUnknown
@@ -90,6 +90,7 @@ func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.Cl
 		Secrets:   secrets,
 
 		TokensPerSecond: ptr.Deref(c.Spec.Limits.TokensPerSecond, 0),
+		PublicKeys:      publicKeys(c),
 	}
 	if c.Spec.ExpiresAt != nil {
 		body.ExpiresAt = c.Spec.ExpiresAt.UTC()

@@ -32,7 +32,7 @@ type observed struct {
 	unreadable *condition.Verdict
 	state      acknowledgement.State
 	// consumer is the Secret that stands under the consumer Secret's name, whosoever it is.
-	// Of a client whose secret isn't generated it is one of owned.
+	// Of a client for which no secret is generated it is one of owned.
 	consumer *corev1.Secret
 	// owned are the Secrets that the operator made for this client.
 	owned []corev1.Secret
@@ -155,7 +155,7 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 		return fmt.Errorf("listing the Secrets of ApiClient %s: %w", client.ObjectKeyFromObject(seen.client), err)
 	}
 	seen.owned = owned.Items
-	if isGenerated(seen.client) {
+	if seen.client.GeneratesSecret() {
 		return r.gatherConsumer(ctx, seen)
 	}
 	if len(seen.owned) > 0 {

@@ -31,6 +31,7 @@ var policies = []policy{
 	secretNameFree,
 	secretProvided,
 	hashesSupported,
+	publicKeysSupported,
 }
 
 // accepted returns the Accepted condition's verdict: that of the first policy broken.
@@ -107,7 +108,7 @@ func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Ve
 }
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Verdict {
-	if seen.consumer == nil || !isGenerated(seen.client) || ours(seen.consumer, seen.client) && seen.consumer.Type == corev1.SecretTypeOpaque {
+	if seen.consumer == nil || !seen.client.GeneratesSecret() || ours(seen.consumer, seen.client) && seen.consumer.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
 	return fault(v1alpha1.ReasonSecretConflict, "Secret %q exists and isn't this client's; it stays untouched. Delete or rename it (it is looked at every minute), or create the client with another spec.secret.generated.secretName.",

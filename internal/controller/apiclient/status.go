@@ -37,7 +37,7 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	}
 	switch {
 	case !done.recorded || d.plan.secrets == nil:
-	case !isGenerated(c) && len(d.needless) == len(seen.owned):
+	case !c.GeneratesSecret() && len(d.needless) == len(seen.owned):
 		s.SecretName = ""
 	case d.consumer != nil && done.refused == nil:
 		s.SecretName = c.EffectiveSecretName()
@@ -88,17 +88,18 @@ func timeOrNil(at time.Time) *metav1.Time {
 // stuck are the reasons that someone has to act upon here. The others are decisions, or
 // end when another object comes.
 var stuck = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonNamespaceNotAllowed:  true,
-	v1alpha1.ReasonClientIDConflict:     true,
-	v1alpha1.ReasonScopeNotInRealm:      true,
-	v1alpha1.ReasonAudienceNotInRealm:   true,
-	v1alpha1.ReasonLifetimeExceedsRealm: true,
-	v1alpha1.ReasonSecretConflict:       true,
-	v1alpha1.ReasonSecretNotLabelled:    true,
-	v1alpha1.ReasonSecretTooShort:       true,
-	v1alpha1.ReasonSecretNotUsable:      true,
-	v1alpha1.ReasonHashNotSupported:     true,
-	v1alpha1.ReasonRecordUnreadable:     true,
+	v1alpha1.ReasonNamespaceNotAllowed:   true,
+	v1alpha1.ReasonClientIDConflict:      true,
+	v1alpha1.ReasonScopeNotInRealm:       true,
+	v1alpha1.ReasonAudienceNotInRealm:    true,
+	v1alpha1.ReasonLifetimeExceedsRealm:  true,
+	v1alpha1.ReasonSecretConflict:        true,
+	v1alpha1.ReasonSecretNotLabelled:     true,
+	v1alpha1.ReasonSecretTooShort:        true,
+	v1alpha1.ReasonSecretNotUsable:       true,
+	v1alpha1.ReasonHashNotSupported:      true,
+	v1alpha1.ReasonPublicKeyNotSupported: true,
+	v1alpha1.ReasonRecordUnreadable:      true,
 }
 
 func programmed(d decision, done applied) condition.Verdict {
@@ -127,7 +128,7 @@ func summary(seen observed, d decision, done applied, programmed condition.Verdi
 		return condition.Fault(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.Fault(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
-	case d.record != nil && len(d.record.Secrets) == 0:
+	case d.record != nil && len(d.record.Secrets) == 0 && len(d.record.PublicKeys) == 0:
 		return condition.Fault(v1alpha1.ReasonExpired, "Every secret of spec.secret.hashed has expired: the client gets no token. Add the hash of another.")
 	case done.refused != nil:
 		return condition.Progressing(fmt.Sprintf("Secret %q can't be written, and is tried again: %s", seen.client.EffectiveSecretName(), because(done.refused)))

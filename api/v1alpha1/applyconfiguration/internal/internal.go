@@ -84,6 +84,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: limits
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
+    - name: publicKeys
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKey
+          elementRelationship: associative
+          keys:
+          - kid
     - name: realmRef
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmReference
@@ -239,6 +247,8 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespacesFrom
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ProvidedSecret
   map:
     fields:
@@ -248,6 +258,59 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secretRef
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretKeyReference
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKey
+  map:
+    fields:
+    - name: alg
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningAlgorithm
+    - name: crv
+      type:
+        scalar: string
+    - name: d
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+    - name: dp
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+    - name: dq
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+    - name: e
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
+    - name: k
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+    - name: kid
+      type:
+        scalar: string
+    - name: kty
+      type:
+        scalar: string
+    - name: "n"
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
+    - name: p
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+    - name: q
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+    - name: qi
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+    - name: use
+      type:
+        scalar: string
+    - name: x
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
+    - name: "y"
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Realm
   map:
     fields:

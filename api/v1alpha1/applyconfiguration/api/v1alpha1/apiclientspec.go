@@ -66,8 +66,15 @@ type ApiClientSpecApplyConfiguration struct {
 	// secret says where the client secret comes from: the operator makes one, someone
 	// provides it in a Secret, or here are hashes. It may change; a secret that came from
 	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
-	// makes one: "generated: {}".
+	// makes one, as with "generated: {}"; but a client with publicKeys then has no client
+	// secret at all, and one that it had before ends at once.
 	Secret *ClientSecretSourceApplyConfiguration `json:"secret,omitempty"`
+	// publicKeys are the keys, at most 4, with which the client signs assertions instead of
+	// sending a secret (private_key_jwt: RFC 7523, and OpenID Connect Core 1.0, section 9).
+	// Each is valid as long as it stands here; with two, the workloads can change from one
+	// to the other. A client with a key that isn't supported isn't Accepted
+	// (PublicKeyNotSupported). Left out, the client can't authenticate this way.
+	PublicKeys []PublicKeyApplyConfiguration `json:"publicKeys,omitempty"`
 }
 
 // ApiClientSpecApplyConfiguration constructs a declarative configuration of the ApiClientSpec type for use with
@@ -165,5 +172,18 @@ func (b *ApiClientSpecApplyConfiguration) WithTokensValidAfter(value v1.Time) *A
 // If called multiple times, the Secret field is set to the value of the last call.
 func (b *ApiClientSpecApplyConfiguration) WithSecret(value *ClientSecretSourceApplyConfiguration) *ApiClientSpecApplyConfiguration {
 	b.Secret = value
+	return b
+}
+
+// WithPublicKeys adds the given value to the PublicKeys field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the PublicKeys field.
+func (b *ApiClientSpecApplyConfiguration) WithPublicKeys(values ...*PublicKeyApplyConfiguration) *ApiClientSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPublicKeys")
+		}
+		b.PublicKeys = append(b.PublicKeys, *values[i])
+	}
 	return b
 }

@@ -26,7 +26,7 @@ type ApiClientStatusApplyConfiguration struct {
 	// tokenEndpoint is the URL where the client gets tokens (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
 	// secretName is the name of the consumer Secret, once it has been written. Left out
-	// where the client secret isn't generated.
+	// where no client secret is generated.
 	SecretName *string `json:"secretName,omitempty"`
 	// secrets are the client secrets that are valid now, without their values.
 	Secrets []ClientSecretStatusApplyConfiguration `json:"secrets,omitempty"`
