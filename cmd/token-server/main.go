@@ -38,6 +38,7 @@ type options struct {
 	certFile, keyFile string
 	kubeconfig        string
 	snapshotDir       string
+	auditLog          string
 	trustedProxies    []netip.Prefix
 	drainDelay        time.Duration
 	reusePort         bool
@@ -75,6 +76,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "the key of the serving certificate, a PEM `file` (required)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "the kubeconfig `file`; default: KUBECONFIG, then the pod's service account")
 	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "a `directory` for the last good records, from which a restart serves while the API server is away; they hold private keys, so it must be memory that others can't read; empty: none are kept")
+	flags.StringVar(&o.auditLog, "audit-log", "-", "a `file` that a line of JSON is added to for each decision about credentials; -: standard output; empty: none")
 	flags.Func("trusted-proxies", "the `networks`, such as 10.0.0.0/8,fd00::/8, of proxies that end TLS before this server: they are believed what they say in X-Forwarded-For; default: none", func(list string) (err error) {
 		o.trustedProxies, err = parseNetworks(list)
 		return err

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clock"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
@@ -37,6 +38,8 @@ const (
 	shutdownTimeout = 10 * time.Second
 	// operationsTimeout bounds reading and writing at the operations port.
 	operationsTimeout = 10 * time.Second
+	// auditTimeout bounds the wait for a slow sink at the end.
+	auditTimeout = 5 * time.Second
 )
 
 // run serves until SIGINT or SIGTERM; a second one ends it at once.
@@ -55,6 +58,11 @@ func run(o options) error {
 	if err != nil {
 		return fmt.Errorf("reading the serving certificate at --tls-cert-file and --tls-key-file: %w", err)
 	}
+	auditLog, closeAudit, err := openAudit(o.auditLog, logger, now.Now)
+	if err != nil {
+		return err
+	}
+	defer closeAudit()
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg := registry.New()
@@ -62,10 +70,11 @@ func run(o options) error {
 		Client: client, Namespace: o.namespace, Server: o.name,
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
+	tokenserver.RegisterAudit(metrics, auditLog)
 	var draining atomic.Bool
 	public := tokenserver.NewHTTPServer(tokenserver.EndingConnections(tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
-		TrustedProxies: o.trustedProxies,
+		Audit: auditLog, TrustedProxies: o.trustedProxies,
 	}), draining.Load), certificate.GetCertificate, logger)
 	operations := &http.Server{
 		Handler:           tokenserver.NewOperations(func() bool { return reg.Loaded() && !draining.Load() }, metrics),
@@ -112,6 +121,28 @@ func run(o options) error {
 	return err
 }
 
+// openAudit opens the audit log; nil where none is wanted.
+func openAudit(path string, logger *slog.Logger, now func() time.Time) (log *audit.Log, closeLog func(), err error) {
+	out := os.Stdout
+	switch path {
+	case "":
+		return nil, func() {}, nil
+	case "-":
+	default:
+		if out, err = os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+			return nil, nil, fmt.Errorf("opening --audit-log: %w", err)
+		}
+	}
+	log = audit.Open(out, logger, now)
+	return log, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+		defer cancel()
+		if err := log.Close(ctx); err != nil {
+			logger.Error("Audit lines are lost", "error", err)
+		}
+	}, nil
+}
+
 // wrap says what failed; that a server was closed is no failure.
 func wrap(doing string, err error) error {
 	if err == nil || errors.Is(err, http.ErrServerClosed) {
@@ -120,12 +151,13 @@ func wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// newLogger logs to standard error: standard output is the audit's.
 func newLogger(debug bool) *slog.Logger {
 	level := slog.LevelInfo
 	if debug {
 		level = slog.LevelDebug
 	}
-	logger := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: level}))
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	klog.SetSlogLogger(logger)
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	return logger

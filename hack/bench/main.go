@@ -113,5 +113,5 @@ func experiments() []experiment {
 	all = append(all, throughputs()...)
 	all = append(all, verifications()...)
 	all = append(all, documents()...)
-	return append(all, floods(), handlerAlone(), lookups(), changes())
+	return append(all, audits(), floods(), handlerAlone(), lookups(), changes())
 }

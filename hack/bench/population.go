@@ -36,7 +36,7 @@ type population struct {
 }
 
 // newPopulation spreads the clients over the realms, all of which sign with the algorithm.
-func newPopulation(algorithm signingkey.Algorithm) (*population, error) {
+func newPopulation(algorithm signingkey.Algorithm, options ...func(*tokenserver.Options)) (*population, error) {
 	reg := registry.New()
 	realms := make([]*registry.Realm, 0, realmCount)
 	for i := range realmCount {
@@ -66,10 +66,14 @@ func newPopulation(algorithm signingkey.Algorithm) (*population, error) {
 	reg.Replace(realms, clients, func(string) bool { return false })
 
 	logger := slog.New(slog.DiscardHandler)
-	p.server = tokenserver.NewHTTPServer(tokenserver.New(tokenserver.Options{
+	o := tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: logger,
 		Now: time.Now, Random: rand.Reader,
-	}), nil, logger)
+	}
+	for _, option := range options {
+		option(&o)
+	}
+	p.server = tokenserver.NewHTTPServer(tokenserver.New(o), nil, logger)
 	return p, nil
 }
 

@@ -96,6 +96,8 @@ func (v *Verifier) Verify(secret string) bool {
 
 // Credential is a verifier and the time for which it counts.
 type Credential struct {
+	// ID names the secret in status and audit. It tells nothing about it.
+	ID       string
 	Verifier Verifier
 	// ExpiresAt is from when on the secret is refused; zero: never.
 	ExpiresAt time.Time
@@ -106,11 +108,11 @@ func (c *Credential) Current(now time.Time) bool {
 	return c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt)
 }
 
-// VerifyFast reports whether secret is accepted by one of the credentials that are current
-// and not slow. It always evaluates all of them, and one that nothing passes when there are none, so that
+// VerifyFast returns the credential that accepts secret, of those that are current and not
+// slow, or nil. It always evaluates all of them, and one that nothing passes when there are none, so that
 // the time taken tells neither which one matched nor whether there was any.
-func VerifyFast(credentials []Credential, secret string, now time.Time) bool {
-	matched, evaluated := 0, 0
+func VerifyFast(credentials []Credential, secret string, now time.Time) *Credential {
+	matched, evaluated := -1, 0
 	for i := range credentials {
 		c := &credentials[i]
 		if c.Verifier.slow != nil {
@@ -122,12 +124,15 @@ func VerifyFast(credentials []Credential, secret string, now time.Time) bool {
 		if !c.Current(now) {
 			match = 0
 		}
-		matched |= match
+		matched = subtle.ConstantTimeSelect(match, i, matched)
 	}
 	if evaluated == 0 {
 		nobody.Verify(secret)
 	}
-	return matched == 1
+	if matched < 0 {
+		return nil
+	}
+	return &credentials[matched]
 }
 
 // nobody stands in for the verifier of a client that doesn't exist: finding a secret for an

@@ -128,8 +128,12 @@ func TestVerifyFast(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := clientsecret.VerifyFast(tc.credentials, tc.secret, now); got != tc.want {
-				t.Errorf("%t, want %t", got, tc.want)
+			got := clientsecret.VerifyFast(tc.credentials, tc.secret, now)
+			if (got != nil) != tc.want {
+				t.Errorf("%t, want %t", got != nil, tc.want)
+			}
+			if got != nil && (!got.Current(now) || !got.Verifier.Verify(tc.secret)) {
+				t.Error("another credential is said to have accepted it")
 			}
 		})
 	}

@@ -83,10 +83,22 @@ type TokenServer struct {
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
+	// Audit says where the audit lines go: Stdout or None. Left out: Stdout.
+	Audit AuditSink `json:"audit,omitempty"`
 	// TrustedProxies are the networks, in CIDR notation, of proxies that end TLS before the token
 	// servers: they are believed what they say in X-Forwarded-For. Left out: none is.
 	TrustedProxies []string `json:"trustedProxies,omitempty"`
 }
+
+// AuditSink is where the lines of the audit go.
+type AuditSink string
+
+const (
+	// AuditStdout sends them to the standard output of the container; its log is on standard error.
+	AuditStdout AuditSink = "Stdout"
+	// AuditNone sends them nowhere.
+	AuditNone AuditSink = "None"
+)
 
 // TLS says where the serving certificate comes from; at most one member is set.
 type TLS struct {
@@ -192,6 +204,9 @@ func (i *Instance) setDefaults() {
 			},
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		}
+	}
+	if i.TokenServer.Audit == "" {
+		i.TokenServer.Audit = AuditStdout
 	}
 	if i.Testing.SpeedUp == 0 {
 		i.Testing.SpeedUp = 1

@@ -46,6 +46,7 @@ tokenServer:
   priorityClassName: high
   affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
+  audit: None
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
 testing:
   speedUp: 600
@@ -64,7 +65,7 @@ func TestParse(t *testing.T) {
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
 			InstanceDomain: "example.com", ExternalPort: 443,
 			Security: config.Security{DefaultTokenLifetime: lifetime(5 * time.Minute), MaximumTokenLifetime: lifetime(24 * time.Hour)},
-			TokenServer: config.TokenServer{Replicas: new(int32(2)), Resources: &corev1.ResourceRequirements{
+			TokenServer: config.TokenServer{Replicas: new(int32(2)), Audit: config.AuditStdout, Resources: &corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			}},
@@ -86,7 +87,7 @@ func TestParse(t *testing.T) {
 					MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
 				}},
 				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
-				TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
+				Audit: config.AuditNone, TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
 			},
 			TLS:     config.TLS{SecretName: "api-tls"},
 			Testing: config.Testing{SpeedUp: 600},
@@ -160,6 +161,7 @@ func TestParseRefuses(t *testing.T) {
 		"an unknown pull policy":       {with("Always", "Sometimes"), "tokenServer.imagePullPolicy"},
 		"a request over its limit":     {with("requests: {cpu: 200m}", "{requests: {cpu: 2}, limits: {cpu: 1}}"), "tokenServer.resources.requests.cpu"},
 		"a broken priority class":      {with("priorityClassName: high", "priorityClassName: Very High"), "tokenServer.priorityClassName"},
+		"an audit to elsewhere":        {with("audit: None", "audit: stdout"), "tokenServer.audit"},
 		"a proxy without a network":    {with("10.0.0.0/8", "10.0.0.1"), "tokenServer.trustedProxies[0]"},
 		"a broken annotation":          {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
 		"a broken node label":          {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},

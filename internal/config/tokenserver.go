@@ -20,6 +20,11 @@ func (s *TokenServer) validate() error {
 	default:
 		return invalid("tokenServer.imagePullPolicy must be Always, IfNotPresent or Never, not %q", s.ImagePullPolicy)
 	}
+	switch s.Audit {
+	case AuditStdout, AuditNone:
+	default:
+		return invalid("tokenServer.audit must be Stdout or None, not %q", s.Audit)
+	}
 	for name, request := range s.Resources.Requests {
 		if limit, ok := s.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
 			return invalid("tokenServer.resources.requests.%s %s is more than its limit %s", name, request.String(), limit.String())

@@ -88,7 +88,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		secrets = append(secrets, clientsecret.Credential{Verifier: verifier, ExpiresAt: s.ExpiresAt})
+		secrets = append(secrets, clientsecret.Credential{ID: s.ID, Verifier: verifier, ExpiresAt: s.ExpiresAt})
 	}
 	return &registry.Client{
 		UID:              string(record.OwnerUID(secret)),

@@ -49,15 +49,15 @@ func encodedHeader(algorithm signingkey.Algorithm, keyID string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(header))
 }
 
-// Sign returns the signed token (JWS Compact Serialization, RFC 7515 §7.1). Its "jti"
-// is read from random.
+// Sign returns the signed token (JWS Compact Serialization, RFC 7515 §7.1) and its "jti",
+// which is read from random.
 //
 // Errors are those of random and of the signature.
-func (s *Signer) Sign(claims Claims, random io.Reader) (string, error) {
+func (s *Signer) Sign(claims Claims, random io.Reader) (jwt string, id ID, err error) {
 	w, _ := workspaces.Get().(*workspace)
 	defer workspaces.Put(w)
 	if _, err := io.ReadFull(random, w.id[:]); err != nil {
-		return "", fmt.Errorf("reading random bytes for a token id: %w", err)
+		return "", ID{}, fmt.Errorf("reading random bytes for a token id: %w", err)
 	}
 	w.payload = appendClaims(w.payload[:0], claims, w.id)
 
@@ -65,17 +65,23 @@ func (s *Signer) Sign(claims Claims, random io.Reader) (string, error) {
 	w.jwt = base64.RawURLEncoding.AppendEncode(w.jwt, w.payload)
 	signature, err := s.key.Sign(w.signature[:0], w.jwt)
 	if err != nil {
-		return "", err
+		return "", ID{}, err
 	}
 	w.jwt = append(w.jwt, '.')
 	w.jwt = base64.RawURLEncoding.AppendEncode(w.jwt, signature)
-	return string(w.jwt), nil
+	return string(w.jwt), w.id, nil
 }
+
+// ID is what a token's "jti" carries.
+type ID [idBytes]byte
+
+// String returns the "jti".
+func (id ID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // workspace is the memory that a token is made in. It is lent, since making it anew
 // for each token takes time, and the garbage collector's too.
 type workspace struct {
-	id        [idBytes]byte
+	id        ID
 	payload   []byte
 	jwt       []byte
 	signature [maxSignature]byte
@@ -85,7 +91,7 @@ var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
 // appendClaims writes the claims as JSON. It is written out by hand since it stands
 // in the path of every token; a test holds it against encoding/json.
-func appendClaims(b []byte, c Claims, id [idBytes]byte) []byte {
+func appendClaims(b []byte, c Claims, id ID) []byte {
 	issuedAt := c.IssuedAt.Unix()
 	b = append(b, `{"iss":`...)
 	b = appendString(b, c.Issuer)

@@ -77,7 +77,7 @@ func TestSign(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			key := newKey(t, signingkey.ES256)
-			jwt, err := token.NewSigner(key.Signer()).Sign(tc.claims, bytes.NewReader(id))
+			jwt, _, err := token.NewSigner(key.Signer()).Sign(tc.claims, bytes.NewReader(id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestSignWithEveryAlgorithm(t *testing.T) {
 		t.Run(string(algorithm), func(t *testing.T) {
 			key := newKey(t, algorithm)
 			claims := token.Claims{Issuer: "i", ClientID: "c", Audience: []string{"a"}, IssuedAt: now, Lifetime: time.Minute}
-			jwt, err := token.NewSigner(key.Signer()).Sign(claims, rand.Reader)
+			jwt, _, err := token.NewSigner(key.Signer()).Sign(claims, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestClaimsAreWhatEncodingJSONWrites(t *testing.T) {
 			Lifetime: time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "lifetime")),
 		}
 		id := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "jti")
-		jwt, err := signer.Sign(claims, bytes.NewReader(id))
+		jwt, _, err := signer.Sign(claims, bytes.NewReader(id))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +202,7 @@ func reencode(t *rapid.T, v any) string {
 func TestSignFailsWithItsSource(t *testing.T) {
 	key := newKey(t, signingkey.ES256)
 	broken := errors.New("no entropy")
-	jwt, err := token.NewSigner(key.Signer()).Sign(token.Claims{Audience: []string{"a"}}, iotest.ErrReader(broken))
+	jwt, _, err := token.NewSigner(key.Signer()).Sign(token.Claims{Audience: []string{"a"}}, iotest.ErrReader(broken))
 	if !errors.Is(err, broken) || jwt != "" {
 		t.Errorf("%q, %v, want %v", jwt, err, broken)
 	}
@@ -219,7 +219,7 @@ func TestSignIsSafeForConcurrentUse(t *testing.T) {
 	for range 4 {
 		running.Go(func() {
 			for range 50 {
-				jwt, err := signer.Sign(token.Claims{Issuer: "i", ClientID: "c", Audience: []string{"a"}, IssuedAt: now}, rand.Reader)
+				jwt, _, err := signer.Sign(token.Claims{Issuer: "i", ClientID: "c", Audience: []string{"a"}, IssuedAt: now}, rand.Reader)
 				if err != nil {
 					t.Error(err)
 					return

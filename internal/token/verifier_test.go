@@ -27,7 +27,7 @@ func TestVerifyWhatWasSigned(t *testing.T) {
 				"two audiences": {Audience: []string{"https://orders.example.com/?a=b&c", "stock"}, Scope: "orders:read <&>"},
 			} {
 				claims.Issuer, claims.ClientID, claims.IssuedAt, claims.Lifetime = issuer, "team.billing", now, time.Minute
-				signed, err := signer.Sign(claims, rand.Reader)
+				signed, _, err := signer.Sign(claims, rand.Reader)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +72,7 @@ func TestVerifiedHas(t *testing.T) {
 // nothing from outside does harm.
 func FuzzVerify(f *testing.F) {
 	key := newKey(f, signingkey.EdDSA)
-	signed, err := token.NewSigner(key.Signer()).Sign(token.Claims{
+	signed, _, err := token.NewSigner(key.Signer()).Sign(token.Claims{
 		Issuer: issuer, ClientID: "billing", Audience: []string{"orders"}, IssuedAt: now, Lifetime: time.Minute,
 	}, rand.Reader)
 	if err != nil {

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/token"
 )
 
 // tokenAnswer is a successful answer of the token endpoint (RFC 6749 §5.1).
 type tokenAnswer struct {
 	token    string
+	id       token.ID
 	lifetime time.Duration
 	scope    string
 }

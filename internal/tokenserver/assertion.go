@@ -14,17 +14,17 @@ import (
 // private_key_jwt) and that may get a token now.
 //
 // Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, which
-// wraps why, for logs; oauth.ErrAssertionsFull.
-func (a *clientAuthenticator) byAssertion(realm *registry.Realm, p *oauth.Parameters, now time.Time) (*registry.Client, error) {
+// wraps why, for the audit and for logs; oauth.ErrAssertionsFull.
+func (a *clientAuthenticator) byAssertion(realm *registry.Realm, p *oauth.Parameters, now time.Time) (identity, error) {
 	if p.ClientAssertionType != oauth.AssertionTypeJWT {
-		return nil, oauth.ErrAssertionType
+		return identity{clientID: p.ClientID}, oauth.ErrAssertionType
 	}
 	assertion, err := clientassertion.Parse(p.ClientAssertion)
 	if err != nil {
-		return nil, invalidClient(err)
+		return identity{clientID: p.ClientID}, wrongAssertion(err)
 	}
 	if p.ClientID != "" && p.ClientID != assertion.Claims.Subject {
-		return nil, oauth.ErrClientIDMismatch
+		return identity{clientID: p.ClientID}, oauth.ErrClientIDMismatch
 	}
 	return a.bySignature(realm, assertion, now)
 }
@@ -32,39 +32,39 @@ func (a *clientAuthenticator) byAssertion(realm *registry.Realm, p *oauth.Parame
 // bySignature takes an assertion that the client has signed with a key of its own. As with
 // secrets, one of a client that doesn't exist costs the same, and the switches are looked at
 // last. Only what is good is remembered: nobody else can use up a client's ids.
-func (a *clientAuthenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (*registry.Client, error) {
-	client, found := realm.ClientOrStandIn(assertion.Claims.Subject)
+func (a *clientAuthenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (identity, error) {
+	who := identity{clientID: assertion.Claims.Subject}
+	client, found := realm.ClientOrStandIn(who.clientID)
 	if !found {
-		return nil, invalidClient(assertion.Refuse(errUnknownClient))
+		return who, fmt.Errorf("%w: %w", errUnknownClient, assertion.Refuse(errNoClient))
 	}
+	who.known = client
 	key, err := assertion.KeyFor(client.PublicKeys)
 	if err != nil {
-		return nil, invalidClient(assertion.Refuse(err))
+		return who, wrongAssertion(assertion.Refuse(err))
 	}
 	if err := assertion.Verify(key); err != nil {
-		return nil, invalidClient(err)
+		return who, wrongAssertion(err)
 	}
 	if err := assertion.CheckSelfSigned(client.ID, []string{realm.Issuer, realm.Issuer + oauth.TokenPath}, now); err != nil {
-		return nil, invalidClient(err)
+		return who, wrongAssertion(err)
 	}
-	if realm.Disabled || !client.Usable(now) {
-		return nil, invalidClient(errNotUsable)
+	who.secretID = key.ID()
+	if err := usable(realm, client, now); err != nil {
+		return who, err
 	}
 	switch err := a.used.Use(client.UID, assertion, now); {
 	case errors.Is(err, clientassertion.ErrFull):
-		return nil, oauth.ErrAssertionsFull
+		return who, oauth.ErrAssertionsFull
 	case err != nil:
-		return nil, invalidClient(err)
+		return who, wrongAssertion(err)
 	}
-	return client, nil
+	return who, nil
 }
 
-var (
-	errUnknownClient = errors.New("there is no such client")
-	errNotUsable     = errors.New("the client or its realm is suspended, expired or not accepted")
-)
+var errNoClient = errors.New("there is no such client")
 
-// invalidClient is the one answer, with what only logs are told.
-func invalidClient(why error) error {
-	return fmt.Errorf("%w: %w", oauth.ErrInvalidClient, why)
+// wrongAssertion is the one answer, with what only logs are told.
+func wrongAssertion(why error) error {
+	return fmt.Errorf("%w: %w", errWrongAssertion, why)
 }

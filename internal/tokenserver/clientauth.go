@@ -30,20 +30,27 @@ func newClientAuthenticator(o Options) *clientAuthenticator {
 	}
 }
 
+// identity is who a request is from: on an error only who it says it is from, for the audit.
+type identity struct {
+	clientID string           // as it was given
+	known    *registry.Client // the client of that id; nil: there is none
+	secretID string           // of the secret that was right
+}
+
 // authenticate returns the client that the request is from and that may use its
 // credentials now. The source is the address that it comes from.
 //
 // Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures;
 // those of byAssertion.
-func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (*registry.Client, error) {
+func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (identity, error) {
 	credentials, err := findCredentials(header, p)
 	if err != nil {
-		return nil, err
+		return identity{clientID: p.ClientID}, err
 	}
 	if p.ClientAssertion == "" {
 		return a.bySecret(ctx, realm, credentials, source, now)
 	}
-	client, err := a.byAssertion(realm, p, now)
+	who, err := a.byAssertion(realm, p, now)
 	if err != nil {
 		a.logger.Debug("Client assertion refused", "realm", realm.Name, "reason", err)
 	}
@@ -51,7 +58,7 @@ func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.
 	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
 		err = oauth.ErrTooManyFailures
 	}
-	return client, err
+	return who, err
 }
 
 // findCredentials returns what the client authenticates with, from the one place
@@ -68,7 +75,7 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 		}
 		credentials, ok := oauth.ParseBasic(authorization[0])
 		if !ok {
-			return oauth.Credentials{}, oauth.ErrInvalidClient
+			return oauth.Credentials{}, errNoCredentials
 		}
 		if p.ClientID != "" && p.ClientID != credentials.ClientID {
 			return oauth.Credentials{}, oauth.ErrClientIDMismatch
@@ -82,7 +89,7 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 		return oauth.Credentials{}, nil
 	}
 	if len(authorization) == 1 || !oauth.ValidCredential(p.ClientID) || !oauth.ValidCredential(p.ClientSecret) {
-		return oauth.Credentials{}, oauth.ErrInvalidClient
+		return oauth.Credentials{}, errNoCredentials
 	}
 	return oauth.Credentials{ClientID: p.ClientID, ClientSecret: p.ClientSecret}, nil
 }
@@ -97,37 +104,69 @@ func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials
 // is known to be good, never waits, however often others have failed.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
-func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (*registry.Client, error) {
+func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (identity, error) {
 	client, found := realm.ClientOrStandIn(credentials.ClientID)
 	var secrets []clientsecret.Credential
 	if client != nil {
 		secrets = client.Secrets
 	}
-	verified := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
+	right := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
 	if !found {
-		client, verified = nil, false
+		client, right = nil, nil
 	}
-	if !verified && realm.HasSlowSecrets() {
-		verified = a.slow.remembered(client, credentials.ClientSecret, now)
+	if right == nil && realm.HasSlowSecrets() {
+		right = a.slow.remembered(client, credentials.ClientSecret, now)
 	}
-	if verified && !realm.Disabled && client.Usable(now) {
-		return client, nil
+	who, err := judge(realm, client, right, credentials.ClientID, now)
+	if err == nil {
+		return who, nil
 	}
 	attempt := limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}
 	if !a.failures.Count(attempt, now) {
-		return nil, oauth.ErrTooManyFailures
+		return who, oauth.ErrTooManyFailures
 	}
-	if verified || !realm.HasSlowSecrets() {
-		return nil, oauth.ErrInvalidClient
+	if right != nil || !realm.HasSlowSecrets() {
+		return who, err
 	}
-	verified, err := a.slow.verify(ctx, client, credentials.ClientSecret, now)
-	switch {
-	case err != nil:
+	if right, err = a.slow.verify(ctx, client, credentials.ClientSecret, now); err != nil {
 		a.failures.TakeBack(attempt)
-		return nil, err
-	case !verified, realm.Disabled, !client.Usable(now):
-		return nil, oauth.ErrInvalidClient
+		return who, err
 	}
-	a.failures.TakeBack(attempt)
-	return client, nil
+	if who, err = judge(realm, client, right, credentials.ClientID, now); err == nil {
+		a.failures.TakeBack(attempt)
+	}
+	return who, err
+}
+
+// judge says whether a client, nil for none, may get a token now with the secret that was
+// right, nil for none.
+//
+// The error is oauth.ErrInvalidClient with the reason.
+func judge(realm *registry.Realm, client *registry.Client, right *clientsecret.Credential, clientID string, now time.Time) (identity, error) {
+	who := identity{clientID: clientID, known: client}
+	if right != nil {
+		who.secretID = right.ID
+	}
+	switch {
+	case client == nil:
+		return who, errUnknownClient
+	case right == nil:
+		return who, errWrongSecret
+	}
+	return who, usable(realm, client, now)
+}
+
+// usable says whether a client that has authenticated may get a token now.
+//
+// The error is oauth.ErrInvalidClient with the reason.
+func usable(realm *registry.Realm, client *registry.Client, now time.Time) error {
+	switch {
+	case realm.Disabled:
+		return errRealmDisabled
+	case client.Disabled:
+		return errClientDisabled
+	case !client.Usable(now):
+		return errClientExpired
+	}
+	return nil
 }

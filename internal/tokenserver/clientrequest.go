@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/token"
 )
 
 // clientEndpoint is what the endpoints have in common at which a client of a realm
@@ -18,64 +21,89 @@ type clientEndpoint struct {
 	held    chan struct{} // a place for each refusal that is held back
 }
 
-// clientRequest is a request of a client that has authenticated.
+// clientRequest is a request of a client: one that has authenticated, but beside an error.
 type clientRequest struct {
+	realmName string // as it was given
+	source    netip.Addr
+	now       time.Time // the one instant that the whole request is judged at
+
 	realm      *registry.Realm
-	client     *registry.Client
 	parameters oauth.Parameters
-	now        time.Time // the one instant that the whole request is judged at
+	identity
+	client  *registry.Client // that has authenticated
+	audited bool             // credentials were looked at
 }
 
-// read takes a request through method, realm, size, parameters and credentials.
+// read takes a request through method, realm, size, parameters and credentials. Beside an
+// error it returns what is known by then.
 //
-// Errors are *oauth.Error values.
+// Errors are *oauth.Error values, or wrap one.
 func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest, error) {
+	request := clientRequest{realmName: realmName, source: sourceOf(r, e.TrustedProxies), now: e.Now()}
 	if r.Method != http.MethodPost {
-		return clientRequest{}, oauth.ErrMethod
+		return request, oauth.ErrMethod
 	}
 	if !e.Registry.Loaded() {
-		return clientRequest{}, oauth.ErrNotLoaded
+		return request, oauth.ErrNotLoaded
 	}
-	realm := e.Registry.Realm(realmName)
-	if realm == nil {
-		return clientRequest{}, oauth.ErrUnknownRealm
+	request.realm = e.Registry.Realm(realmName)
+	if request.realm == nil {
+		return request, oauth.ErrUnknownRealm
 	}
 	body, err := readForm(r)
 	if err != nil {
-		return clientRequest{}, err
+		return request, err
 	}
-	parameters, err := oauth.ParseParameters(r.URL.RawQuery, body)
+	if request.parameters, err = oauth.ParseParameters(r.URL.RawQuery, body); err != nil {
+		return request, err
+	}
+	request.audited = true
+	request.identity, err = e.clients.authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
 	if err != nil {
-		return clientRequest{}, err
+		return request, err
 	}
-	now := e.Now()
-	client, err := e.clients.authenticate(r.Context(), realm, r.Header, &parameters, sourceOf(r, e.TrustedProxies), now)
-	if err != nil {
-		return clientRequest{}, err
+	request.client = request.known
+	return request, nil
+}
+
+// granted has the audit say that a client got what it asked for: a token of that id, where it is one.
+func (e *clientEndpoint) granted(request *clientRequest, action audit.Action, tokenID token.ID) {
+	if e.Audit == nil {
+		return
 	}
-	return clientRequest{realm: realm, client: client, parameters: parameters, now: now}, nil
+	event := request.event(action, audit.Granted)
+	if tokenID != (token.ID{}) {
+		event.TokenID = tokenID.String()
+	}
+	e.Audit.Write(event)
 }
 
 // refuse answers a request that failed with err, and returns what it was refused with.
-func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, realmName string, err error) *oauth.Error {
-	var refusal *oauth.Error
-	if !errors.As(err, &refusal) {
+func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, request *clientRequest, action audit.Action, err error) *oauth.Error {
+	var answer *oauth.Error
+	if !errors.As(err, &answer) {
 		// What is left is a failed signature or random source: our fault, and worth a look.
-		e.Logger.Error("Request could not be answered", "realm", realmName, "error", err)
-		refusal = oauth.ErrServer
+		e.Logger.Error("Request could not be answered", "realm", request.realmName, "error", err)
+		answer = oauth.ErrServer
 	}
+	event := request.event(action, outcomeOf(answer))
+	event.Reason = reasonOf(err, answer)
 	// Looked at apart from why the request was refused: the secret is exposed all the same.
 	if oauth.ExposesCredentials(r.URL.RawQuery) {
-		e.Logger.Warn("Credentials were sent in the query and count as exposed", "realm", realmName, "source", r.RemoteAddr)
+		e.Logger.Warn("Credentials were sent in the query and count as exposed", "realm", request.realmName, "source", request.source)
+		event.Reason, request.audited = audit.ReasonCredentialsExposed, true
 	}
-	if refusal == oauth.ErrTooManyFailures {
+	if request.audited {
+		e.Audit.Write(event)
+	}
+	if answer == oauth.ErrTooManyFailures {
 		e.hold(r.Context())
 	}
-	if refusal.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Basic realm="`+realmName+`", charset="UTF-8"`)
+	if answer.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="`+request.realmName+`", charset="UTF-8"`)
 	}
-	writeRefusal(w, refusal)
-	return refusal
+	writeRefusal(w, answer)
+	return answer
 }
 
 // What who fails again and again waits for an answer, and how many do so at once: each takes

@@ -3,7 +3,9 @@ package tokenserver
 import (
 	"net/http"
 
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/token"
 )
 
 // introspectionEndpoint answers POST /{realm}/oauth2/introspect (RFC 7662): to a client of
@@ -27,9 +29,10 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		err = oauth.ErrNoToken
 	}
 	if err != nil {
-		e.Metrics.introspected(e.refuse(w, r, name, err).Code)
+		e.Metrics.introspected(e.refuse(w, r, &request, audit.ActionIntrospection, err).Code)
 		return
 	}
+	e.granted(&request, audit.ActionIntrospection, token.ID{})
 	verified, _, err := request.realm.Verify(request.parameters.Token, request.now)
 	setTokenHeaders(w.Header())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
@@ -65,6 +66,14 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		requests: requests, issued: requests.WithLabelValues("issued"),
 		introspections: introspections, verifications: verifications, slowChecks: slowChecks,
 	}
+}
+
+// RegisterAudit registers what there is to know of the audit.
+func RegisterAudit(registerer prometheus.Registerer, log *audit.Log) {
+	registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "realmkeeper_audit_lost_total",
+		Help: "Audit lines that could not be written, or not in time.",
+	}, func() float64 { return float64(log.Lost()) }))
 }
 
 func (m *Metrics) refused(refusal *oauth.Error) {

@@ -11,16 +11,19 @@ import (
 	"path"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
 
-// Options are what a token server stands on. All are required but TrustedProxies.
+// Options are what a token server stands on. All are required but Audit and TrustedProxies.
 type Options struct {
 	Registry *registry.Registry
 	Metrics  *Metrics
 	Logger   *slog.Logger
+	// Audit takes an event for each decision about credentials; nil: there is no audit.
+	Audit *audit.Log
 	// Now is the clock; Random gives token ids.
 	Now    func() time.Time
 	Random io.Reader

@@ -67,71 +67,67 @@ func slowRoom(cores int) int64 {
 	return min(max(1, int64(cores-1))*clientsecret.SlowNobody.Memory(), maxSlowMemory)
 }
 
-// remembered reports whether secret is known to be accepted by one of the client's slow
-// verifiers; a nil client, and one that has none, costs the same. What doesn't depend on the
+// remembered returns the credential of the client's slow ones that is known to accept secret,
+// or nil; a nil client, and one that has none, costs the same. What doesn't depend on the
 // secret, such as a suspension, is for the caller to check.
-func (s *slowSecrets) remembered(client *registry.Client, secret string, now time.Time) bool {
-	uid, verifiers := slowVerifiersOrNobody(client, now)
-	for _, v := range verifiers {
-		if s.remembers(s.fingerprint(uid, v, secret)) {
+func (s *slowSecrets) remembered(client *registry.Client, secret string, now time.Time) *clientsecret.Credential {
+	uid, credentials := slowCredentials(client, now)
+	for _, c := range credentials {
+		if s.remembers(s.fingerprint(uid, &c.Verifier, secret)) {
 			s.metrics.slowCheck(slowRemembered)
-			return true
+			return c
 		}
 	}
-	return false
+	return nil
 }
 
 // verify is as remembered, but for a secret that may be good and isn't remembered.
 //
 // The error is oauth.ErrBusy.
-func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, secret string, now time.Time) (bool, error) {
-	uid, verifiers := slowVerifiersOrNobody(client, now)
+func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, secret string, now time.Time) (*clientsecret.Credential, error) {
+	uid, credentials := slowCredentials(client, now)
 	memory := int64(0)
-	for _, v := range verifiers {
-		memory = max(memory, v.Memory())
+	for _, c := range credentials {
+		memory = max(memory, c.Verifier.Memory())
 	}
 	if !s.enter(uid) {
 		s.metrics.slowCheck(slowBusy)
-		return false, oauth.ErrBusy
+		return nil, oauth.ErrBusy
 	}
 	defer s.leave(uid)
 	weight := min(memory, s.size)
 	if s.room.Acquire(ctx, weight) != nil {
-		return false, oauth.ErrBusy // nobody reads it: the caller has gone
+		return nil, oauth.ErrBusy // nobody reads it: the caller has gone
 	}
 	s.metrics.slowCheck(slowVerified)
 	defer s.room.Release(weight)
-	matched := false
-	for _, v := range verifiers {
-		if v.Verify(secret) {
-			matched = true
-			s.remember(s.fingerprint(uid, v, secret))
+	var matched *clientsecret.Credential
+	for _, c := range credentials {
+		if c.Verifier.Verify(secret) {
+			matched = c
+			s.remember(s.fingerprint(uid, &c.Verifier, secret))
 		}
 	}
 	return matched, nil
 }
 
-// slowVerifiersOrNobody returns the slow verifiers of a client that are current, or one that
-// nothing passes, and whose they are.
-func slowVerifiersOrNobody(client *registry.Client, now time.Time) (uid string, verifiers []*clientsecret.Verifier) {
-	if slow := slowVerifiers(client, now); len(slow) > 0 {
-		return client.UID, slow
-	}
-	return "", []*clientsecret.Verifier{&clientsecret.SlowNobody}
-}
+// slowNobody is the credential of those who have no slow one: nothing passes it.
+var slowNobody = clientsecret.Credential{Verifier: clientsecret.SlowNobody}
 
-// slowVerifiers returns the slow verifiers of a client that are current.
-func slowVerifiers(client *registry.Client, now time.Time) []*clientsecret.Verifier {
-	if client == nil {
-		return nil
-	}
-	var slow []*clientsecret.Verifier
-	for i := range client.Secrets {
-		if c := &client.Secrets[i]; c.Verifier.Slow() && c.Current(now) {
-			slow = append(slow, &c.Verifier)
+// slowCredentials returns the slow credentials of a client that are current, or slowNobody,
+// and whose they are.
+func slowCredentials(client *registry.Client, now time.Time) (uid string, slow []*clientsecret.Credential) {
+	if client != nil {
+		for i := range client.Secrets {
+			if c := &client.Secrets[i]; c.Verifier.Slow() && c.Current(now) {
+				slow = append(slow, c)
+			}
 		}
 	}
-	return slow
+	if len(slow) == 0 {
+		return "", []*clientsecret.Credential{&slowNobody}
+	}
+	return client.UID, slow
 }
 
 // enter takes a place in the queue, and reports whether there was one.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/token"
@@ -22,22 +23,23 @@ func (e *tokenEndpoint) mount(mux *http.ServeMux) {
 // ServeHTTP answers one token request and counts it by its result.
 func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("realm")
-	answer, err := e.answer(name, r)
+	request, err := e.read(name, r)
+	var answer tokenAnswer
+	if err == nil {
+		answer, err = e.answer(&request)
+	}
 	if err != nil {
-		e.Metrics.refused(e.refuse(w, r, name, err))
+		e.Metrics.refused(e.refuse(w, r, &request, audit.ActionToken, err))
 		return
 	}
+	e.granted(&request, audit.ActionToken, answer.id)
 	e.Metrics.issued.Inc()
 	writeToken(w, answer)
 }
 
 // answer takes a request that has authenticated through what is left of the order of
 // checks: grant, scope and audience, token.
-func (e *tokenEndpoint) answer(realmName string, r *http.Request) (tokenAnswer, error) {
-	request, err := e.read(realmName, r)
-	if err != nil {
-		return tokenAnswer{}, err
-	}
+func (e *tokenEndpoint) answer(request *clientRequest) (tokenAnswer, error) {
 	switch request.parameters.GrantType {
 	case oauth.GrantTypeClientCredentials:
 	case "":
@@ -50,7 +52,7 @@ func (e *tokenEndpoint) answer(realmName string, r *http.Request) (tokenAnswer, 
 
 // issue narrows what is granted to what is asked for, and signs the token if the client may
 // get one more.
-func (e *tokenEndpoint) issue(request clientRequest) (tokenAnswer, error) {
+func (e *tokenEndpoint) issue(request *clientRequest) (tokenAnswer, error) {
 	realm, client, p := request.realm, request.client, &request.parameters
 	scopes, err := oauth.NarrowScope(p.Scope, client.Scopes)
 	if err != nil {
@@ -72,7 +74,7 @@ func (e *tokenEndpoint) issue(request clientRequest) (tokenAnswer, error) {
 		lifetime = min(lifetime, client.TokenLifetime)
 	}
 	scope := strings.Join(scopes, " ")
-	signed, err := realm.Signer.Sign(token.Claims{
+	signed, id, err := realm.Signer.Sign(token.Claims{
 		Issuer:   realm.Issuer,
 		ClientID: client.ID,
 		Audience: audience,
@@ -83,5 +85,5 @@ func (e *tokenEndpoint) issue(request clientRequest) (tokenAnswer, error) {
 	if err != nil {
 		return tokenAnswer{}, err
 	}
-	return tokenAnswer{token: signed, lifetime: lifetime, scope: scope}, nil
+	return tokenAnswer{token: signed, id: id, lifetime: lifetime, scope: scope}, nil
 }

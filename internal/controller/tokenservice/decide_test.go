@@ -133,6 +133,7 @@ tokenServer:
   nodeSelector: {disk: ssd}
   priorityClassName: high
   podAnnotations: {team: platform}
+  audit: None
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
@@ -148,7 +149,7 @@ tokenServer:
 		*pod.Containers[0].Image != "image:1" || pod.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("the Deployment doesn't follow the configuration: %+v", pod)
 	}
-	if !slices.Contains(pod.Containers[0].Args, "--trusted-proxies=10.0.0.0/8,fd00::/8") {
+	if args := pod.Containers[0].Args; !slices.Contains(args, "--trusted-proxies=10.0.0.0/8,fd00::/8") || !slices.Contains(args, "--audit-log=") {
 		t.Errorf("the token server's arguments are %v", pod.Containers[0].Args)
 	}
 	if *pod.ImagePullSecrets[0].Name != "registry" ||

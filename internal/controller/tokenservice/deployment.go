@@ -136,6 +136,9 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 			corev1ac.VolumeMount().WithName(snapshotVolume).WithMountPath(snapshotPath),
 		).
 		WithResources(resources(instance))
+	if instance.TokenServer.Audit == config.AuditNone {
+		c.WithArgs("--audit-log=")
+	}
 	if proxies := instance.TokenServer.TrustedProxies; len(proxies) > 0 {
 		c.WithArgs("--trusted-proxies=" + strings.Join(proxies, ","))
 	}

@@ -1,0 +1,270 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
+	"k8s.io/kube-openapi/pkg/validation/validate"
+
+	"github.com/realmkeeper/realmkeeper/internal/audit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
+
+var full = audit.Event{
+	Time: now, Action: audit.ActionToken, Outcome: audit.Granted, Reason: audit.ReasonBusy, Realm: "acme",
+	ClientID: `a "<client>"`, ClientUID: "uid", SecretID: "a51436ac026b", Source: netip.MustParseAddr("2001:db8::1"),
+	Actor: "somebody@example.com", TokenID: "jti", Lost: 3,
+}
+
+// sink is a writer that can be told to block or to fail.
+type sink struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	err   error
+	block chan struct{}
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	if s.block != nil {
+		<-s.block
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		n, _ := s.text.Write(p[:len(p)/2])
+		return n, s.err
+	}
+	return s.text.Write(p)
+}
+
+func (s *sink) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// events are those of whole lines; the others are counted as torn.
+func (s *sink) events(t *testing.T) (events []audit.Event, torn int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for line := range strings.Lines(s.text.String()) {
+		var e audit.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			torn++
+			continue
+		}
+		events = append(events, e)
+	}
+	return events, torn
+}
+
+func open(out io.Writer) *audit.Log {
+	return audit.Open(out, slog.New(slog.DiscardHandler), func() time.Time { return now })
+}
+
+func closed(t testing.TB, l *audit.Log) {
+	t.Helper()
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+var comparable = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func TestLines(t *testing.T) {
+	out := &sink{}
+	l := open(out)
+	want := []audit.Event{full, {Time: now, Action: audit.ActionToken, Outcome: audit.Refused}}
+	for range 5000 {
+		want = append(want, full)
+	}
+	for _, e := range want {
+		l.Write(e)
+	}
+	closed(t, l)
+	got, torn := out.events(t)
+	if diff := cmp.Diff(want, got, comparable); diff != "" || torn > 0 || l.Lost() != 0 {
+		t.Errorf("%d torn, %d lost (-want +got):\n%.2000s", torn, l.Lost(), diff)
+	}
+}
+
+// What has happened is written soon, not only at the end.
+func TestLinesComeSoon(t *testing.T) {
+	reader, writer := io.Pipe()
+	l := open(writer)
+	for range 3 {
+		l.Write(full)
+		var got audit.Event
+		if err := json.NewDecoder(reader).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed(t, l)
+}
+
+// Nobody waits for a sink that takes nothing; what is lost is counted, and told.
+func TestSlowSink(t *testing.T) {
+	out := &sink{block: make(chan struct{})}
+	l := open(out)
+	const events = 100_000
+	for range events {
+		l.Write(full)
+	}
+	if l.Lost() == 0 || l.Lost() >= events {
+		t.Errorf("%d of %d are lost", l.Lost(), events)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	stuck := open(&sink{block: out.block})
+	stuck.Write(full)
+	if err := stuck.Close(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("closing: %v", err)
+	}
+	lost := l.Lost()
+	close(out.block)
+	closed(t, l)
+	got, _ := out.events(t)
+	want := audit.Event{Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: lost}
+	if i := slices.IndexFunc(got, func(e audit.Event) bool { return e.Action == audit.ActionAudit }); i < 0 || cmp.Diff(want, got[i], comparable) != "" {
+		t.Errorf("of %d lines, number %d tells of what is lost", len(got), i)
+	}
+	if uint64(len(got))-1+lost != events {
+		t.Errorf("%d lines and %d lost of %d events", len(got)-1, lost, events)
+	}
+}
+
+// A sink that fails and recovers has a line that says how many are missing, and whole lines from then on.
+func TestFailingSink(t *testing.T) {
+	out := &sink{err: errors.New("no space left on device")}
+	var logged bytes.Buffer
+	l := audit.Open(out, slog.New(slog.NewTextHandler(&logged, nil)), func() time.Time { return now })
+	for range 10 {
+		l.Write(full)
+	}
+	for l.Lost() < 10 {
+		time.Sleep(time.Millisecond)
+	}
+	out.fail(nil)
+	l.Write(full)
+	closed(t, l)
+	got, torn := out.events(t)
+	want := []audit.Event{full, {Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: 10}}
+	if diff := cmp.Diff(want, got[max(0, len(got)-2):], comparable); diff != "" || torn == 0 {
+		t.Errorf("%d torn (-want +got):\n%s", torn, diff)
+	}
+	if n := strings.Count(logged.String(), "no space left"); n != 1 {
+		t.Errorf("logged %d times:\n%s", n, &logged)
+	}
+}
+
+func TestNoLog(t *testing.T) {
+	var l *audit.Log
+	l.Write(full)
+	closed(t, l)
+	if l.Lost() != 0 {
+		t.Error("nothing loses something")
+	}
+}
+
+// The schema knows every member and value, and no other; the guide describes each of them.
+func TestSchema(t *testing.T) {
+	text, err := os.ReadFile("../../docs/audit.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := &spec.Schema{}
+	if err := json.Unmarshal(text, schema); err != nil {
+		t.Fatal(err)
+	}
+	valid := func(line string) bool {
+		var value any
+		if err := json.Unmarshal([]byte(line), &value); err != nil {
+			t.Fatal(err)
+		}
+		return validate.AgainstSchema(schema, value, strfmt.Default) == nil
+	}
+	out := &sink{}
+	l := open(out)
+	l.Write(full)
+	for _, reason := range audit.Reasons {
+		l.Write(audit.Event{Time: now, Action: audit.ActionToken, Outcome: audit.Refused, Reason: reason})
+	}
+	for _, action := range audit.Actions {
+		for _, outcome := range audit.Outcomes {
+			l.Write(audit.Event{Time: now, Action: action, Outcome: outcome})
+		}
+	}
+	closed(t, l)
+	for line := range strings.Lines(out.text.String()) {
+		if !valid(line) {
+			t.Errorf("not valid: %s", line)
+		}
+	}
+	for _, line := range []string{
+		`{}`, `{"time":"2026-03-01T12:00:00Z","action":"token"}`, `{"time":"soon","action":"token","outcome":"granted"}`,
+		`{"time":"2026-03-01T12:00:00Z","action":"token","outcome":"granted","secret":"rk_"}`,
+		`{"time":"2026-03-01T12:00:00Z","action":"other","outcome":"granted"}`,
+		`{"time":"2026-03-01T12:00:00Z","action":"token","outcome":"granted","reason":"other"}`,
+	} {
+		if valid(line) {
+			t.Errorf("valid: %s", line)
+		}
+	}
+
+	guide, err := os.ReadFile("../../docs/audit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := []string{}
+	for field := range reflect.TypeFor[audit.Event]().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		words = append(words, name)
+		if _, ok := schema.Properties[name]; !ok {
+			t.Errorf("the schema has no %s", name)
+		}
+	}
+	if len(schema.Properties) != len(words) {
+		t.Errorf("the schema has %d members, a line %d", len(schema.Properties), len(words))
+	}
+	sameEnum(t, schema, "action", audit.Actions, &words)
+	sameEnum(t, schema, "outcome", audit.Outcomes, &words)
+	sameEnum(t, schema, "reason", audit.Reasons, &words)
+	for _, word := range words {
+		if !bytes.Contains(guide, []byte("`"+word+"`")) {
+			t.Errorf("docs/audit.md doesn't name %s", word)
+		}
+	}
+}
+
+// sameEnum checks that the schema allows these values and no others, and adds them to words.
+func sameEnum[T ~string](t *testing.T, schema *spec.Schema, member string, values []T, words *[]string) {
+	t.Helper()
+	want := []any{}
+	for _, value := range values {
+		want = append(want, string(value))
+		*words = append(*words, string(value))
+	}
+	if diff := cmp.Diff(want, schema.Properties[member].Enum); diff != "" {
+		t.Errorf("%s (-code +schema):\n%s", member, diff)
+	}
+}

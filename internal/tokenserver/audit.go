@@ -1,0 +1,76 @@
+package tokenserver
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+)
+
+// refusal is an answer with a reason that the answer doesn't tell.
+type refusal struct {
+	answer *oauth.Error
+	reason audit.Reason
+}
+
+func (r *refusal) Error() string { return r.answer.Error() + " (" + string(r.reason) + ")" }
+
+func (r *refusal) Unwrap() error { return r.answer }
+
+// All that oauth.ErrInvalidClient answers to.
+var (
+	errNoCredentials  = &refusal{oauth.ErrInvalidClient, audit.ReasonNoCredentials}
+	errUnknownClient  = &refusal{oauth.ErrInvalidClient, audit.ReasonUnknownClient}
+	errWrongSecret    = &refusal{oauth.ErrInvalidClient, audit.ReasonWrongSecret}
+	errWrongAssertion = &refusal{oauth.ErrInvalidClient, audit.ReasonWrongAssertion}
+	errRealmDisabled  = &refusal{oauth.ErrInvalidClient, audit.ReasonRealmDisabled}
+	errClientDisabled = &refusal{oauth.ErrInvalidClient, audit.ReasonClientDisabled}
+	errClientExpired  = &refusal{oauth.ErrInvalidClient, audit.ReasonClientExpired}
+)
+
+// reasonOf returns why a request failed that is answered with answer.
+func reasonOf(err error, answer *oauth.Error) audit.Reason {
+	if r := (*refusal)(nil); errors.As(err, &r) {
+		return r.reason
+	}
+	switch answer {
+	case oauth.ErrTooManyFailures:
+		return audit.ReasonTooManyFailures
+	case oauth.ErrTooManyTokens:
+		return audit.ReasonTooManyTokens
+	case oauth.ErrBusy, oauth.ErrAssertionsFull:
+		return audit.ReasonBusy
+	}
+	return audit.Reason(answer.Code)
+}
+
+// outcomeOf tells a decision from a fault of ours.
+func outcomeOf(answer *oauth.Error) audit.Outcome {
+	switch answer {
+	case oauth.ErrServer, oauth.ErrBusy, oauth.ErrAssertionsFull:
+		return audit.Failed
+	}
+	return audit.Refused
+}
+
+// maxAuditedID bounds a client id of whatever is sent as one. Real ones have at most 317 characters.
+const maxAuditedID = 512
+
+// event is what the audit says of a request.
+func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
+	e := audit.Event{
+		Time: r.now, Action: action, Outcome: outcome,
+		ClientID: r.clientID, SecretID: r.secretID, Source: r.source,
+	}
+	if len(e.ClientID) > maxAuditedID {
+		e.ClientID = strings.ToValidUTF8(e.ClientID[:maxAuditedID], "")
+	}
+	if r.realm != nil {
+		e.Realm = r.realm.Name
+	}
+	if r.known != nil {
+		e.ClientUID = r.known.UID
+	}
+	return e
+}
