@@ -151,6 +151,9 @@ type load struct {
 	stop  func()
 }
 
+// shortestOverlap is for how long a secret stays valid, at least, that is replaced under load.
+const shortestOverlap = time.Second
+
 // startLoad has each client ask each token server for tokens. As a workload with a
 // mounted Secret does, it takes up a changed one a moment later.
 func startLoad(t *testing.T, install *testinstall.Installation, clients []*v1alpha1.ApiClient) *load {
@@ -165,12 +168,12 @@ func startLoad(t *testing.T, install *testinstall.Installation, clients []*v1alp
 			httpClient := s.Client(t)
 			running.Go(func() {
 				for ctx.Err() == nil {
-					consumer := &corev1.Secret{}
+					consumer, read := &corev1.Secret{}, time.Now()
 					if err := install.Env.Client.Get(ctx, key, consumer); err != nil {
 						continue // the test is ending
 					}
 					for range 5 {
-						l.ask(t, s, httpClient, consumer)
+						l.ask(t, s, httpClient, consumer, read)
 					}
 				}
 			})
@@ -179,9 +182,11 @@ func startLoad(t *testing.T, install *testinstall.Installation, clients []*v1alp
 	return l
 }
 
-func (l *load) ask(t *testing.T, s *testinstall.TokenServer, httpClient *http.Client, consumer *corev1.Secret) {
+// ask asks with what was read then. On a machine so busy that the overlap has passed since,
+// a refusal proves nothing.
+func (l *load) ask(t *testing.T, s *testinstall.TokenServer, httpClient *http.Client, consumer *corev1.Secret, read time.Time) {
 	a, err := testinstall.RequestToken(t, s, httpClient, consumer)
-	if err != nil || a.Status != http.StatusOK {
+	if err != nil || a.Status != http.StatusOK && time.Since(read) < shortestOverlap {
 		t.Errorf("%s refuses %s: %+v, %v", s.Name, consumer.Name, a, err)
 	}
 	l.calls.Add(1)
