@@ -68,7 +68,7 @@ func (p *publisher) write(ctx context.Context, version string) {
 		p.progress.nudge()
 		return
 	}
-	p.lastContact.Set(float64(now.Unix()))
+	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
 }
 
 func (p *publisher) remove(ctx context.Context) {
