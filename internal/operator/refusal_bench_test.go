@@ -19,7 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
 
-var bystanders = flag.Int("bystanders", 1000, "how many other clients are loaded while refusals are measured")
+var bystanders = flag.Int("bystanders", 1000, "how many other clients are loaded while refusals are measured; docs/operations.md says how to go further")
 
 // BenchmarkRefusal measures how long it takes from the API server's answer to what ends a
 // client's right to tokens, or a secret's, until every token server refuses it. Reported are
