@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +97,7 @@ func (p *place) forgeries(t *testing.T, good string) map[string]string {
 // publishedKey returns a key of the realm as verifiers get it, in DER.
 func (p *place) publishedKey(t *testing.T, id string) []byte {
 	t.Helper()
-	answer, err := p.server.Client(t).Get(p.issuer + "/oauth2/jwks") //nolint:noctx // The client ends with the test.
+	answer, err := p.server.Client(t).Get(p.issuer + "/oauth2/jwks")
 	if err != nil {
 		t.Fatal(err)
 	}
