@@ -5,6 +5,7 @@
 # images, or get them by E2E_LOAD: a command that takes the image archives, such as
 # "kind load image-archive". Without, or where KUBECONFIG names it, it is the node of
 # `make cluster-up`: brought up here unless it runs already, and then stopped at the end.
+# E2E_HELM="helm helm3" upgrades with Helm 3 too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$PWD/.e2e
@@ -19,7 +20,7 @@ export CGO_ENABLED=0
 kubernetes=$(hack/controlplane/build.sh)
 ln -sf "$kubernetes/kubectl" "$bin/kubectl"
 go build -modfile=hack/tools/helm/go.mod -o "$bin/helm" helm.sh/helm/v4/cmd/helm
-go build -modfile=hack/tools/helm/go.mod -o "$bin/helm3" helm.sh/helm/v3/cmd/helm
+[[ ${E2E_HELM:-} != *helm3* ]] || go build -modfile=hack/tools/helm/go.mod -o "$bin/helm3" helm.sh/helm/v3/cmd/helm
 go build -o "$bin/" ./hack/cluster ./hack/e2e/workload
 
 archives=("$work/workload.tar")
