@@ -1,9 +1,10 @@
 package portal_test
 
 import (
-	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,16 +32,14 @@ func viewerChangesNothing(t *testing.T, i *instance, b *browser) {
 	}
 
 	i.get(t, billing)
-	seen := url.Values{"uid": {string(billing.UID)}, "generation": {fmt.Sprint(billing.Generation)}}
+	seen := url.Values{"uid": {string(billing.UID)}, "generation": {strconv.FormatInt(billing.Generation, 10)}}
 	path := "/clients/" + team + "/billing"
 	for target, form := range map[string]url.Values{
 		path + "/suspend": {}, path + "/resume": {}, path + "/rotate": {"overlap": {"1h"}}, path + "/end-secret": {"id": {"a"}},
 		path + "/expiry": {"expires": {"2031-01-01T00:00"}}, path + "/delete": {"confirm": {"billing"}},
 		"/clients": {"realm": {"acme"}, "namespace": {team}, "name": {"other"}},
 	} {
-		for key, value := range seen {
-			form[key] = value
-		}
+		maps.Copy(form, seen)
 		if status := b.post(target, form); status != http.StatusForbidden {
 			t.Errorf("POST %s is answered with %d, want 403", target, status)
 		}

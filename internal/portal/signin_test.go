@@ -35,7 +35,7 @@ func signInAtAnIssuer(t *testing.T, i *instance, b *browser) {
 
 	// Cookies of localhost are for all of its ports.
 	replica := &browser{t: t, ctx: b.ctx, url: other.URL}
-	replica.open("/clients")
+	replica.open("/clients?namespace=" + team)
 	replica.wants("from-oidc")
 
 	nobody := b.tab(t)

@@ -149,7 +149,7 @@ func wantNowhere(t *testing.T, i *instance, b *browser, secrets ...string) {
 			t.Errorf("A secret was in %d of %d pages, want 1", pages, len(b.seen))
 		}
 	}
-	if !strings.Contains(places["the objects"], "$hmac-sha256$") {
+	if !strings.Contains(places["the objects"], "Acme Corporation") {
 		t.Error("The search through the objects doesn't find what is there")
 	}
 }
