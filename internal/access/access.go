@@ -4,15 +4,19 @@ package access
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +34,7 @@ const (
 // Cluster is the API server of a cluster, for whoever has a token.
 type Cluster struct {
 	config *rest.Config // without credentials
+	codecs serializer.CodecFactory
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
 }
@@ -52,6 +57,7 @@ func NewCluster(url string, ca []byte) (*Cluster, error) {
 			QPS:             -1, // The API server knows best whom to slow down.
 			UserAgent:       "realmkeeper-portal/" + version.Version,
 		},
+		codecs: serializer.NewCodecFactory(scheme),
 		scheme: scheme,
 		mapper: newMapper(),
 	}
@@ -78,25 +84,71 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-// As returns a client that acts with a token and nothing else. An empty one is refused, as it
-// would let an anonymous person act.
-func (c *Cluster) As(token string) (client.Client, error) {
+// Client acts with a token and nothing else.
+type Client struct {
+	client.Client
+
+	rest *rest.RESTClient
+}
+
+// As returns a client for a token. An empty one is refused, as it would let an anonymous person act.
+func (c *Cluster) As(token string) (*Client, error) {
 	if token == "" {
 		return nil, ErrNoToken
 	}
 	return c.as(token)
 }
 
-func (c *Cluster) as(token string) (client.Client, error) {
+func (c *Cluster) as(token string) (*Client, error) {
 	config := rest.AnonymousClientConfig(c.config)
 	config.BearerToken = token
+	config.NegotiatedSerializer = c.codecs.WithoutConversion()
 	// Connections are shared by all, for they are the same without the header.
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return client.New(config, client.Options{HTTPClient: httpClient, Scheme: c.scheme, Mapper: c.mapper})
+	typed, err := client.New(config, client.Options{HTTPClient: httpClient, Scheme: c.scheme, Mapper: c.mapper})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := rest.UnversionedRESTClientForConfigAndClient(config, httpClient)
+	return &Client{Client: typed, rest: raw}, err
+}
+
+// Page says which part of the ApiClients to read.
+type Page struct {
+	Namespace string // empty: all
+	Realm     string // empty: all
+	Limit     int
+	Continue  string
+}
+
+// ListApiClients reads ApiClients as JSON into a list that need have no more members than somebody
+// looks at: most of what a list costs is to read the others.
+func (c *Client) ListApiClients(ctx context.Context, page Page, into any) error {
+	request := c.rest.Get().AbsPath("apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version).
+		NamespaceIfScoped(page.Namespace, page.Namespace != "").Resource("apiclients").
+		SetHeader("Accept", "application/json").Param("limit", strconv.Itoa(page.Limit))
+	if page.Continue != "" {
+		request.Param("continue", page.Continue)
+	}
+	if page.Realm != "" {
+		request.Param("fieldSelector", fields.OneTermEqualSelector("spec.realmRef.name", page.Realm).String())
+	}
+	answer := request.Do(ctx)
+	if err := answer.Error(); err != nil {
+		return fmt.Errorf("listing ApiClients: %w", err)
+	}
+	body, err := answer.Raw()
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		return fmt.Errorf("listing ApiClients: %w", err)
+	}
+	return nil
 }
 
 // Person is who a token is for, as the API server says.

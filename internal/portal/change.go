@@ -95,6 +95,9 @@ func (v *visit) upgradeManager(live *v1alpha1.ApiClient) error {
 }
 
 func (v *visit) get(c *v1alpha1.ApiClient) error {
+	if !canBeName(v.r.PathValue("namespace")) || !canBeName(v.r.PathValue("name")) {
+		return errNoSuchPage
+	}
 	key := client.ObjectKey{Namespace: v.r.PathValue("namespace"), Name: v.r.PathValue("name")}
 	return v.as.Get(v.ctx(), key, c)
 }

@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,6 +71,9 @@ func (p *portal) renderCreate(w http.ResponseWriter, v *visit, status int, realm
 	if err := v.describeRealm(&page); err != nil {
 		return err
 	}
+	if !canBeName(typed.Namespace) {
+		typed.Namespace, page.Problem = "", "No namespace has such a name."
+	}
 	may, err := access.May(v.ctx(), v.as, "create", typed.Namespace, "")
 	if err != nil {
 		return err
@@ -87,12 +91,14 @@ func (p *portal) renderCreate(w http.ResponseWriter, v *visit, status int, realm
 // describeRealm tells what a client of the realm can choose, where the person may see the realm.
 func (v *visit) describeRealm(page *createPage) error {
 	live := &v1alpha1.Realm{}
+	if !canBeName(page.Realm) {
+		page.Problem = cmp.Or(page.Problem, "No realm can have such a name.")
+		return nil
+	}
 	err := v.as.Get(v.ctx(), client.ObjectKey{Name: page.Realm}, live)
 	switch {
 	case apierrors.IsNotFound(err):
-		if page.Problem == "" {
-			page.Problem = "There is no realm of this name. A client of it waits until somebody makes one."
-		}
+		page.Problem = cmp.Or(page.Problem, "There is no realm of this name. A client of it waits until somebody makes one.")
 	case apierrors.IsForbidden(err):
 	case err != nil:
 		return err
@@ -162,6 +168,9 @@ var errMissing = errors.New("a client needs a realm, a namespace and a name")
 func (t typedClient) client(realm string) (*v1alpha1.ApiClient, error) {
 	if realm == "" || t.Namespace == "" || t.Name == "" {
 		return nil, errMissing
+	}
+	if !canBeName(t.Namespace) {
+		return nil, fmt.Errorf("%w: no namespace has such a name", errInput)
 	}
 	c := &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name},

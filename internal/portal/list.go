@@ -1,15 +1,12 @@
 package portal
 
 import (
-	"cmp"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/access"
@@ -127,7 +124,7 @@ func (v *visit) find(q listQuery) (found, error) {
 			return found{}, err
 		}
 		for k := at.skip; k < len(list.Items); k++ {
-			c := &list.Items[k]
+			c := list.Items[k].apiClient()
 			if !q.matches(c) {
 				continue
 			}
@@ -138,8 +135,8 @@ func (v *visit) find(q listQuery) (found, error) {
 			f.rows = append(f.rows, rowOf(c))
 		}
 		f.read += len(list.Items)
-		at = cursor{token: list.Continue}
-		if list.Continue == "" {
+		at = cursor{token: list.Metadata.Continue}
+		if list.Metadata.Continue == "" {
 			return f, nil
 		}
 		if len(f.rows) == pageSize || f.read >= longestSearch {
@@ -159,86 +156,16 @@ func rowOf(c *v1alpha1.ApiClient) row {
 
 // read asks the API server for a part of the list. It filters by realm itself; before
 // Kubernetes 1.31 it can't, and that is left to matches.
-func (v *visit) read(q listQuery, token string) (*v1alpha1.ApiClientList, error) {
-	limit := pageSize
+func (v *visit) read(q listQuery, token string) (*listed, error) {
+	page := access.Page{Namespace: q.Namespace, Realm: q.Realm, Limit: pageSize, Continue: token}
 	if q.selective() {
-		limit = chunk
+		page.Limit = chunk
 	}
-	options := []client.ListOption{client.InNamespace(q.Namespace), client.Limit(limit), client.Continue(token)}
-	list := &v1alpha1.ApiClientList{}
-	if q.Realm == "" {
-		return list, v.as.List(v.ctx(), list, options...)
-	}
-	err := v.as.List(v.ctx(), list, append(slices.Clone(options), client.MatchingFields{"spec.realmRef.name": q.Realm})...)
-	if apierrors.IsBadRequest(err) {
-		err = v.as.List(v.ctx(), list, options...)
+	list := &listed{}
+	err := v.as.ListApiClients(v.ctx(), page, list)
+	if page.Realm != "" && apierrors.IsBadRequest(err) {
+		page.Realm = ""
+		err = v.as.ListApiClients(v.ctx(), page, list)
 	}
 	return list, err
-}
-
-// listPage lists clients.
-type listPage struct {
-	Query  listQuery
-	States []string
-	Rows   []row
-	Next   string // the address of the next page; empty: this is the last
-	First  string // that of the first; empty: this is it
-	Read   int    // clients were looked at in a search
-	MayAdd bool
-	// Hidden: the person may not list the clients of this namespace, or of all.
-	Hidden bool
-	Grant  string
-	// Restarted: the API server has forgotten where the page began.
-	Restarted bool
-}
-
-func (p *portal) listClients(w http.ResponseWriter, v *visit) error {
-	q := parseListQuery(v.r.URL.Query())
-	page := listPage{Query: q, States: allStates, Grant: v.session.Person.GrantCommand(cmp.Or(q.Namespace, v.ownNamespace()))}
-	f, err := v.find(q)
-	if apierrors.IsResourceExpired(err) {
-		q.From, page.Restarted = cursor{}, true
-		f, err = v.find(q)
-	}
-	status := http.StatusOK
-	switch {
-	case apierrors.IsForbidden(err):
-		page.Hidden, status = true, http.StatusForbidden
-		if q.Namespace == "" {
-			page.Query.Namespace = v.ownNamespace() // where a service account has its role, most likely
-		}
-	case err != nil:
-		return err
-	default:
-		if page.MayAdd, err = access.May(v.ctx(), v.as, "create", q.Namespace, ""); err != nil {
-			return err
-		}
-	}
-	page.Rows = f.rows
-	if q.selective() {
-		page.Read = f.read
-	}
-	if f.next != (cursor{}) {
-		page.Next = q.path(f.next)
-	}
-	if q.From != (cursor{}) {
-		page.First = q.path(cursor{})
-	}
-	if isPart(v.r) && !page.Hidden {
-		p.renderPart(w, "clients.html", "results", page)
-		return nil
-	}
-	p.render(w, v, status, "clients.html", "API clients", page)
-	return nil
-}
-
-// ownNamespace is that of the person, if it is a service account.
-func (v *visit) ownNamespace() string {
-	namespace, _, _ := v.session.Person.ServiceAccount()
-	return namespace
-}
-
-// clientPath is the address of a client.
-func clientPath(namespace, name string) string {
-	return "/clients/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }

@@ -1,7 +1,6 @@
 package portal
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,7 +119,7 @@ func ownedBy(c *v1alpha1.ApiClient, path fieldpath.Path, is func(manager string)
 			return false
 		}
 		set := &fieldpath.Set{}
-		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
+		if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
 			return true // Nobody knows; to be careful is right.
 		}
 		if set.Has(path) {

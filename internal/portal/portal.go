@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/realmkeeper/realmkeeper/internal/access"
 )
 
@@ -43,7 +41,7 @@ type portal struct {
 // visit is a request of a signed-in person.
 type visit struct {
 	session access.Session
-	as      client.Client
+	as      *access.Client
 	r       *http.Request
 }
 
@@ -77,7 +75,7 @@ func New(o Options) http.Handler {
 	} {
 		mux.Handle(pattern, p.signedIn(handler))
 	}
-	mux.Handle("/", p.signedIn(func(w http.ResponseWriter, v *visit) error { return errNoSuchPage }))
+	mux.Handle("/", p.signedIn(func(http.ResponseWriter, *visit) error { return errNoSuchPage }))
 	return guard(mux)
 }
 

@@ -36,11 +36,7 @@ func namespacesOf(allowed v1alpha1.AllowedNamespaces) string {
 	case v1alpha1.NamespacesFromAll:
 		return "all namespaces"
 	case v1alpha1.NamespacesFromNames:
-		names := make([]string, 0, len(allowed.Names))
-		for _, name := range allowed.Names {
-			names = append(names, string(name))
-		}
-		return strings.Join(names, ", ")
+		return strings.Join(allowed.Names, ", ")
 	}
 	return "namespaces with certain labels"
 }
@@ -86,6 +82,9 @@ func (v *visit) realms() (realms []v1alpha1.Realm, hidden bool, err error) {
 
 func (p *portal) showRealm(w http.ResponseWriter, v *visit) error {
 	realm := &v1alpha1.Realm{}
+	if !canBeName(v.r.PathValue("realm")) {
+		return errNoSuchPage
+	}
 	if err := v.as.Get(v.ctx(), client.ObjectKey{Name: v.r.PathValue("realm")}, realm); err != nil {
 		return err
 	}
