@@ -118,17 +118,24 @@ func (o options) complete() error {
 		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file go together", errUsage)
 	case o.initialAdmin != "" && strings.Count(o.initialAdmin, "/") != 1:
 		return fmt.Errorf("%w: --initial-admin must be namespace/name, not %q", errUsage, o.initialAdmin)
+	}
+	for name, value := range map[string]string{"api-server": o.apiServer, "oidc-issuer-url": o.oidc.issuerURL} {
+		if value != "" && !strings.HasPrefix(value, "https://") {
+			return fmt.Errorf("%w: --%s must be an https URL, for tokens go there", errUsage, name)
+		}
+	}
+	return o.completeProvider()
+}
+
+// completeProvider checks the flags of the identity provider.
+func (o options) completeProvider() error {
+	switch {
 	case o.oidc.issuerURL == "" && o.oidc.clientID != "":
 		return fmt.Errorf("%w: --oidc-client-id needs --oidc-issuer-url", errUsage)
 	case o.oidc.issuerURL != "" && o.oidc.clientID == "":
 		return fmt.Errorf("%w: --oidc-client-id is required with --oidc-issuer-url", errUsage)
 	case o.oidc.issuerURL != "" && o.publicURL == "":
 		return fmt.Errorf("%w: --public-url is required with --oidc-issuer-url", errUsage)
-	}
-	for name, value := range map[string]string{"api-server": o.apiServer, "oidc-issuer-url": o.oidc.issuerURL} {
-		if value != "" && !strings.HasPrefix(value, "https://") {
-			return fmt.Errorf("%w: --%s must be an https URL, for tokens go there", errUsage, name)
-		}
 	}
 	public, err := url.Parse(o.publicURL)
 	if err != nil || o.publicURL != "" && (public.Host == "" || public.Path != "" && public.Path != "/") {
