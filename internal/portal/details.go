@@ -23,7 +23,7 @@ type clientPage struct {
 	Answers  []answer
 	ClientID string
 	Lifetime string
-	// Source is where the secret comes from: generated, provided or hashed.
+	// Source is where the secret comes from: generated, provided or hashed, or none where there is no secret.
 	Source  string
 	Secrets []secretView
 	// Managed says which tool keeps the client elsewhere; empty: none.
@@ -109,8 +109,10 @@ func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secr
 		return "hashed", secrets
 	case c.Spec.Secret != nil && c.Spec.Secret.Provided != nil:
 		source = "provided"
-	default:
+	case c.GeneratesSecret():
 		source = "generated"
+	default:
+		source = "none"
 	}
 	for _, s := range c.Status.Secrets {
 		secrets = append(secrets, secretView{ID: s.ID, Created: &s.CreatedAt, Expires: s.ExpiresAt, Ended: ended(s.ExpiresAt)})
@@ -173,6 +175,8 @@ func (p *portal) decideActions(v *visit, page *clientPage) error {
 	switch page.Source {
 	case "generated":
 		page.NoRotate = why(mayChange, rotateAfterPath)
+	case "none":
+		page.NoRotate = cmp.Or(page.NoRotate, "This client has no secret: it signs with a key of its own.")
 	case "provided":
 		page.NoRotate = cmp.Or(page.NoRotate, "Somebody provides this secret: it changes with the Secret that it is in.")
 	case "hashed":

@@ -154,7 +154,13 @@ func otherSecrets(t *testing.T, i *instance, b *browser) {
 	generated, provided := testinstall.ApiClient(team, "generated", "acme"), testinstall.ApiClient(team, "provided", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "vault"}}}
 	})
-	i.Create(t, generated, provided)
+	signing := testinstall.ApiClient(team, "signing", "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
+			KeyID: "2026-03", KeyType: "OKP", Algorithm: v1alpha1.SigningAlgorithmEdDSA, Curve: "Ed25519",
+			X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", // RFC 8037, appendix A.2
+		}}
+	})
+	i.Create(t, generated, provided, signing)
 	i.AwaitReady(t, generated, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	before := i.ConsumerSecret(t, generated)
 	b.signIn(i.admin)
@@ -191,6 +197,9 @@ func otherSecrets(t *testing.T, i *instance, b *browser) {
 	b.open("/clients/" + team + "/provided")
 	b.wants("in the Secret vault, under the key client_secret")
 	b.wants("it changes with the Secret that it is in")
+	b.open("/clients/" + team + "/signing")
+	b.wants("The client has none: it signs with a key of its own.")
+	b.wants("2026-03")
 }
 
 // A list of many goes on from page to page, with each client once, also where some are passed over.

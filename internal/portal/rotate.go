@@ -52,7 +52,7 @@ func (p *portal) rotate(w http.ResponseWriter, v *visit) error {
 	if err := v.get(live); err != nil {
 		return err
 	}
-	if live.Spec.Secret == nil || live.Spec.Secret.Generated != nil {
+	if live.GeneratesSecret() {
 		return p.rotateGenerated(w, v)
 	}
 	if err := v.r.ParseForm(); err != nil {
@@ -79,7 +79,7 @@ func (p *portal) rotate(w http.ResponseWriter, v *visit) error {
 // rotateGenerated has the operator make another secret, with the overlap that the spec says.
 func (p *portal) rotateGenerated(w http.ResponseWriter, v *visit) error {
 	err := p.change(v, edit{action: "rotate", path: rotateAfterPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		if live.Spec.Secret != nil && live.Spec.Secret.Generated == nil {
+		if !live.GeneratesSecret() {
 			return "", errChanged
 		}
 		if spec.Secret == nil {
