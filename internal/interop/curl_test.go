@@ -14,9 +14,13 @@ import (
 // What the pages for people say to type is typed here.
 func testDocumentedCurl(t *testing.T, p *place) {
 	home := t.TempDir()
-	// An error is one for the shell too.
-	if err := os.WriteFile(filepath.Join(home, ".curlrc"), []byte("fail-with-body\nsilent\nshow-error\n"), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range map[string]string{
+		".curlrc":       "fail-with-body\nsilent\nshow-error\n", // an error is one for the shell too
+		"assertion.jwt": p.signer.assertion(t),
+	} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	issuer, err := url.Parse(p.issuer)
 	if err != nil {
@@ -33,7 +37,7 @@ func testDocumentedCurl(t *testing.T, p *place) {
 		}
 		for _, documented := range commands {
 			command := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(documented, "https://api.example.com", base))
-			command.Env = env
+			command.Dir, command.Env = home, env
 			out, err := command.CombinedOutput()
 			if err != nil {
 				t.Errorf("%s: %s\n%v: %s", page, documented, err, out)

@@ -88,9 +88,27 @@ func (p *place) forgeries(t *testing.T, good string) map[string]string {
 		"a foreign kid":                 sign(jose.ES256, own, "own", false),
 		"an embedded key":               sign(jose.ES256, own, "", true),
 		"another realm's token":         p.tokenOfAnotherRealm(t),
+		"an assertion of a client":      p.signer.assertion(t),
 		"a token of Kubernetes":         p.serviceAccountToken(t),
 		"without its signature":         parts[0] + "." + parts[1] + ".",
 		"with the signature of another": parts[0] + "." + parts[1] + "." + strings.Split(p.token(t), ".")[2],
+	}
+}
+
+// A token says who calls, and is nothing to authenticate with.
+func testTokenAsAssertion(t *testing.T, p *place) {
+	form := url.Values{
+		"grant_type":            {"client_credentials"},
+		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+		"client_assertion":      {p.token(t)},
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.tokenURL, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if status, body := p.newAsker(t).do(t, request); status != http.StatusUnauthorized || !strings.Contains(body, `"invalid_client"`) {
+		t.Errorf("answers %d %s", status, body)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,20 +25,25 @@ func (p *place) node(ctx context.Context, t *testing.T, program string) *exec.Cm
 	command := exec.CommandContext(ctx, "node", "--import", "./platform.js", program)
 	command.Dir = "node"
 	command.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+p.authority, "ISSUER="+p.issuer, "JWKS_URL="+p.issuer+"/oauth2/jwks",
+		"KEY_CLIENT_ID="+p.signer.id, "PRIVATE_KEY="+p.signer.private(t),
 		"CLIENT_ID="+p.clientID, "CLIENT_SECRET="+p.clientSecret, "AUDIENCE="+audience, "SCOPE="+scope, "SPEED_UP="+strconv.Itoa(speedUp))
 	return command
 }
 
-func testOpenIDClient(t *testing.T, p *place) {
-	p.passes(t, "openid-client.js", "oauth2 client_secret_basic", "oauth2 client_secret_post", "oidc client_secret_basic", "oidc client_secret_post", "refused")
+// ways are those to discover and to authenticate, as the programs tell them.
+var ways = []string{
+	"oauth2 client_secret_basic", "oauth2 client_secret_post", "oauth2 private_key_jwt",
+	"oidc client_secret_basic", "oidc client_secret_post", "oidc private_key_jwt",
 }
 
-func testOAuth4WebAPI(t *testing.T, p *place) {
-	p.passes(t, "oauth4webapi.js", "oauth2 client_secret_basic", "oauth2 client_secret_post", "oidc client_secret_basic", "oidc client_secret_post")
+func testOpenIDClient(t *testing.T, p *place) {
+	p.passes(t, "openid-client.js", append(slices.Clone(ways), "refused"))
 }
+
+func testOAuth4WebAPI(t *testing.T, p *place) { p.passes(t, "oauth4webapi.js", ways) }
 
 // passes runs a program that asserts by itself, and tells a line for each step.
-func (p *place) passes(t *testing.T, program string, steps ...string) {
+func (p *place) passes(t *testing.T, program string, steps []string) {
 	t.Helper()
 	command := p.node(t.Context(), t, program)
 	var stderr strings.Builder

@@ -36,7 +36,8 @@ type place struct {
 	// What strangers are told.
 	clientID, clientSecret, tokenURL, issuer string
 
-	authority string // the file with the CA
+	authority string  // the file with the CA
+	signer    *signer // another client, which has no secret
 }
 
 func newPlace(t *testing.T) *place {
@@ -61,6 +62,7 @@ func newPlace(t *testing.T) *place {
 	if err := os.WriteFile(p.authority, consumer.Data["ca.crt"], 0o600); err != nil {
 		t.Fatal(err)
 	}
+	p.signer = p.newSigner(t)
 	return p
 }
 

@@ -3,24 +3,27 @@
 import assert from 'node:assert/strict'
 import * as oauth from 'oauth4webapi'
 
-const { ISSUER, CLIENT_ID, CLIENT_SECRET, AUDIENCE, SCOPE } = process.env
+import { privateKey } from './key.js'
+
+const { ISSUER, CLIENT_ID, CLIENT_SECRET, KEY_CLIENT_ID, AUDIENCE, SCOPE } = process.env
 const issuer = new URL(ISSUER)
-const client = { client_id: CLIENT_ID }
 
 const credentials = {
-  client_secret_basic: oauth.ClientSecretBasic(CLIENT_SECRET),
-  client_secret_post: oauth.ClientSecretPost(CLIENT_SECRET),
+  client_secret_basic: [CLIENT_ID, oauth.ClientSecretBasic(CLIENT_SECRET)],
+  client_secret_post: [CLIENT_ID, oauth.ClientSecretPost(CLIENT_SECRET)],
+  private_key_jwt: [KEY_CLIENT_ID, oauth.PrivateKeyJwt(await privateKey())],
 }
 
 for (const algorithm of ['oauth2', 'oidc']) {
   const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm }))
-  for (const [method, authentication] of Object.entries(credentials)) {
+  for (const [method, [id, authentication]] of Object.entries(credentials)) {
+    const client = { client_id: id }
     const asked = await oauth.clientCredentialsGrantRequest(server, client, authentication, { scope: SCOPE, resource: AUDIENCE })
     const answer = await oauth.processClientCredentialsResponse(server, client, asked)
     const call = new Request(AUDIENCE, { headers: { authorization: `Bearer ${answer.access_token}` } })
     const claims = await oauth.validateJwtAccessToken(server, call, AUDIENCE)
-    assert.equal(claims.sub, CLIENT_ID)
-    assert.equal(claims.client_id, CLIENT_ID)
+    assert.equal(claims.sub, id)
+    assert.equal(claims.client_id, id)
     assert.equal(claims.scope, SCOPE)
     const introspected = await oauth.introspectionRequest(server, client, authentication, answer.access_token)
     const { active, token_type, ...said } = await oauth.processIntrospectionResponse(server, client, introspected)

@@ -3,16 +3,19 @@
 import assert from 'node:assert/strict'
 import * as client from 'openid-client'
 
-const { ISSUER, CLIENT_ID, CLIENT_SECRET, AUDIENCE, SCOPE } = process.env
+import { privateKey } from './key.js'
+
+const { ISSUER, CLIENT_ID, CLIENT_SECRET, KEY_CLIENT_ID, AUDIENCE, SCOPE } = process.env
 
 const credentials = {
-  client_secret_basic: client.ClientSecretBasic(CLIENT_SECRET),
-  client_secret_post: client.ClientSecretPost(CLIENT_SECRET),
+  client_secret_basic: [CLIENT_ID, client.ClientSecretBasic(CLIENT_SECRET)],
+  client_secret_post: [CLIENT_ID, client.ClientSecretPost(CLIENT_SECRET)],
+  private_key_jwt: [KEY_CLIENT_ID, client.PrivateKeyJwt(await privateKey())],
 }
 
 for (const algorithm of ['oauth2', 'oidc']) {
-  for (const [method, authentication] of Object.entries(credentials)) {
-    const config = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, authentication, { algorithm })
+  for (const [method, [id, authentication]] of Object.entries(credentials)) {
+    const config = await client.discovery(new URL(ISSUER), id, undefined, authentication, { algorithm })
     const server = config.serverMetadata()
     assert.ok(server.token_endpoint_auth_methods_supported.includes(method), `${method} is not in the metadata`)
     const answer = await client.clientCredentialsGrant(config, { scope: SCOPE, resource: AUDIENCE })
@@ -21,13 +24,13 @@ for (const algorithm of ['oauth2', 'oidc']) {
     assert.ok(answer.expiresIn() > 0)
     const token = await client.tokenIntrospection(config, answer.access_token)
     assert.equal(token.active, true)
-    assert.equal(token.client_id, CLIENT_ID)
+    assert.equal(token.client_id, id)
     assert.equal(token.scope, SCOPE)
     console.log(`${algorithm} ${method}`)
   }
 }
 
-const asking = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, credentials.client_secret_basic)
+const asking = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic(CLIENT_SECRET))
 assert.deepEqual(await client.tokenIntrospection(asking, 'x'), { active: false })
 
 const wrong = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic('wrong'))

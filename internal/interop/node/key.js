@@ -1,0 +1,6 @@
+// The key with which the client KEY_CLIENT_ID signs assertions: PRIVATE_KEY, a JSON Web Key.
+export async function privateKey() {
+  const jwk = JSON.parse(process.env.PRIVATE_KEY)
+  const key = await crypto.subtle.importKey('jwk', jwk, { name: 'ECDSA', namedCurve: jwk.crv }, false, ['sign'])
+  return { key, kid: jwk.kid }
+}
