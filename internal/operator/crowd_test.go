@@ -87,11 +87,6 @@ func per(n int) float64 { return float64(n) / float64(*crowdSize) }
 // crowd creates that many ApiClients, and waits until all are Ready.
 func crowd(t testing.TB, install *testinstall.Installation, team, realm string, size int) {
 	t.Helper()
-	events, err := install.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(team))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer events.Stop()
 	t.Cleanup(func() { removeCrowd(t, install, team) })
 	numbers := make(chan int)
 	var creating sync.WaitGroup
@@ -110,23 +105,48 @@ func crowd(t testing.TB, install *testinstall.Installation, team, realm string, 
 			numbers <- n
 		}
 	})
-	const patience = time.Minute
 	ready := map[string]bool{}
+	for len(ready) < size {
+		watchReady(t, install, team, ready, size)
+	}
+	creating.Wait()
+}
+
+// watchReady notes which ApiClients are Ready, until that many are, or the API server ends the
+// watch, as it does with one that lags.
+func watchReady(t testing.TB, install *testinstall.Installation, team string, ready map[string]bool, size int) {
+	t.Helper()
+	note := func(c *v1alpha1.ApiClient) {
+		if meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady)) {
+			ready[c.Name] = true
+		}
+	}
+	list := &v1alpha1.ApiClientList{}
+	if err := install.Env.Client.List(t.Context(), list, client.InNamespace(team)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		note(&list.Items[i])
+	}
+	since := &client.ListOptions{Namespace: team, Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
+	events, err := install.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	const patience = time.Minute
 	for len(ready) < size {
 		select {
 		case event := <-events.ResultChan():
 			c, ok := event.Object.(*v1alpha1.ApiClient)
 			if !ok {
-				t.Fatalf("the watch of ApiClients brings %v", event.Object)
+				return
 			}
-			if meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady)) {
-				ready[c.Name] = true
-			}
+			note(c)
 		case <-time.After(patience):
 			t.Fatalf("%d of %d ApiClients are Ready, and nothing has changed for %s", len(ready), size, patience)
 		}
 	}
-	creating.Wait()
 }
 
 // removeCrowd deletes in one request what would take the end of the installation one for each.
