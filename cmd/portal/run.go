@@ -24,12 +24,17 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/realmkeeper/realmkeeper/internal/access"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
-// shutdownTimeout bounds the wait for requests in flight.
-const shutdownTimeout = 10 * time.Second
+const (
+	// shutdownTimeout bounds the wait for requests in flight.
+	shutdownTimeout = 10 * time.Second
+	// auditTimeout bounds the wait for a slow sink at the end.
+	auditTimeout = 5 * time.Second
+)
 
 // run serves until SIGINT or SIGTERM; a second one ends it at once.
 func run(o options) error {
@@ -37,7 +42,9 @@ func run(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 
-	handler, err := newHandler(o, logger)
+	changes := audit.Open(os.Stdout, logger, time.Now)
+	defer closeAudit(changes, logger)
+	handler, err := newHandler(o, logger, changes)
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func run(o options) error {
 	return err
 }
 
-func newHandler(o options, logger *slog.Logger) (http.Handler, error) {
+func newHandler(o options, logger *slog.Logger, changes *audit.Log) (http.Handler, error) {
 	ca, err := readIfNamed("api-server-ca-file", o.apiServerCAFile)
 	if err != nil {
 		return nil, err
@@ -106,7 +113,7 @@ func newHandler(o options, logger *slog.Logger) (http.Handler, error) {
 	}
 	return portal.New(portal.Options{
 		Cluster: cluster, Sessions: sessions, Provider: provider, InitialAdmin: o.initialAdmin,
-		Logger: logger, Audit: newAudit(), Now: time.Now, Random: rand.Reader,
+		Logger: logger, Audit: changes, Now: time.Now, Random: rand.Reader,
 	}), nil
 }
 
@@ -161,19 +168,24 @@ func wrap(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// newLogger logs to standard error: standard output is the audit's.
 func newLogger(debug bool) *slog.Logger {
 	level := slog.LevelInfo
 	if debug {
 		level = slog.LevelDebug
 	}
-	logger := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: level}))
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	// client-go shortens credentials at its highest levels only, so it isn't let there.
 	klog.SetSlogLogger(logger)
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	return logger
 }
 
-// newAudit returns the audit stream, which no log level thins out.
-func newAudit() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(os.Stdout, nil)).With("stream", "audit")
+// closeAudit writes what is pending.
+func closeAudit(changes *audit.Log, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+	defer cancel()
+	if err := changes.Close(ctx); err != nil {
+		logger.Error("Audit lines are lost", "error", err)
+	}
 }

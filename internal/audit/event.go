@@ -44,10 +44,29 @@ const (
 	ActionIntrospection Action = "introspection"
 	// ActionAudit is about the audit itself.
 	ActionAudit Action = "audit"
+
+	// The rest are what a person does to a client.
+
+	// ActionCreate makes it, with a secret.
+	ActionCreate Action = "create"
+	// ActionSuspend and ActionResume stop it and let it go on.
+	ActionSuspend Action = "suspend"
+	ActionResume  Action = "resume"
+	// ActionRotate gives it another secret.
+	ActionRotate Action = "rotate"
+	// ActionEndSecret ends one of its secrets.
+	ActionEndSecret Action = "end_secret"
+	// ActionSetEnd sets its end, or takes it away.
+	ActionSetEnd Action = "set_end"
+	// ActionDelete deletes it.
+	ActionDelete Action = "delete"
 )
 
 // Actions are all of them.
-var Actions = []Action{ActionToken, ActionIntrospection, ActionAudit}
+var Actions = []Action{
+	ActionToken, ActionIntrospection, ActionAudit,
+	ActionCreate, ActionSuspend, ActionResume, ActionRotate, ActionEndSecret, ActionSetEnd, ActionDelete,
+}
 
 // Outcome is what came of it.
 type Outcome string
@@ -94,6 +113,19 @@ const (
 	// ReasonLinesLost means that lines could not be written in time.
 	ReasonLinesLost Reason = "lines_lost"
 
+	// ReasonForbidden means that Kubernetes doesn't let the person do it.
+	ReasonForbidden Reason = "forbidden"
+	// ReasonChanged means that somebody else has changed the client after the person had looked.
+	ReasonChanged Reason = "changed"
+	// ReasonManaged means that another tool manages the client and would undo it.
+	ReasonManaged Reason = "managed"
+	// ReasonInvalid means that what was asked for can't be.
+	ReasonInvalid Reason = "invalid"
+	// ReasonNotFound means that there is no such client, or namespace.
+	ReasonNotFound Reason = "not_found"
+	// ReasonAPIServer means that the API server could not be reached, or could not do it.
+	ReasonAPIServer Reason = "api_server"
+
 	// The rest are the codes of the answer (RFC 6749 §5.2, RFC 8707 §2).
 
 	// ReasonInvalidRequest means that the request contradicts itself, or lacks something.
@@ -114,5 +146,6 @@ const (
 var Reasons = []Reason{
 	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
 	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonCredentialsExposed, ReasonLinesLost,
+	ReasonForbidden, ReasonChanged, ReasonManaged, ReasonInvalid, ReasonNotFound, ReasonAPIServer,
 	ReasonInvalidRequest, ReasonInvalidClient, ReasonUnsupportedGrantType, ReasonInvalidScope, ReasonInvalidTarget, ReasonServerError,
 }

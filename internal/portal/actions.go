@@ -11,17 +11,18 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
 func (p *portal) suspend(w http.ResponseWriter, v *visit) error {
-	return p.setSuspended(w, v, "suspend", true)
+	return p.setSuspended(w, v, audit.ActionSuspend, true)
 }
 
 func (p *portal) resume(w http.ResponseWriter, v *visit) error {
-	return p.setSuspended(w, v, "resume", false)
+	return p.setSuspended(w, v, audit.ActionResume, false)
 }
 
-func (p *portal) setSuspended(w http.ResponseWriter, v *visit, action string, suspended bool) error {
+func (p *portal) setSuspended(w http.ResponseWriter, v *visit, action audit.Action, suspended bool) error {
 	err := p.change(v, edit{action: action, path: suspendPath, decide: func(_ *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		spec.WithSuspend(suspended)
 		return "", nil
@@ -41,7 +42,7 @@ func (p *portal) setExpiry(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	err = p.change(v, edit{action: "expiry", path: expiresAtPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+	err = p.change(v, edit{action: audit.ActionSetEnd, path: expiresAtPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if ends != nil {
 			spec.WithExpiresAt(*ends)
 			return "", nil
@@ -77,7 +78,7 @@ func (p *portal) delete(w http.ResponseWriter, v *visit) error {
 	if v.r.PostForm.Get("confirm") != v.r.PathValue("name") {
 		return fmt.Errorf("%w: to delete a client, type its name as it stands there", errInput)
 	}
-	done := change{action: "delete", client: &v1alpha1.ApiClient{}}
+	done := change{action: audit.ActionDelete, client: &v1alpha1.ApiClient{}}
 	done.client.Namespace, done.client.Name = v.r.PathValue("namespace"), v.r.PathValue("name")
 	for range attempts {
 		if err = v.get(done.client); err != nil {

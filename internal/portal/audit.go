@@ -1,29 +1,48 @@
 package portal
 
 import (
-	"log/slog"
+	"errors"
+	"net/netip"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
-// change is what a person wants to do to a client, and what came of it, for the audit stream.
+// change is what a person wants to do to a client.
 type change struct {
-	action   string // such as create
+	action   audit.Action
 	client   *v1alpha1.ApiClient
-	secretID string // of the secret that was made or ended; empty: none
+	secretID string // of the secret that is made or ended; empty: none
 }
 
-// audit writes the line of a change. It holds no secret and no token.
+// audit writes the line of a change, with what came of it.
 func (p *portal) audit(v *visit, c change, err error) {
-	outcome, reason := "changed", ""
-	if err != nil {
-		outcome, reason = "refused", reasonOf(err)
+	outcome, reason := outcomeOf(err)
+	source, _ := netip.ParseAddrPort(v.r.RemoteAddr) // left out where it is none
+	p.Audit.Write(audit.Event{
+		Time: p.Now(), Action: c.action, Outcome: outcome, Reason: reason, Actor: v.session.Person.Name,
+		Realm: c.client.Spec.RealmRef.Name, ClientID: c.client.EffectiveClientID(), ClientUID: string(c.client.UID),
+		SecretID: c.secretID, Source: source.Addr(),
+	})
+}
+
+// outcomeOf says what came of a change, by its error.
+func outcomeOf(err error) (audit.Outcome, audit.Reason) {
+	switch {
+	case err == nil:
+		return audit.Granted, ""
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return audit.Refused, audit.ReasonForbidden
+	case errors.Is(err, errChanged), apierrors.IsConflict(err):
+		return audit.Refused, audit.ReasonChanged
+	case errors.Is(err, errManaged):
+		return audit.Refused, audit.ReasonManaged
+	case errors.Is(err, errInput), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsAlreadyExists(err):
+		return audit.Refused, audit.ReasonInvalid
+	case errors.Is(err, errNoSuchPage), apierrors.IsNotFound(err):
+		return audit.Refused, audit.ReasonNotFound
 	}
-	p.Audit.LogAttrs(v.ctx(), slog.LevelInfo, "Credential change",
-		slog.String("person", v.session.Person.Name), slog.String("person_uid", v.session.Person.UID),
-		slog.String("action", c.action), slog.String("outcome", outcome), slog.String("reason", reason),
-		slog.String("realm", c.client.Spec.RealmRef.Name), slog.String("client_id", c.client.EffectiveClientID()),
-		slog.String("namespace", c.client.Namespace), slog.String("name", c.client.Name),
-		slog.String("client_uid", string(c.client.UID)), slog.String("secret_id", c.secretID),
-		slog.String("source", v.r.RemoteAddr))
+	return audit.Failed, audit.ReasonAPIServer
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
 // attempts bounds how often a change is made anew because the operator has written a status meanwhile.
@@ -22,7 +23,7 @@ const attempts = 10
 
 // edit is a change of a client's spec.
 type edit struct {
-	action string
+	action audit.Action
 	// path is the field that it changes, for those who would set it back.
 	path fieldpath.Path
 	// decide changes what the portal sets of the spec, and returns the id of a secret that it makes or ends.

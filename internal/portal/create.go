@@ -16,6 +16,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/access"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
 // createPage is the form for a new client, or the choice of its realm.
@@ -148,7 +149,7 @@ func (p *portal) create(w http.ResponseWriter, v *visit) error {
 	made.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: secret.id, Hash: secret.hash}}}
 	// Only a creation fails where there is a client of the name; to apply would change it.
 	err = v.as.Create(v.ctx(), made, client.FieldOwner(FieldOwner))
-	p.audit(v, change{action: "create", client: made, secretID: secret.id}, err)
+	p.audit(v, change{action: audit.ActionCreate, client: made, secretID: secret.id}, err)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return p.renderCreate(w, v, http.StatusConflict, get("realm"), typed, "There is a client of this name in this namespace already. Choose another name.")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/access"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
 // FieldOwner is the field manager under which the portal writes, whoever the person is.
@@ -27,7 +28,7 @@ type Options struct {
 	InitialAdmin string
 	Logger       *slog.Logger
 	// Audit takes a line for each change.
-	Audit *slog.Logger
+	Audit *audit.Log
 	// Now is the clock; Random gives secrets and salts.
 	Now    func() time.Time
 	Random io.Reader

@@ -18,22 +18,6 @@ var (
 	errInput = errors.New("this can't be")
 )
 
-// reasonOf names an error in the audit stream, without what the person typed.
-func reasonOf(err error) string {
-	switch {
-	case errors.Is(err, errChanged):
-		return "Changed"
-	case errors.Is(err, errManaged):
-		return "Managed"
-	case errors.Is(err, errInput):
-		return "Input"
-	}
-	if reason := apierrors.ReasonForError(err); reason != "" {
-		return string(reason)
-	}
-	return "Error"
-}
-
 // refusal is the page that says why something wasn't done.
 type refusal struct {
 	Status  int

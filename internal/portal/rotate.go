@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 )
 
@@ -67,7 +68,7 @@ func (p *portal) rotate(w http.ResponseWriter, v *visit) error {
 		return err
 	}
 	ends := p.Now().Add(overlaps[chosen].lasts).UTC().Truncate(time.Second)
-	err = p.change(v, edit{action: "rotate", path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+	err = p.change(v, edit{action: audit.ActionRotate, path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		return secret.id, addSecret(live, spec, secret, ends, p.Now())
 	}})
 	if err != nil {
@@ -78,7 +79,7 @@ func (p *portal) rotate(w http.ResponseWriter, v *visit) error {
 
 // rotateGenerated has the operator make another secret, with the overlap that the spec says.
 func (p *portal) rotateGenerated(w http.ResponseWriter, v *visit) error {
-	err := p.change(v, edit{action: "rotate", path: rotateAfterPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+	err := p.change(v, edit{action: audit.ActionRotate, path: rotateAfterPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if !live.GeneratesSecret() {
 			return "", errChanged
 		}
@@ -156,7 +157,7 @@ func (p *portal) endSecret(w http.ResponseWriter, v *visit) error {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
 	id := v.r.PostForm.Get("id")
-	err := p.change(v, edit{action: "end-secret", path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+	err := p.change(v, edit{action: audit.ActionEndSecret, path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if live.Spec.Secret == nil || !slices.ContainsFunc(live.Spec.Secret.Hashed, func(h v1alpha1.HashedSecret) bool { return h.ID == id }) {
 			return "", fmt.Errorf("%w: the client has no such secret", errInput)
 		}

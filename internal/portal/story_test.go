@@ -1,11 +1,11 @@
 package portal_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
@@ -94,8 +95,9 @@ func lifeOfAClient(t *testing.T, i *instance, b *browser) {
 	b.open("/clients")
 	b.wants("Token of Kubernetes")
 	wantNowhere(t, i, b, first, second, third)
-	wantAudited(t, i, team, "billing", []string{
-		"create", "rotate", "end-secret", "suspend", "resume", "rotate", "expiry", "expiry", "delete",
+	wantAudited(t, i, team, "billing", []audit.Action{
+		audit.ActionCreate, audit.ActionRotate, audit.ActionEndSecret, audit.ActionSuspend, audit.ActionResume,
+		audit.ActionRotate, audit.ActionSetEnd, audit.ActionSetEnd, audit.ActionDelete,
 	})
 }
 
@@ -180,29 +182,26 @@ func objects(t *testing.T, i *instance) string {
 	return all.String()
 }
 
-// wantAudited fails the test unless these actions on a client are in the audit stream, in their order, with
+// wantAudited fails the test unless these actions on a client are in the audit, in their order, with
 // the initial admin, and unless the API server's audit log has them with the same person.
-func wantAudited(t *testing.T, i *instance, namespace, name string, want []string) {
+func wantAudited(t *testing.T, i *instance, namespace, name string, want []audit.Action) {
 	t.Helper()
 	admin := "system:serviceaccount:" + i.Namespace + ":initial-admin"
-	var got []string
-	lines := bufio.NewScanner(bytes.NewReader(i.portal.Log(t)))
-	for lines.Scan() {
-		var line struct{ Stream, Person, Action, Outcome, Namespace, Name, Realm string }
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatalf("The portal logs %q: %v", lines.Text(), err)
+	testinstall.Eventually(t, "the audit lines", func() error {
+		var got []audit.Action
+		for _, line := range i.changes(t) {
+			if line.ClientID == namespace+"."+name {
+				got = append(got, line.Action)
+			}
+			if line.ClientID == namespace+"."+name && (line.Actor != admin || line.Outcome != audit.Granted || line.Realm != "acme" || !line.Source.IsValid()) {
+				t.Fatalf("The audit has %+v", line)
+			}
 		}
-		if line.Stream != "audit" || line.Namespace != namespace || line.Name != name {
-			continue
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("(-want +got):\n%s", diff)
 		}
-		if line.Person != admin || line.Outcome != "changed" || line.Realm != "acme" {
-			t.Errorf("The audit stream has %s", lines.Text())
-		}
-		got = append(got, line.Action)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("The audit stream (-want +got):\n%s", diff)
-	}
+		return nil
+	})
 	writes := 0
 	for _, event := range i.Env.Writes(t) {
 		if ref := event.ObjectRef; ref == nil || ref.Resource != "apiclients" || ref.Namespace != namespace || ref.Subresource != "" {
@@ -216,4 +215,20 @@ func wantAudited(t *testing.T, i *instance, namespace, name string, want []strin
 	if writes < len(want) {
 		t.Errorf("The API server's audit log has %d writes, want at least %d", writes, len(want))
 	}
+}
+
+// changes are the audit lines of the portal.
+func (i *instance) changes(t *testing.T) (events []audit.Event) {
+	t.Helper()
+	for line := range bytes.Lines(i.portal.Log(t)) {
+		var event audit.Event
+		if !bytes.HasSuffix(line, []byte("}\n")) || !bytes.Contains(line, []byte(`"action":`)) {
+			continue // it is being written, or of the log
+		}
+		if err := json.Unmarshal(line, &event); err != nil {
+			t.Fatalf("The portal writes %q: %v", line, err)
+		}
+		events = append(events, event)
+	}
+	return events
 }
