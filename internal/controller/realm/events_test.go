@@ -25,11 +25,13 @@ func TestRotated(t *testing.T) {
 		"an old key is removed":      {keys{key("z", "ES256", "Retiring"), active[0]}, active, nil},
 		"the keys can't be told now": {active, nil, nil},
 		"a key takes over": {
-			keys{active[0], key("b", "EdDSA", "Pending")}, keys{key("a", "ES256", "Retiring"), key("b", "EdDSA", "Active")},
+			keys{active[0], key("b", "EdDSA", "Pending")},
+			keys{key("a", "ES256", "Retiring"), key("b", "EdDSA", "Active")},
 			&notice.Event{Type: "Normal", Reason: "SigningKeyRotated", Action: "Rotate", Note: "Key b (EdDSA) signs tokens from now on, in place of a (ES256)."},
 		},
 		"the record was deleted, and all keys with it": {
-			active, keys{key("c", "ES256", "Active")},
+			active,
+			keys{key("c", "ES256", "Active")},
 			&notice.Event{Type: "Normal", Reason: "SigningKeyRotated", Action: "Rotate", Note: "Key c (ES256) signs tokens from now on, in place of a (ES256)."},
 		},
 	} {
