@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,7 +67,7 @@ func (p *portal) explain(v *visit, err error) refusal {
 	case errors.Is(err, errManaged):
 		return refusal{Status: http.StatusConflict, Title: "Another tool manages this", Message: sentence(err), Back: back}
 	case apierrors.IsForbidden(err):
-		namespace := v.r.PathValue("namespace")
+		namespace := cmp.Or(v.r.PathValue("namespace"), v.r.PostForm.Get("namespace"))
 		return refusal{
 			Status: http.StatusForbidden, Title: "You may not do this",
 			Message: "Kubernetes has refused it, and nothing was changed.",
