@@ -160,7 +160,8 @@ func otherSecrets(t *testing.T, i *instance, b *browser) {
 			X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", // RFC 8037, appendix A.2
 		}}
 	})
-	i.Create(t, generated, provided, signing)
+	elsewhere := testinstall.ApiClient(team, "elsewhere", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	i.Create(t, generated, provided, signing, elsewhere)
 	i.AwaitReady(t, generated, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	before := i.ConsumerSecret(t, generated)
 	b.signIn(i.admin)
@@ -197,6 +198,10 @@ func otherSecrets(t *testing.T, i *instance, b *browser) {
 	b.open("/clients/" + team + "/provided")
 	b.wants("in the Secret vault, under the key client_secret")
 	b.wants("it changes with the Secret that it is in")
+	b.open("/clients/" + team + "/elsewhere")
+	b.press("Rotate")
+	i.wantTokens(t, team, "elsewhere", b.secret(), true)
+	i.wantTokens(t, team, "elsewhere", "made elsewhere", true)
 	b.open("/clients/" + team + "/signing")
 	b.wants("The client has none: it signs with a key of its own.")
 	b.wants("2026-03")
