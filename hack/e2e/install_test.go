@@ -98,6 +98,11 @@ func tell(t *testing.T) {
 func TestPodGetsATokenAndCallsAnAPI(t *testing.T) {
 	install(t, "helm", chart, firstVersion)
 	t.Log(run(t, tool("helm"), "test", release, "--namespace", systemNamespace, "--logs"))
+	// The portal answers by its Service, with what it needs to reach the API server and no token.
+	signIn := kubectl(t, "get", "--raw", "/api/v1/namespaces/"+systemNamespace+"/services/realmkeeper-portal:http/proxy/sign-in")
+	if want := "kubectl create token initial-admin --namespace " + systemNamespace; !strings.Contains(signIn, want) {
+		t.Errorf("the portal answers %s", signIn)
+	}
 
 	kubectl(t, "apply", "--kustomize", filepath.Join("config", "samples"))
 	t.Cleanup(func() {
