@@ -49,9 +49,10 @@ const (
 
 	// ActionCreate makes it, with a secret.
 	ActionCreate Action = "create"
-	// ActionSuspend and ActionResume stop it and let it go on.
+	// ActionSuspend stops it.
 	ActionSuspend Action = "suspend"
-	ActionResume  Action = "resume"
+	// ActionResume lets it go on.
+	ActionResume Action = "resume"
 	// ActionRotate gives it another secret.
 	ActionRotate Action = "rotate"
 	// ActionEndSecret ends one of its secrets.
