@@ -88,7 +88,7 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubect
 
 .PHONY: clean
 clean: ## Remove what was built here. The shared caches and a running demo stay.
-	@rm -rf bin dist coverage*
+	@rm -rf bin dist coverage* internal/interop/node/node_modules
 
 ##@ Develop
 
