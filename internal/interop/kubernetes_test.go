@@ -1,18 +1,17 @@
 package interop_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/realmkeeper/realmkeeper/internal/testinstall"
 )
@@ -56,17 +55,20 @@ func (p *place) configureKubernetes(t *testing.T) {
 
 var errOther = errors.New("taken for another")
 
-// knownToKubernetes asks what `kubectl auth whoami` asks.
+// knownToKubernetes asks with kubectl, as the guide does.
 func (p *place) knownToKubernetes(t *testing.T, token string) error {
 	t.Helper()
-	config := rest.AnonymousClientConfig(p.env.Config)
-	config.BearerToken = token
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	authority := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(authority, p.env.Config.CAData, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	out, err := exec.CommandContext(t.Context(), filepath.Join(p.env.BinDir, "kubectl"), "auth", "whoami", "--output", "json",
+		"--kubeconfig", os.DevNull, "--server", p.env.Config.Host, "--certificate-authority", authority, "--token", token).Output()
 	if err != nil {
+		return err
+	}
+	var review authenticationv1.SelfSubjectReview
+	if err := json.Unmarshal(out, &review); err != nil {
 		return err
 	}
 	got := review.Status.UserInfo

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,26 +98,44 @@ func (p *place) another(t *testing.T, name string, change func(*v1alpha1.ApiClie
 }
 
 var (
-	errAnswer  = errors.New("it answers")
-	errSameKey = errors.New("the same key signs")
+	errAnswer   = errors.New("it answers")
+	errSameKey  = errors.New("the same key signs")
+	errOtherKey = errors.New("another key signs")
 )
 
-// rotate has the realm replace its signing key, and returns when the next one signs.
+// rotate has the realm replace its signing key, and returns when tokens have the next one.
 func (p *place) rotate(t *testing.T) {
 	t.Helper()
-	before := p.activeKey(t)
+	var before v1alpha1.SigningKeyStatus
+	testinstall.Eventually(t, "status to know the key that signs", func() error {
+		before = p.activeKey(t)
+		if id := p.keyID(t, p.token(t)); id != before.KeyID {
+			return fmt.Errorf("%w: %s, and not %s", errOtherKey, id, before.KeyID)
+		}
+		return nil
+	})
 	testinstall.Change(t, p.install, p.realm, func(r *v1alpha1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: before.CreatedAt.Add(time.Second)}
 	})
 	testinstall.Eventually(t, "another key to sign", func() error {
-		if p.activeKey(t).KeyID == before.KeyID {
-			return fmt.Errorf("%w: %s", errSameKey, before.KeyID)
+		if id := p.keyID(t, p.token(t)); id == before.KeyID {
+			return fmt.Errorf("%w: %s", errSameKey, id)
 		}
 		return nil
 	})
 }
 
-// activeKey returns the key that signs.
+// keyID returns the id of the key that signed a token.
+func (p *place) keyID(t *testing.T, token string) string {
+	t.Helper()
+	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Headers[0].KeyID
+}
+
+// activeKey returns the key that signs, by the status of the realm.
 func (p *place) activeKey(t *testing.T) v1alpha1.SigningKeyStatus {
 	t.Helper()
 	if err := p.env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.realm), p.realm); err != nil {
