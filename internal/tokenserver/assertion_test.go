@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -259,5 +260,27 @@ func TestRefusedAssertionsAreTold(t *testing.T) {
 		if log := s.log.String(); !strings.Contains(log, tc.want.Error()) || strings.Contains(log, canary) {
 			t.Errorf("the log, for %v: %s", tc.want, log)
 		}
+	}
+}
+
+// Assertions that fail count for the client that they name, wherever it is named.
+func TestForgerOfAssertionsIsSlowed(t *testing.T) {
+	t.Parallel() // it waits for an answer that is held back
+	s := startSigning(t)
+	client := s.clientOf(t, "HTTP/2")
+	forged := func(id string) request {
+		return byAssertion(assertion(t, signingkey.ES256, nil, members{"iss": id, "sub": id, "exp": now.Unix() - 3600}), "")
+	}
+	for range limiter.FailureBurst {
+		if a := s.send(t, client, forged("signing")); a.status != 401 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	checkTooMany(t, s.send(t, client, forged("signing")), "3", tooManyFailures)
+	if a := s.send(t, client, forged("single")); a.status != 401 {
+		t.Errorf("another client: %d %s", a.status, a.body)
+	}
+	if a := s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, nil), "")); a.status != 200 {
+		t.Errorf("a good one: %d %s", a.status, a.body)
 	}
 }

@@ -54,7 +54,7 @@ func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.
 	if err != nil {
 		a.logger.Debug("Client assertion refused", "realm", realm.Name, "reason", err)
 	}
-	attempt := limiter.Attempt{Realm: realm.UID, Client: p.ClientID, Source: source}
+	attempt := limiter.Attempt{Realm: realm.UID, Client: who.clientID, Source: source}
 	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
 		err = oauth.ErrTooManyFailures
 	}
