@@ -68,6 +68,15 @@ func New(o Options) *Feed {
 		defer f.mu.Unlock()
 		return float64(len(f.unreadable))
 	}))
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_registry_last_change_timestamp_seconds",
+		Help: "When this server last took up a change of a record, or a new list of all; 0 before the first.",
+	}, func() float64 {
+		if at := f.progress.lastChange(); !at.IsZero() {
+			return float64(at.UnixMilli()) / 1000
+		}
+		return 0
+	}))
 	return f
 }
 
@@ -144,7 +153,7 @@ func (f *Feed) Update(obj any) error {
 	if err == nil {
 		f.lastGood.write(secret)
 	}
-	f.progress.reach(secret.ResourceVersion)
+	f.progress.reach(secret.ResourceVersion, f.Now())
 	return nil
 }
 
@@ -159,7 +168,7 @@ func (f *Feed) Delete(obj any) error {
 	f.Registry.RemoveRealm(uid)
 	f.Registry.RemoveClient(uid)
 	f.lastGood.remove(secret)
-	f.progress.reach(secret.ResourceVersion)
+	f.progress.reach(secret.ResourceVersion, f.Now())
 	return nil
 }
 
@@ -182,7 +191,7 @@ func (f *Feed) Replace(list []any, version string) error {
 	f.Registry.Replace(now.realms, now.clients, func(uid string) bool { return now.kept[uid] })
 	f.markOnly(now.unreadable)
 	f.lastGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
-	f.progress.reach(version)
+	f.progress.reach(version, f.Now())
 	f.Logger.Info("Records loaded", "realms", len(now.realms), "clients", len(now.clients),
 		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil

@@ -110,7 +110,7 @@ func (f *Feed) restore(ctx context.Context) {
 	}
 	p := prepareAll(before.Secrets)
 	f.Registry.Replace(p.realms, p.clients, func(string) bool { return false })
-	f.progress.reach(before.Version)
+	f.progress.reach(before.Version, f.Now())
 	f.lastGood.before = snapshot.Records{}
 	f.Logger.Warn("API server not reached, serving the last good records",
 		"realms", len(p.realms), "clients", len(p.clients), "resourceVersion", before.Version)

@@ -29,7 +29,10 @@ func newPublisher(o Options, p *progress) *publisher {
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
 		Help: "When this server last wrote its heartbeat. Older than half a minute: it has lost the API server and serves what it has.",
 	})
-	o.Metrics.MustRegister(lastContact)
+	o.Metrics.MustRegister(lastContact, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_heartbeat_lag_seconds",
+		Help: "For how long the heartbeat has been behind what this server serves: the operator waits that long already. 0: it isn't behind.",
+	}, func() float64 { return p.lag(o.Now()).Seconds() }))
 	return &publisher{Options: o, progress: p, lastContact: lastContact}
 }
 
@@ -69,6 +72,7 @@ func (p *publisher) write(ctx context.Context, version string) {
 		return
 	}
 	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
+	p.progress.told(version, now)
 }
 
 func (p *publisher) remove(ctx context.Context) {

@@ -26,6 +26,7 @@ type clientRequest struct {
 	realmName string // as it was given
 	source    netip.Addr
 	now       time.Time // the one instant that the whole request is judged at
+	started   time.Time // by the machine's clock, to tell how long it takes
 
 	realm      *registry.Realm
 	parameters oauth.Parameters
@@ -39,7 +40,7 @@ type clientRequest struct {
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest, error) {
-	request := clientRequest{realmName: realmName, source: sourceOf(r, e.TrustedProxies), now: e.Now()}
+	request := clientRequest{realmName: realmName, source: sourceOf(r, e.TrustedProxies), now: e.Now(), started: time.Now()}
 	if r.Method != http.MethodPost {
 		return request, oauth.ErrMethod
 	}
@@ -95,6 +96,9 @@ func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, request 
 	}
 	if request.audited {
 		e.Audit.Write(event)
+	}
+	if action == audit.ActionToken {
+		e.Metrics.refused(request, answer, event.Reason)
 	}
 	if answer == oauth.ErrTooManyFailures {
 		e.hold(r.Context())

@@ -2,6 +2,8 @@ package tokenserver
 
 import (
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -14,11 +16,21 @@ import (
 // Metrics counts what the endpoints answer.
 type Metrics struct {
 	requests       *prometheus.CounterVec
-	issued         prometheus.Counter
+	durations      *prometheus.HistogramVec
+	realms         sync.Map // name → *realmMetrics, of realms that exist or did
 	introspections *prometheus.CounterVec
 	verifications  *prometheus.CounterVec
 	slowChecks     *prometheus.CounterVec
 }
+
+// realmMetrics are what each token of a realm counts in, found once.
+type realmMetrics struct {
+	issued   prometheus.Counter
+	duration prometheus.Observer
+}
+
+// resultIssued is the result of a token request that isn't refused.
+const resultIssued = "issued"
 
 // What introspection and verification come to where they aren't refused.
 const (
@@ -38,8 +50,14 @@ const (
 func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_token_requests_total",
-		Help: `Token requests by result: "issued", or the OAuth 2.0 error code of the refusal.`,
-	}, []string{"result"})
+		Help: `Token requests by realm, empty where there is none of the name, and by result: "issued", or the OAuth 2.0 error code of the refusal, with its reason as the audit has it.`,
+	}, []string{"realm", "result", "reason"})
+	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "realmkeeper_token_request_duration_seconds",
+		Help: "How long it takes to decide about a token request of a realm, signature included: from its headers to its answer, without the time for which a refusal is held back.",
+		// From a fast signature to RSA on a busy machine, and Argon2id.
+		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+	}, []string{"realm"})
 	slowChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_slow_secret_checks_total",
 		Help: `Checks of secrets that are hashed with Argon2id by what became of them: "remembered" as good, "verified", or "busy", which is answered with 503.`,
@@ -52,7 +70,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		Name: "realmkeeper_verifications_total",
 		Help: `Verifications for gateways by result: "valid", or the error code of the refusal.`,
 	}, []string{"result"})
-	registerer.MustRegister(requests, slowChecks, introspections, verifications,
+	registerer.MustRegister(requests, durations, slowChecks, introspections, verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this server serves.",
@@ -63,7 +81,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		}, func() float64 { _, clients := reg.Size(); return float64(clients) }),
 	)
 	return &Metrics{
-		requests: requests, issued: requests.WithLabelValues("issued"),
+		requests: requests, durations: durations,
 		introspections: introspections, verifications: verifications, slowChecks: slowChecks,
 	}
 }
@@ -76,8 +94,35 @@ func RegisterAudit(registerer prometheus.Registerer, log *audit.Log) {
 	}, func() float64 { return float64(log.Lost()) }))
 }
 
-func (m *Metrics) refused(refusal *oauth.Error) {
-	m.requests.WithLabelValues(refusal.Code).Inc()
+// of returns what a realm's tokens count in. Its labels hold names of realms alone, never
+// what a request made up.
+func (m *Metrics) of(realm *registry.Realm) *realmMetrics {
+	found, ok := m.realms.Load(realm.Name)
+	if !ok {
+		found, _ = m.realms.LoadOrStore(realm.Name, &realmMetrics{
+			issued:   m.requests.WithLabelValues(realm.Name, resultIssued, ""),
+			duration: m.durations.WithLabelValues(realm.Name),
+		})
+	}
+	of, _ := found.(*realmMetrics) // nothing else is stored there
+	return of
+}
+
+// issued counts a request that got a token.
+func (m *Metrics) issued(request *clientRequest) {
+	of := m.of(request.realm)
+	of.issued.Inc()
+	of.duration.Observe(time.Since(request.started).Seconds())
+}
+
+// refused counts a request that was answered with an error, before the answer.
+func (m *Metrics) refused(request *clientRequest, answer *oauth.Error, reason audit.Reason) {
+	name := ""
+	if request.realm != nil {
+		name = request.realm.Name
+		m.of(request.realm).duration.Observe(time.Since(request.started).Seconds())
+	}
+	m.requests.WithLabelValues(name, answer.Code, string(reason)).Inc()
 }
 
 func (m *Metrics) introspected(result string) { m.introspections.WithLabelValues(result).Inc() }

@@ -157,17 +157,33 @@ realmkeeper_registry_clients 12
 # HELP realmkeeper_registry_realms Realms that this server serves.
 # TYPE realmkeeper_registry_realms gauge
 realmkeeper_registry_realms 2
-# HELP realmkeeper_token_requests_total Token requests by result: "issued", or the OAuth 2.0 error code of the refusal.
+# HELP realmkeeper_token_requests_total Token requests by realm, empty where there is none of the name, and by result: "issued", or the OAuth 2.0 error code of the refusal, with its reason as the audit has it.
 # TYPE realmkeeper_token_requests_total counter
-realmkeeper_token_requests_total{result="invalid_client"} 1
-realmkeeper_token_requests_total{result="invalid_request"} 2
-realmkeeper_token_requests_total{result="invalid_scope"} 1
-realmkeeper_token_requests_total{result="invalid_target"} 1
-realmkeeper_token_requests_total{result="issued"} 2
-realmkeeper_token_requests_total{result="unsupported_grant_type"} 1
+realmkeeper_token_requests_total{realm="",reason="invalid_request",result="invalid_request"} 2
+realmkeeper_token_requests_total{realm="acme",reason="",result="issued"} 2
+realmkeeper_token_requests_total{realm="acme",reason="invalid_scope",result="invalid_scope"} 1
+realmkeeper_token_requests_total{realm="acme",reason="invalid_target",result="invalid_target"} 1
+realmkeeper_token_requests_total{realm="acme",reason="unknown_client",result="invalid_client"} 1
+realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",result="unsupported_grant_type"} 1
 `
-	if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want)); err != nil {
+	exact := []string{"realmkeeper_registry_clients", "realmkeeper_registry_realms", "realmkeeper_token_requests_total"}
+	if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want), exact...); err != nil {
 		t.Error(err)
+	}
+	families, err := s.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() != "realmkeeper_token_request_duration_seconds" {
+			continue
+		}
+		// Names of realms that a request made up are no labels.
+		for _, m := range family.GetMetric() {
+			if m.GetLabel()[0].GetValue() != "acme" || m.GetHistogram().GetSampleCount() != 6 {
+				t.Errorf("durations: %v", m)
+			}
+		}
 	}
 	problems, err := testutil.GatherAndLint(s.metrics)
 	if diff := cmp.Diff([]promlint.Problem(nil), problems); err != nil || diff != "" {

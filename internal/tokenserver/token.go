@@ -29,11 +29,11 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer, err = e.answer(&request)
 	}
 	if err != nil {
-		e.Metrics.refused(e.refuse(w, r, &request, audit.ActionToken, err))
+		e.refuse(w, r, &request, audit.ActionToken, err)
 		return
 	}
 	e.granted(&request, audit.ActionToken, answer.id)
-	e.Metrics.issued.Inc()
+	e.Metrics.issued(&request)
 	writeToken(w, answer)
 }
 
