@@ -27,9 +27,11 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clock"
+	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/tracing"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -63,6 +65,10 @@ func run(o options) error {
 		return err
 	}
 	defer closeAudit()
+	tracer, stopTracing, err := tracing.Start(ctx, config.TokenServiceName, version.Version, logger)
+	if err != nil {
+		return err
+	}
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg := registry.New()
@@ -74,7 +80,7 @@ func run(o options) error {
 	var draining atomic.Bool
 	public := tokenserver.NewHTTPServer(tokenserver.EndingConnections(tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
-		Audit: auditLog, TrustedProxies: o.trustedProxies,
+		Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies,
 	}), draining.Load), certificate.GetCertificate, logger)
 	operations := &http.Server{
 		Handler:           tokenserver.NewOperations(func() bool { return reg.Loaded() && !draining.Load() }, metrics),
@@ -114,6 +120,9 @@ func run(o options) error {
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err = errors.Join(err, public.Shutdown(shutdownCtx))
+	if lost := stopTracing(shutdownCtx); lost != nil {
+		logger.Warn("Traces are lost", "error", lost)
+	}
 	stopFeed()
 	err = errors.Join(err, operations.Shutdown(shutdownCtx))
 	running.Wait()

@@ -85,6 +85,8 @@ type TokenServer struct {
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
 	// Audit says where the audit lines go: Stdout or None. Left out: Stdout.
 	Audit AuditSink `json:"audit,omitempty"`
+	// Tracing says where traces of requests go. Left out: nowhere, and there are none.
+	Tracing *Tracing `json:"tracing,omitempty"`
 	// TrustedProxies are the networks, in CIDR notation, of proxies that end TLS before the token
 	// servers: they are believed what they say in X-Forwarded-For. Left out: none is.
 	TrustedProxies []string `json:"trustedProxies,omitempty"`
@@ -99,6 +101,16 @@ const (
 	// AuditNone sends them nowhere.
 	AuditNone AuditSink = "None"
 )
+
+// Tracing says where traces of requests go, and of how many there are any.
+type Tracing struct {
+	// Endpoint is the URL of an OpenTelemetry collector that takes OTLP over HTTP, such as
+	// http://collector.observability.svc:4318. Required.
+	Endpoint string `json:"endpoint"`
+	// SamplePercentage is of how many requests in a hundred there are traces, 0 to 100, where
+	// their caller hasn't decided that. Left out: 1.
+	SamplePercentage *int32 `json:"samplePercentage,omitempty"`
+}
 
 // TLS says where the serving certificate comes from; at most one member is set.
 type TLS struct {
@@ -207,6 +219,10 @@ func (i *Instance) setDefaults() {
 	}
 	if i.TokenServer.Audit == "" {
 		i.TokenServer.Audit = AuditStdout
+	}
+	if tracing := i.TokenServer.Tracing; tracing != nil && tracing.SamplePercentage == nil {
+		one := int32(1)
+		tracing.SamplePercentage = &one
 	}
 	if i.Testing.SpeedUp == 0 {
 		i.Testing.SpeedUp = 1

@@ -47,6 +47,7 @@ tokenServer:
   affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
   audit: None
+  tracing: {endpoint: "http://collector:4318", samplePercentage: 10}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
 testing:
   speedUp: 600
@@ -87,7 +88,8 @@ func TestParse(t *testing.T) {
 					MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
 				}},
 				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
-				Audit: config.AuditNone, TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
+				Tracing: &config.Tracing{Endpoint: "http://collector:4318", SamplePercentage: new(int32(10))},
+				Audit:   config.AuditNone, TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
 			},
 			TLS:     config.TLS{SecretName: "api-tls"},
 			Testing: config.Testing{SpeedUp: 600},
@@ -161,6 +163,8 @@ func TestParseRefuses(t *testing.T) {
 		"an unknown pull policy":       {with("Always", "Sometimes"), "tokenServer.imagePullPolicy"},
 		"a request over its limit":     {with("requests: {cpu: 200m}", "{requests: {cpu: 2}, limits: {cpu: 1}}"), "tokenServer.resources.requests.cpu"},
 		"a broken priority class":      {with("priorityClassName: high", "priorityClassName: Very High"), "tokenServer.priorityClassName"},
+		"traces to nowhere":            {with("http://collector:4318", "collector:4318"), "tokenServer.tracing.endpoint"},
+		"more traces than requests":    {with("samplePercentage: 10", "samplePercentage: 101"), "tokenServer.tracing.samplePercentage"},
 		"an audit to elsewhere":        {with("audit: None", "audit: stdout"), "tokenServer.audit"},
 		"a proxy without a network":    {with("10.0.0.0/8", "10.0.0.1"), "tokenServer.trustedProxies[0]"},
 		"a broken annotation":          {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},

@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"net/netip"
+	"net/url"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,24 @@ func (s *TokenServer) validate() error {
 			return invalid("tokenServer.trustedProxies[%d] %q is not a network in CIDR notation, such as 10.0.0.0/8", n, network)
 		}
 	}
+	if err := s.Tracing.validate(); err != nil {
+		return err
+	}
 	return s.validateScheduling()
+}
+
+func (t *Tracing) validate() error {
+	if t == nil {
+		return nil
+	}
+	endpoint, err := url.Parse(t.Endpoint)
+	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
+		return invalid("tokenServer.tracing.endpoint %q is not a URL such as http://collector.observability.svc:4318", t.Endpoint)
+	}
+	if p := *t.SamplePercentage; p < 0 || p > 100 {
+		return invalid("tokenServer.tracing.samplePercentage %d is not between 0 and 100", p)
+	}
+	return nil
 }
 
 func (s *TokenServer) validateScheduling() error {

@@ -68,7 +68,8 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 }
 
 // granted has the audit say that a client got what it asked for: a token of that id, where it is one.
-func (e *clientEndpoint) granted(request *clientRequest, action audit.Action, tokenID token.ID) {
+func (e *clientEndpoint) granted(ctx context.Context, request *clientRequest, action audit.Action, tokenID token.ID) {
+	e.describe(ctx, request, string(audit.Granted))
 	if e.Audit == nil {
 		return
 	}
@@ -97,6 +98,7 @@ func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, request 
 	if request.audited {
 		e.Audit.Write(event)
 	}
+	e.describe(r.Context(), request, string(event.Reason))
 	if action == audit.ActionToken {
 		e.Metrics.refused(request, answer, event.Reason)
 	}

@@ -32,7 +32,7 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		e.Metrics.introspected(e.refuse(w, r, &request, audit.ActionIntrospection, err).Code)
 		return
 	}
-	e.granted(&request, audit.ActionIntrospection, token.ID{})
+	e.granted(r.Context(), &request, audit.ActionIntrospection, token.ID{})
 	verified, _, err := request.realm.Verify(request.parameters.Token, request.now)
 	setTokenHeaders(w.Header())
 	if err != nil {

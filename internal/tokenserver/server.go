@@ -11,19 +11,23 @@ import (
 	"path"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
 
-// Options are what a token server stands on. All are required but Audit and TrustedProxies.
+// Options are what a token server stands on. All are required but Audit, Tracer and TrustedProxies.
 type Options struct {
 	Registry *registry.Registry
 	Metrics  *Metrics
 	Logger   *slog.Logger
 	// Audit takes an event for each decision about credentials; nil: there is no audit.
 	Audit *audit.Log
+	// Tracer makes a span for each request; nil: none.
+	Tracer trace.Tracer
 	// Now is the clock; Random gives token ids.
 	Now    func() time.Time
 	Random io.Reader
@@ -47,6 +51,9 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)
 	})
+	if o.Tracer != nil {
+		return traced(guard(mux), o.Tracer)
+	}
 	return guard(mux)
 }
 

@@ -32,7 +32,7 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, r, &request, audit.ActionToken, err)
 		return
 	}
-	e.granted(&request, audit.ActionToken, answer.id)
+	e.granted(r.Context(), &request, audit.ActionToken, answer.id)
 	e.Metrics.issued(&request)
 	writeToken(w, answer)
 }

@@ -85,6 +85,9 @@ Arguments: constraints, component.
 {{- $_ := set $tokenServer $key . -}}
 {{- end -}}
 {{- end -}}
+{{- if $settings.tracing.endpoint -}}
+{{- $_ := set $tokenServer "tracing" (dict "endpoint" $settings.tracing.endpoint "samplePercentage" (int $settings.tracing.samplePercentage)) -}}
+{{- end -}}
 {{- with .Values.imagePullSecrets -}}
 {{- $_ := set $tokenServer "imagePullSecrets" . -}}
 {{- end -}}

@@ -134,6 +134,7 @@ tokenServer:
   priorityClassName: high
   podAnnotations: {team: platform}
   audit: None
+  tracing: {endpoint: "http://collector:4318", samplePercentage: 5}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
@@ -148,6 +149,15 @@ tokenServer:
 		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "ours" ||
 		*pod.Containers[0].Image != "image:1" || pod.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
 		t.Errorf("the Deployment doesn't follow the configuration: %+v", pod)
+	}
+	environment := map[string]string{}
+	for _, e := range pod.Containers[0].Env {
+		if e.Value != nil {
+			environment[*e.Name] = *e.Value
+		}
+	}
+	if environment["OTEL_EXPORTER_OTLP_ENDPOINT"] != "http://collector:4318" || environment["OTEL_TRACES_SAMPLER_ARG"] != "0.05" {
+		t.Errorf("the token server's environment is %v", environment)
 	}
 	if args := pod.Containers[0].Args; !slices.Contains(args, "--trusted-proxies=10.0.0.0/8,fd00::/8") || !slices.Contains(args, "--audit-log=") {
 		t.Errorf("the token server's arguments are %v", pod.Containers[0].Args)

@@ -1,6 +1,7 @@
 package tokenservice
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -142,6 +143,14 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	if proxies := instance.TokenServer.TrustedProxies; len(proxies) > 0 {
 		c.WithArgs("--trusted-proxies=" + strings.Join(proxies, ","))
 	}
+	if tracing := instance.TokenServer.Tracing; tracing != nil {
+		c.WithEnv(
+			env("OTEL_EXPORTER_OTLP_ENDPOINT", tracing.Endpoint),
+			env("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+			env("OTEL_TRACES_SAMPLER_ARG", strconv.FormatFloat(float64(*tracing.SamplePercentage)/100, 'f', -1, 64)),
+			env("OTEL_RESOURCE_ATTRIBUTES", "k8s.namespace.name=$(POD_NAMESPACE),k8s.pod.name=$(POD_NAME)"),
+		)
+	}
 	if policy := instance.TokenServer.ImagePullPolicy; policy != "" {
 		c.WithImagePullPolicy(policy)
 	}
@@ -161,6 +170,10 @@ func resources(instance *config.Instance) *corev1ac.ResourceRequirementsApplyCon
 
 func probe(path string) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString(portOperations)))
+}
+
+func env(name, value string) *corev1ac.EnvVarApplyConfiguration {
+	return corev1ac.EnvVar().WithName(name).WithValue(value)
 }
 
 // fieldEnv says the API version too: the reference is owned as a whole, and with the default

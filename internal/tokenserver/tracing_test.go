@@ -1,0 +1,76 @@
+package tokenserver_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+)
+
+// Each request has a span that says who asked and what came of it, and nothing that is
+// secret or made up.
+func TestTracing(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	s := startLoaded(t, func(o *tokenserver.Options) { o.Tracer = provider.Tracer("") })
+	client := s.clientOf(t, "HTTP/1.1")
+	tests := map[string]struct {
+		request  request
+		wantName string
+		want     map[string]any
+		wantCode codes.Code
+	}{
+		"a token": {
+			request{query: grant, authorization: good}, "HTTP POST /{realm}/oauth2/token",
+			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(200), "realmkeeper.result": "granted", "realmkeeper.realm": "acme", "realmkeeper.client_id": "billing"}, codes.Unset,
+		},
+		"a wrong secret": {
+			request{query: grant, authorization: basic("billing", canary)}, "HTTP POST /{realm}/oauth2/token",
+			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(401), "realmkeeper.result": "wrong_secret", "realmkeeper.realm": "acme", "realmkeeper.client_id": "billing"}, codes.Unset,
+		},
+		"an unknown client": {
+			request{query: grant, authorization: basic(canary, canary)}, "HTTP POST /{realm}/oauth2/token",
+			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(401), "realmkeeper.result": "unknown_client", "realmkeeper.realm": "acme"}, codes.Unset,
+		},
+		"keys": {
+			request{method: "GET", path: "/acme/oauth2/jwks"}, "HTTP GET /{realm}/oauth2/jwks",
+			map[string]any{"http.request.method": "GET", "http.route": "/{realm}/oauth2/jwks", "http.response.status_code": int64(200)}, codes.Unset,
+		},
+		"an unknown path": {
+			request{method: canary, path: "/" + canary + "/" + canary}, "HTTP _OTHER /",
+			map[string]any{"http.request.method": "_OTHER", "http.route": "/", "http.response.status_code": int64(404)}, codes.Unset,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			spans.Reset()
+			r := tc.request
+			r.header = http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
+			s.send(t, client, r)
+			ended := spans.Ended()
+			if len(ended) != 1 {
+				t.Fatalf("%d spans", len(ended))
+			}
+			span := ended[0]
+			got := map[string]any{}
+			for _, a := range span.Attributes() {
+				got[string(a.Key)] = a.Value.AsInterface()
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" || span.Name() != tc.wantName || span.Status().Code != tc.wantCode {
+				t.Errorf("span %q, status %v (-want +got):\n%s", span.Name(), span.Status(), diff)
+			}
+			if span.Parent().TraceID().String() != "0af7651916cd43dd8448eb211c80319c" || span.SpanContext().TraceID() != span.Parent().TraceID() {
+				t.Errorf("trace %s of parent %s", span.SpanContext().TraceID(), span.Parent().TraceID())
+			}
+			if strings.Contains(span.Name(), canary) {
+				t.Errorf("span %q tells what a request made up", span.Name())
+			}
+		})
+	}
+}

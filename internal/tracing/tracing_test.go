@@ -1,0 +1,77 @@
+package tracing_test
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/realmkeeper/realmkeeper/internal/tracing"
+)
+
+func TestOffByDefault(t *testing.T) {
+	for name, env := range map[string]map[string]string{
+		"nothing set":  {},
+		"switched off": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for key, value := range env {
+				t.Setenv(key, value)
+			}
+			tracer, stop, err := tracing.Start(t.Context(), "test", "v1", slog.New(slog.DiscardHandler))
+			if tracer != nil || err != nil {
+				t.Errorf("tracer %v, error %v", tracer, err)
+			}
+			if err := stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Spans reach the collector that the environment names, with what it says of the service.
+func TestSpansReachTheCollector(t *testing.T) {
+	var got atomic.Pointer[collectorpb.ExportTraceServiceRequest]
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		request := &collectorpb.ExportTraceServiceRequest{}
+		if err == nil {
+			err = proto.Unmarshal(body, request)
+		}
+		if err != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", r.URL.Path, err)
+		}
+		got.Store(request)
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=ours,k8s.pod.name=a")
+	tracer, stop, err := tracing.Start(t.Context(), "test", "v1", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := tracer.Start(t.Context(), "something")
+	span.End()
+	if err := stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got.Load() == nil {
+		t.Fatal("the collector got nothing")
+	}
+	spans := got.Load().GetResourceSpans()[0]
+	if name := spans.GetScopeSpans()[0].GetSpans()[0].GetName(); name != "something" {
+		t.Errorf("span %q", name)
+	}
+	attributes := map[string]string{}
+	for _, a := range spans.GetResource().GetAttributes() {
+		attributes[a.GetKey()] = a.GetValue().GetStringValue()
+	}
+	if attributes["service.name"] != "ours" || attributes["service.version"] != "v1" || attributes["k8s.pod.name"] != "a" {
+		t.Errorf("resource %v", attributes)
+	}
+}
