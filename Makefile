@@ -29,7 +29,7 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/README.md
 # All but hack/tools/crds, from which nothing is built.
-MODULES := . hack/tools hack/tools/golangci hack/tools/helm hack/controlplane/coredns hack/controlplane/etcd hack/controlplane/kubernetes hack/image
+MODULES := . hack/tools hack/tools/golangci hack/tools/helm hack/controlplane/coredns hack/controlplane/etcd hack/controlplane/kubernetes hack/image hack/promql
 
 ##@ General
 

@@ -1,0 +1,87 @@
+// Command promql evaluates queries as Prometheus does, on what was scraped. It reads a request
+// as JSON from standard input and writes the results, for tests of what the chart asks Prometheus.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+)
+
+// request is what is evaluated, and on what.
+type request struct {
+	Queries []string  `json:"queries"`
+	At      time.Time `json:"at"`
+	Scrapes []scrape  `json:"scrapes"` // in the order of their times
+}
+
+// result is what one query comes to: its error, or its series.
+type result struct {
+	Query  string   `json:"query"`
+	Error  string   `json:"error,omitempty"`
+	Series []series `json:"series,omitempty"`
+}
+
+type series struct {
+	Labels map[string]string `json:"labels"`
+	Value  string            `json:"value"` // as Prometheus writes it: NaN and +Inf are no JSON
+}
+
+func main() {
+	if err := run(context.Background(), os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "promql:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, in io.Reader, out io.Writer) error {
+	var r request
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return fmt.Errorf("reading the request: %w", err)
+	}
+	store, err := load(r.Scrapes)
+	if err != nil {
+		return err
+	}
+	engine := promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 10_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+	})
+	results := make([]result, 0, len(r.Queries))
+	for _, query := range r.Queries {
+		found, err := evaluate(ctx, engine, store, query, r.At)
+		one := result{Query: query, Series: found}
+		if err != nil {
+			one.Error = err.Error()
+		}
+		results = append(results, one)
+	}
+	return json.NewEncoder(out).Encode(results)
+}
+
+func evaluate(ctx context.Context, engine *promql.Engine, store *store, text string, at time.Time) ([]series, error) {
+	query, err := engine.NewInstantQuery(ctx, store, nil, text, at)
+	if err != nil {
+		return nil, err
+	}
+	defer query.Close()
+	got := query.Exec(ctx)
+	if got.Err != nil {
+		return nil, got.Err
+	}
+	switch value := got.Value.(type) {
+	case promql.Vector:
+		var all []series
+		for _, sample := range value {
+			all = append(all, series{Labels: sample.Metric.Map(), Value: fmt.Sprint(sample.F)})
+		}
+		return all, nil
+	case promql.Scalar:
+		return []series{{Value: fmt.Sprint(value.V)}}, nil
+	}
+	return nil, fmt.Errorf("%q is neither a vector nor a scalar, which panels and alerts can't show", text)
+}
