@@ -95,10 +95,12 @@ func TestFailuresOfOthers(t *testing.T) {
 func TestFloodOfJunk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		junk   int
+		times  int // that each name fails in a row
 		source func(i int) netip.Addr
 	}{
-		"from one source":           {1_000_000, func(int) netip.Addr { return here }},
-		"from more than have slots": {200_000, func(i int) netip.Addr { return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(i)))) }},
+		"from one source":           {1_000_000, 1, func(int) netip.Addr { return here }},
+		"each as hot as the guess":  {200_000, limiter.FailureBurst, func(int) netip.Addr { return here }},
+		"from more than have slots": {200_000, 1, func(i int) netip.Addr { return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(i)))) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := limiter.NewFailures()
@@ -106,7 +108,7 @@ func TestFloodOfJunk(t *testing.T) {
 			before := memory()
 			now, let := start, 0
 			for i := range tc.junk {
-				f.Count(limiter.Attempt{Realm: "acme", Client: "junk-" + strconv.Itoa(i), Source: tc.source(i)}, now)
+				f.Count(limiter.Attempt{Realm: "acme", Client: "junk-" + strconv.Itoa(i/tc.times), Source: tc.source(i)}, now)
 				now = now.Add(10 * time.Microsecond) // 100,000 a second
 				if i%1000 == 0 && f.Count(guess, now) {
 					let++
@@ -118,7 +120,7 @@ func TestFloodOfJunk(t *testing.T) {
 			if grown := int64(memory()) - int64(before); grown > 1<<20 {
 				t.Errorf("the flood takes %d bytes", grown)
 			}
-			if name == "from one source" {
+			if tc.source(0) == tc.source(1) {
 				if got := letThrough(f, limiter.Attempt{Realm: "acme", Client: "billing", Source: there}, now); got != limiter.FailureBurst {
 					t.Errorf("of another source %d are let through", got)
 				}
