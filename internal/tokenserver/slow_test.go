@@ -231,7 +231,7 @@ func TestMemoryOfGoodResultsIsBounded(t *testing.T) {
 // wrong slow secrets come as fast as they are let in, and how many times longer that is than
 // without them. What is turned away costs what every other request costs.
 func BenchmarkFlood(b *testing.B) {
-	s := startHuman(b)
+	s := startHuman(b, behindProxy)
 	client := s.clientOf(b, "HTTP/1.1")
 	ask := func() time.Duration {
 		begin := time.Now()
@@ -248,15 +248,16 @@ func BenchmarkFlood(b *testing.B) {
 		stop  = make(chan struct{})
 		flood sync.WaitGroup
 	)
-	for range 4 {
+	for n := range 4 {
 		attacker := s.clientOf(b, "HTTP/1.1")
 		flood.Go(func() {
-			for {
+			for i := 0; ; i++ {
+				source := fmt.Sprintf("10.%d.%d.%d", n, i>>8&255, i&255) // one alone would soon be slowed
 				select {
 				case <-stop:
 					return
 				default:
-					s.send(b, attacker, request{path: humanPath, query: grant, authorization: basic("person", "wrong")})
+					s.send(b, attacker, from(source, request{path: humanPath, query: grant, authorization: basic("person", "wrong")}))
 				}
 			}
 		})
