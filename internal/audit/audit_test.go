@@ -89,7 +89,7 @@ func closed(t testing.TB, l *audit.Log) {
 	}
 }
 
-var comparable = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+var byAddress = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func TestLines(t *testing.T) {
 	out := &sink{}
@@ -103,7 +103,7 @@ func TestLines(t *testing.T) {
 	}
 	closed(t, l)
 	got, torn := out.events(t)
-	if diff := cmp.Diff(want, got, comparable); diff != "" || torn > 0 || l.Lost() != 0 {
+	if diff := cmp.Diff(want, got, byAddress); diff != "" || torn > 0 || l.Lost() != 0 {
 		t.Errorf("%d torn, %d lost (-want +got):\n%.2000s", torn, l.Lost(), diff)
 	}
 }
@@ -145,7 +145,7 @@ func TestSlowSink(t *testing.T) {
 	closed(t, l)
 	got, _ := out.events(t)
 	want := audit.Event{Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: lost}
-	if i := slices.IndexFunc(got, func(e audit.Event) bool { return e.Action == audit.ActionAudit }); i < 0 || cmp.Diff(want, got[i], comparable) != "" {
+	if i := slices.IndexFunc(got, func(e audit.Event) bool { return e.Action == audit.ActionAudit }); i < 0 || cmp.Diff(want, got[i], byAddress) != "" {
 		t.Errorf("of %d lines, number %d tells of what is lost", len(got), i)
 	}
 	if uint64(len(got))-1+lost != events {
@@ -169,7 +169,7 @@ func TestFailingSink(t *testing.T) {
 	closed(t, l)
 	got, torn := out.events(t)
 	want := []audit.Event{full, {Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: 10}}
-	if diff := cmp.Diff(want, got[max(0, len(got)-2):], comparable); diff != "" || torn == 0 {
+	if diff := cmp.Diff(want, got[max(0, len(got)-2):], byAddress); diff != "" || torn == 0 {
 		t.Errorf("%d torn (-want +got):\n%s", torn, diff)
 	}
 	if n := strings.Count(logged.String(), "no space left"); n != 1 {

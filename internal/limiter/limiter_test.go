@@ -2,7 +2,6 @@ package limiter_test
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"runtime"
 	"strconv"
@@ -212,7 +211,7 @@ func TestPace(t *testing.T) {
 func TestPaceForgets(t *testing.T) {
 	p := limiter.NewPace()
 	for i := range 100_000 {
-		p.Allow(fmt.Sprint(i), 1, start.Add(time.Duration(i)*time.Millisecond))
+		p.Allow(strconv.Itoa(i), 1, start.Add(time.Duration(i)*time.Millisecond))
 	}
 	if got := p.Size(); got > 4096 {
 		t.Errorf("%d clients are remembered, of 1,000 that asked within the last second", got)

@@ -2,6 +2,7 @@ package tokenserver
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
@@ -29,26 +30,28 @@ var (
 	errClientExpired  = &refusal{oauth.ErrInvalidClient, audit.ReasonClientExpired}
 )
 
+// reasons are those of answers whose code is too coarse.
+var reasons = map[*oauth.Error]audit.Reason{
+	oauth.ErrTooManyFailures: audit.ReasonTooManyFailures,
+	oauth.ErrTooManyTokens:   audit.ReasonTooManyTokens,
+	oauth.ErrBusy:            audit.ReasonBusy,
+	oauth.ErrAssertionsFull:  audit.ReasonBusy,
+}
+
 // reasonOf returns why a request failed that is answered with answer.
 func reasonOf(err error, answer *oauth.Error) audit.Reason {
 	if r := (*refusal)(nil); errors.As(err, &r) {
 		return r.reason
 	}
-	switch answer {
-	case oauth.ErrTooManyFailures:
-		return audit.ReasonTooManyFailures
-	case oauth.ErrTooManyTokens:
-		return audit.ReasonTooManyTokens
-	case oauth.ErrBusy, oauth.ErrAssertionsFull:
-		return audit.ReasonBusy
+	if reason, ok := reasons[answer]; ok {
+		return reason
 	}
 	return audit.Reason(answer.Code)
 }
 
 // outcomeOf tells a decision from a fault of ours.
 func outcomeOf(answer *oauth.Error) audit.Outcome {
-	switch answer {
-	case oauth.ErrServer, oauth.ErrBusy, oauth.ErrAssertionsFull:
+	if answer.Status >= http.StatusInternalServerError {
 		return audit.Failed
 	}
 	return audit.Refused

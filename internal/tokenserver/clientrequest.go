@@ -102,7 +102,7 @@ func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, request 
 	if action == audit.ActionToken {
 		e.Metrics.refused(request, answer, event.Reason)
 	}
-	if answer == oauth.ErrTooManyFailures {
+	if errors.Is(answer, oauth.ErrTooManyFailures) {
 		e.hold(r.Context())
 	}
 	if answer.Status == http.StatusUnauthorized {

@@ -14,9 +14,9 @@ import (
 // traced gives each request of routes a span, in the trace that its caller has begun, if there
 // is one (W3C Trace Context). A span has names and results, and nothing of a header or query.
 func traced(routes http.Handler, tracer trace.Tracer) http.Handler {
-	context := propagation.TraceContext{}
+	callers := propagation.TraceContext{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := context.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx := callers.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := tracer.Start(ctx, "HTTP "+method(r), trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(attribute.String("http.request.method", method(r))))
 		defer span.End()
