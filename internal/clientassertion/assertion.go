@@ -39,6 +39,7 @@ type Assertion struct {
 	// Claims are the registered claims (RFC 7519 §4.1).
 	Claims jwt.Claims
 
+	payload   []byte
 	input     []byte
 	signature []byte
 }
@@ -61,44 +62,46 @@ var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": 
 //
 // Errors: ErrMalformed, ErrCritical, ErrType.
 func Parse(compact string) (*Assertion, error) {
-	a, payload, err := split(compact)
+	a, err := split(compact)
 	if err != nil {
 		return nil, err
 	}
-	if json.Unmarshal(payload, &a.Claims) != nil {
+	if json.Unmarshal(a.payload, &a.Claims) != nil {
 		return nil, ErrMalformed
 	}
 	return a, nil
 }
 
-func split(compact string) (a *Assertion, payload []byte, err error) {
+func split(compact string) (*Assertion, error) {
 	parts := strings.Split(compact, ".")
 	if len(parts) != 3 {
-		return nil, nil, ErrMalformed
+		return nil, ErrMalformed
 	}
 	var decoded [3][]byte
 	for i, part := range parts {
+		var err error
 		// The decoder passes over line breaks.
 		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
-			return nil, nil, ErrMalformed
+			return nil, ErrMalformed
 		}
 	}
 	var h header
 	// go-jose's JSON tells members apart by case, and refuses one that stands there twice.
 	if json.Unmarshal(decoded[0], &h) != nil || h.Algorithm == "" {
-		return nil, nil, ErrMalformed
+		return nil, ErrMalformed
 	}
 	if h.Critical != nil {
-		return nil, nil, ErrCritical
+		return nil, ErrCritical
 	}
 	if !types[strings.TrimPrefix(strings.ToLower(h.Type), "application/")] {
-		return nil, nil, ErrType
+		return nil, ErrType
 	}
 	return &Assertion{
 		Algorithm: h.Algorithm, KeyID: h.KeyID,
 		input:     []byte(compact[:len(parts[0])+len(".")+len(parts[1])]),
+		payload:   decoded[1],
 		signature: decoded[2],
-	}, decoded[1], nil
+	}, nil
 }
 
 // Verify checks the signature with a key, and that the assertion claims no other algorithm

@@ -39,3 +39,9 @@ func JWKS(keys []PublicKey) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// Equal reports whether two keys are the same, with the same id and algorithm.
+func (k PublicKey) Equal(other PublicKey) bool {
+	key, ok := k.key.(interface{ Equal(x crypto.PublicKey) bool })
+	return ok && k.id == other.id && k.algorithm == other.algorithm && key.Equal(other.key)
+}
