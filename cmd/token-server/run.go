@@ -27,6 +27,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clock"
+	"github.com/realmkeeper/realmkeeper/internal/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
@@ -77,9 +78,15 @@ func run(o options) error {
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
 	tokenserver.RegisterAudit(metrics, auditLog)
+	clusterKeys := clusterkeys.New(clusterkeys.Options{
+		Get: func(ctx context.Context, path string) ([]byte, error) {
+			return client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json, application/jwk-set+json").DoRaw(ctx)
+		},
+		Logger: logger, Metrics: metrics, Now: time.Now,
+	})
 	var draining atomic.Bool
 	public := tokenserver.NewHTTPServer(tokenserver.EndingConnections(tokenserver.New(tokenserver.Options{
-		Registry: reg, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
+		Registry: reg, Cluster: clusterKeys, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
 		Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies,
 	}), draining.Load), certificate.GetCertificate, logger)
 	operations := &http.Server{
@@ -103,6 +110,7 @@ func run(o options) error {
 	failed := make(chan error, 3)
 	var running sync.WaitGroup
 	running.Go(func() { feed.Run(feedCtx) })
+	running.Go(func() { clusterKeys.Run(feedCtx) })
 	running.Go(func() { failed <- wrap("watching the serving certificate", certificate.Start(feedCtx)) })
 	running.Go(func() { failed <- wrap("serving HTTPS", public.ServeTLS(publicListener, "", "")) })
 	running.Go(func() { failed <- wrap("serving operations", operations.Serve(operationsListener)) })

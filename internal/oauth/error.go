@@ -62,6 +62,7 @@ var (
 		"Credentials stand in the query, where they end up in logs. Treat the secret as exposed, and send it in the Authorization header.")
 	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The client authenticates in more than one way.")
 	ErrAssertionType    = newError(http.StatusBadRequest, codeInvalidRequest, "client_assertion_type must be urn:ietf:params:oauth:client-assertion-type:jwt-bearer.")
+	ErrNoClientID       = newError(http.StatusBadRequest, codeInvalidRequest, "A service account token needs client_id beside it, since it does not name the client.")
 	ErrClientIDMismatch = newError(http.StatusBadRequest, codeInvalidRequest, "client_id differs from the one that authenticates.")
 	ErrNoGrantType      = newError(http.StatusBadRequest, codeInvalidRequest, "grant_type is missing.")
 	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials.")
@@ -71,6 +72,8 @@ var (
 	ErrBusy             = newLater(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again shortly.")
 	// ErrAssertionsFull is not about this request: too many assertions have yet to expire.
 	ErrAssertionsFull = newLater(http.StatusServiceUnavailable, "1", "The server remembers as many assertions as it can. Try again shortly, with one that expires sooner.")
+	// ErrNoClusterKeys is not about this request either: the cluster's keys could not be had yet.
+	ErrNoClusterKeys = newLater(http.StatusServiceUnavailable, "1", "The server has no keys to verify service account tokens with yet. Try again shortly.")
 	// ErrTooManyFailures says nothing about the credentials either: they weren't looked at to the end.
 	ErrTooManyFailures = newLater(http.StatusTooManyRequests, "3", "Authentication of this client has failed too often from this address. Try again later.")
 	ErrTooManyTokens   = newLater(http.StatusTooManyRequests, "1", "The client has got as many tokens as it may get in a second. Use a token until it expires.")

@@ -32,6 +32,7 @@ func TestErrors(t *testing.T) {
 		"ErrCredentialsQuery": {oauth.ErrCredentialsQuery, http.StatusBadRequest, "invalid_request"},
 		"ErrTwoMethods":       {oauth.ErrTwoMethods, http.StatusBadRequest, "invalid_request"},
 		"ErrAssertionType":    {oauth.ErrAssertionType, http.StatusBadRequest, "invalid_request"},
+		"ErrNoClientID":       {oauth.ErrNoClientID, http.StatusBadRequest, "invalid_request"},
 		"ErrClientIDMismatch": {oauth.ErrClientIDMismatch, http.StatusBadRequest, "invalid_request"},
 		"ErrNoGrantType":      {oauth.ErrNoGrantType, http.StatusBadRequest, "invalid_request"},
 		"ErrGrantType":        {oauth.ErrGrantType, http.StatusBadRequest, "unsupported_grant_type"},
@@ -39,6 +40,7 @@ func TestErrors(t *testing.T) {
 		"ErrInvalidTarget":    {oauth.ErrInvalidTarget, http.StatusBadRequest, "invalid_target"},
 		"ErrNotLoaded":        {oauth.ErrNotLoaded, http.StatusServiceUnavailable, "temporarily_unavailable"},
 		"ErrAssertionsFull":   {oauth.ErrAssertionsFull, http.StatusServiceUnavailable, "temporarily_unavailable"},
+		"ErrNoClusterKeys":    {oauth.ErrNoClusterKeys, http.StatusServiceUnavailable, "temporarily_unavailable"},
 		"ErrServer":           {oauth.ErrServer, http.StatusInternalServerError, "server_error"},
 	}
 	for name, tc := range tests {

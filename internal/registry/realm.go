@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -191,6 +192,8 @@ type Client struct {
 	Secrets         []clientsecret.Credential
 	// PublicKeys verify the assertions that the client signs.
 	PublicKeys []signingkey.PublicKey
+	// ServiceAccounts may act as the client by their tokens.
+	ServiceAccounts []clientassertion.ServiceAccount
 }
 
 // Usable reports whether the client may get a token at that time, and use those that it has.

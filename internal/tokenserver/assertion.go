@@ -1,6 +1,7 @@
 package tokenserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -10,18 +11,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
 
-// byAssertion returns the client that has signed the request's assertion (RFC 7523 §2.2,
-// private_key_jwt) and that may get a token now.
+// byAssertion returns the client that the request's assertion (RFC 7523 §2.2) is of, and that may get
+// a token now: one that the client has signed itself (private_key_jwt), or the token of a
+// service account that may act as the client.
 //
 // Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, which
-// wraps why, for the audit and for logs; oauth.ErrAssertionsFull.
-func (a *clientAuthenticator) byAssertion(realm *registry.Realm, p *oauth.Parameters, now time.Time) (identity, error) {
+// wraps why, for the audit and for logs; oauth.ErrAssertionsFull; those of byServiceAccount.
+func (a *clientAuthenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (identity, error) {
 	if p.ClientAssertionType != oauth.AssertionTypeJWT {
 		return identity{clientID: p.ClientID}, oauth.ErrAssertionType
 	}
 	assertion, err := clientassertion.Parse(p.ClientAssertion)
 	if err != nil {
 		return identity{clientID: p.ClientID}, wrongAssertion(err)
+	}
+	if assertion.OfServiceAccount() {
+		return a.byServiceAccount(ctx, realm, p.ClientID, assertion, now)
 	}
 	if p.ClientID != "" && p.ClientID != assertion.Claims.Subject {
 		return identity{clientID: p.ClientID}, oauth.ErrClientIDMismatch

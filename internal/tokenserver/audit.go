@@ -36,6 +36,7 @@ var reasons = map[*oauth.Error]audit.Reason{
 	oauth.ErrTooManyTokens:   audit.ReasonTooManyTokens,
 	oauth.ErrBusy:            audit.ReasonBusy,
 	oauth.ErrAssertionsFull:  audit.ReasonBusy,
+	oauth.ErrNoClusterKeys:   audit.ReasonBusy,
 }
 
 // reasonOf returns why a request failed that is answered with answer.

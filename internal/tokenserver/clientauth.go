@@ -20,13 +20,15 @@ import (
 type clientAuthenticator struct {
 	slow     *slowSecrets
 	used     *clientassertion.Memory
+	cluster  ClusterKeys
 	failures *limiter.Failures
 	logger   *slog.Logger
 }
 
 func newClientAuthenticator(o Options) *clientAuthenticator {
 	return &clientAuthenticator{
-		slow: newSlowSecrets(o.Metrics), used: clientassertion.NewMemory(), failures: limiter.NewFailures(), logger: o.Logger,
+		slow: newSlowSecrets(o.Metrics), used: clientassertion.NewMemory(), cluster: o.Cluster,
+		failures: limiter.NewFailures(), logger: o.Logger,
 	}
 }
 
@@ -50,7 +52,7 @@ func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.
 	if p.ClientAssertion == "" {
 		return a.bySecret(ctx, realm, credentials, source, now)
 	}
-	who, err := a.byAssertion(realm, p, now)
+	who, err := a.byAssertion(ctx, realm, p, now)
 	if err != nil {
 		a.logger.Debug("Client assertion refused", "realm", realm.Name, "reason", err)
 	}

@@ -1,6 +1,7 @@
 package tokenserver
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -37,6 +38,6 @@ func ByAssertionWhenFull(realm *registry.Realm, clientUID string, p *oauth.Param
 			return err
 		}
 	}
-	_, err := a.byAssertion(realm, p, now)
+	_, err := a.byAssertion(context.Background(), realm, p, now)
 	return err
 }

@@ -19,11 +19,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 )
 
-// Options are what a token server stands on. All are required but Audit, Tracer and TrustedProxies.
+// Options are what a token server stands on. All are required but Cluster, Audit, Tracer and TrustedProxies.
 type Options struct {
 	Registry *registry.Registry
-	Metrics  *Metrics
-	Logger   *slog.Logger
+	// Cluster knows the keys of service account tokens; nil: none are taken.
+	Cluster ClusterKeys
+	Metrics *Metrics
+	Logger  *slog.Logger
 	// Audit takes an event for each decision about credentials; nil: there is no audit.
 	Audit *audit.Log
 	// Tracer makes a span for each request; nil: none.
