@@ -24,7 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Next rotation",type=string,format=date-time,priority=1,JSONPath=`.status.nextRotationTime`
 // +kubebuilder:printcolumn:name="Expires",type=string,format=date-time,priority=1,JSONPath=`.spec.expiresAt`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule=`!(has(self.spec.secret) ? has(self.spec.secret.generated) : !has(self.spec.publicKeys)) || !(has(oldSelf.spec.secret) ? has(oldSelf.spec.secret.generated) : !has(oldSelf.spec.publicKeys)) || (has(self.spec.secret) && has(self.spec.secret.generated) && has(self.spec.secret.generated.secretName) ? self.spec.secret.generated.secretName : self.metadata.name) == (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : oldSelf.metadata.name)`,fieldPath=".spec.secret.generated.secretName",messageExpression="'spec.secret.generated.secretName is immutable; it is ' + (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : 'the name of the ApiClient, ' + oldSelf.metadata.name)"
+// +kubebuilder:validation:XValidation:rule=`!(has(self.spec.secret) ? has(self.spec.secret.generated) : !has(self.spec.publicKeys) && !has(self.spec.serviceAccounts)) || !(has(oldSelf.spec.secret) ? has(oldSelf.spec.secret.generated) : !has(oldSelf.spec.publicKeys) && !has(oldSelf.spec.serviceAccounts)) || (has(self.spec.secret) && has(self.spec.secret.generated) && has(self.spec.secret.generated.secretName) ? self.spec.secret.generated.secretName : self.metadata.name) == (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : oldSelf.metadata.name)`,fieldPath=".spec.secret.generated.secretName",messageExpression="'spec.secret.generated.secretName is immutable; it is ' + (has(oldSelf.spec.secret) && has(oldSelf.spec.secret.generated) && has(oldSelf.spec.secret.generated.secretName) ? oldSelf.spec.secret.generated.secretName : 'the name of the ApiClient, ' + oldSelf.metadata.name)"
 type ApiClient struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -156,8 +156,8 @@ type ApiClientSpec struct {
 	// secret says where the client secret comes from: the operator makes one, someone
 	// provides it in a Secret, or here are hashes. It may change; a secret that came from
 	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
-	// makes one, as with "generated: {}"; but a client with publicKeys then has no client
-	// secret at all, and one that it had before ends at once.
+	// makes one, as with "generated: {}"; but a client with publicKeys or serviceAccounts
+	// then has no client secret at all, and one that it had before ends at once.
 	// +optional
 	Secret *ClientSecretSource `json:"secret,omitempty"`
 
@@ -172,6 +172,19 @@ type ApiClientSpec struct {
 	// +listMapKey=kid
 	// +optional
 	PublicKeys []PublicKey `json:"publicKeys,omitempty"`
+
+	// serviceAccounts are service accounts of this namespace, at most 8, that may act as the
+	// client: a pod presents its projected token, whose audience is the realm's issuer, as
+	// client assertion. One that doesn't exist is waited for; a client that can
+	// authenticate in no other way isn't Accepted meanwhile (ServiceAccountNotFound). One
+	// that is deleted and made again is another, and old tokens don't revive.
+	// Left out, no service account may.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	ServiceAccounts []ServiceAccountReference `json:"serviceAccounts,omitempty"`
 }
 
 // RealmReference names a Realm.

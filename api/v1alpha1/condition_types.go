@@ -17,7 +17,7 @@ const (
 	// ReasonAudienceNotInRealm, ReasonLifetimeExceedsRealm, ReasonClientIDConflict,
 	// ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled,
 	// ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
-	// ReasonPublicKeyNotSupported.
+	// ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed tells whether every live token server has acknowledged this
@@ -163,4 +163,9 @@ const (
 	// spec.publicKeys can't be used: its point isn't on the curve, or its modulus has fewer
 	// than 2048 or more than 4096 bits.
 	ReasonPublicKeyNotSupported ConditionReason = "PublicKeyNotSupported"
+
+	// ReasonServiceAccountNotFound holds when Accepted is False because none of the service
+	// accounts in spec.serviceAccounts exists, and the client has neither keys nor a secret.
+	// It passes when one is created.
+	ReasonServiceAccountNotFound ConditionReason = "ServiceAccountNotFound"
 )

@@ -123,7 +123,7 @@ func isOptionalSpec(n node) bool {
 		"spec.secret.generated", "spec.secret.provided", "spec.secret.hashed",
 		"spec.secret.provided.secretRef", "spec.secret.provided.secretRef.name",
 		"spec.secret.hashed[].id", "spec.secret.hashed[].hash",
-		"spec.publicKeys[].kid", "spec.publicKeys[].kty",
+		"spec.publicKeys[].kid", "spec.publicKeys[].kty", "spec.serviceAccounts[].name",
 	}
 	return strings.HasPrefix(n.path, "spec.") && !slices.Contains(required, n.path)
 }

@@ -55,7 +55,7 @@ func (c *ApiClient) GeneratesSecret() bool {
 	if c.Spec.Secret != nil {
 		return c.Spec.Secret.Generated != nil
 	}
-	return len(c.Spec.PublicKeys) == 0
+	return len(c.Spec.PublicKeys) == 0 && len(c.Spec.ServiceAccounts) == 0
 }
 
 // GeneratedSecret returns how the generated secret of c is handed out. Without

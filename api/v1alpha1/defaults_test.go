@@ -119,6 +119,13 @@ func TestApiClientDefaults(t *testing.T) {
 			wantDataKey:    "client_id",
 			wantNoSecret:   true,
 		},
+		"service accounts": {
+			spec:           v1alpha1.ApiClientSpec{ServiceAccounts: []v1alpha1.ServiceAccountReference{{Name: "a"}}},
+			wantClientID:   "acme-apps.billing",
+			wantSecretName: "billing",
+			wantDataKey:    "client_id",
+			wantNoSecret:   true,
+		},
 		"keys and a secret": {
 			spec: v1alpha1.ApiClientSpec{
 				PublicKeys: []v1alpha1.PublicKey{{KeyID: "a"}},

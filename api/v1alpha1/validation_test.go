@@ -78,10 +78,10 @@ var kinds = []kind{
 		smallestSpec: "realmRef: {name: acme}",
 		validations: []map[string]validation{
 			apiClientValidations, generatedSecretValidations, secretRotationValidations, broughtSecretValidations,
-			publicKeyValidations, privateKeyValidations,
+			publicKeyValidations, privateKeyValidations, serviceAccountValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
 		},
-		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions, publicKeyTransitions},
+		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions, publicKeyTransitions, serviceAccountTransitions},
 	},
 }
 

@@ -15,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -139,8 +140,12 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
 	}
+	accounts, err := accountCache(mgr)
+	if err != nil {
+		return err
+	}
 	clients := &apiclient.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
 		Instance:  o.Instance, Metrics: metrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
 	}
@@ -192,6 +197,32 @@ func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 		return nil, fmt.Errorf("adding the cache of the system namespace: %w", err)
 	}
 	return system, nil
+}
+
+// accountCache holds of all service accounts who they are. It is apart from the manager's cache,
+// which holds the token servers' own in full.
+func accountCache(mgr ctrl.Manager) (cache.Cache, error) {
+	accounts, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme:           mgr.GetScheme(),
+		Mapper:           mgr.GetRESTMapper(),
+		HTTPClient:       mgr.GetHTTPClient(),
+		DefaultTransform: onlyIdentity,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the cache of service accounts: %w", err)
+	}
+	if err := mgr.Add(accounts); err != nil {
+		return nil, fmt.Errorf("adding the cache of service accounts: %w", err)
+	}
+	return accounts, nil
+}
+
+// onlyIdentity keeps out of memory what others write into an object's metadata.
+func onlyIdentity(obj any) (any, error) {
+	if metadata, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		metadata.Labels, metadata.Annotations, metadata.OwnerReferences, metadata.ManagedFields = nil, nil, nil, nil
+	}
+	return obj, nil
 }
 
 // clientSecrets selects the consumer Secrets and those that people provide.

@@ -85,6 +85,15 @@ type Client struct {
 	Secrets []ClientSecret `json:"secrets"`
 	// PublicKeys verify the assertions that the client signs.
 	PublicKeys []signingkey.PublicKey `json:"publicKeys,omitempty"`
+	// ServiceAccounts may act as the client by their tokens.
+	ServiceAccounts []ServiceAccount `json:"serviceAccounts,omitempty"`
+}
+
+// ServiceAccount is a service account that exists. Its UID tells it from one of its name that was deleted.
+type ServiceAccount struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
 }
 
 // ClientSecret is a secret of a client without its plaintext.

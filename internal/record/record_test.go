@@ -61,6 +61,8 @@ func goodClient(t testing.TB) record.Client {
 		TokenLifetimeSeconds: 60, TokensPerSecond: 5, Scopes: []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
 		Secrets:    []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
 		PublicKeys: []signingkey.PublicKey{keys()[0].Public(), keys()[1].Public()},
+
+		ServiceAccounts: []record.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "1"}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
@@ -104,5 +105,14 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Audiences:        c.Audiences,
 		Secrets:          secrets,
 		PublicKeys:       c.PublicKeys,
+		ServiceAccounts:  serviceAccounts(c),
 	}, nil
+}
+
+func serviceAccounts(c record.Client) []clientassertion.ServiceAccount {
+	var accounts []clientassertion.ServiceAccount
+	for _, a := range c.ServiceAccounts {
+		accounts = append(accounts, clientassertion.ServiceAccount{Namespace: a.Namespace, Name: a.Name, UID: string(a.UID)})
+	}
+	return accounts
 }

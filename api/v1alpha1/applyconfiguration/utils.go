@@ -59,6 +59,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SecretRotationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretTemplate"):
 		return &apiv1alpha1.SecretTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ServiceAccountReference"):
+		return &apiv1alpha1.ServiceAccountReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Signing"):
 		return &apiv1alpha1.SigningApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SigningKeyStatus"):

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -32,6 +33,8 @@ import (
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
+// Of service accounts, which hold nothing secret, no more than the metadata is read.
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch
 
 // concurrency is how many ApiClients are reconciled at once. Nearly all of the time goes
 // into waiting for the API server.
@@ -41,6 +44,7 @@ const concurrency = 16
 type Reconciler struct {
 	Client    client.Client
 	Live      client.Reader // asks the API server itself
+	Accounts  cache.Cache   // the metadata of all service accounts
 	Records   *recordstore.Store
 	Authority *servingcert.AuthorityReader
 	Tracker   *acknowledgement.Tracker
@@ -77,6 +81,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOf), builder.WithPredicates(realmMatters())).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clientsIn), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(r.accountSource()).
 		WatchesRawSource(r.Records.Source(record.KindClient)).
 		WatchesRawSource(r.Authority.Source(r.allClients)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).

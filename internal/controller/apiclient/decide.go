@@ -65,6 +65,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.plan = p
 	d.record = newRecord(seen.client, seen.realm, p.secrets)
+	d.record.ServiceAccounts = serviceAccounts(&seen)
 	d.needless = needless(&seen, p)
 	d.seamless = p.inUse && differInSecretsAlone(seen.current, *d.record)
 	if !seen.authorityMissing && p.plaintext != "" {

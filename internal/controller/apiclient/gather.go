@@ -38,6 +38,8 @@ type observed struct {
 	owned []corev1.Secret
 	// provided is the Secret that the spec refers to. Without the label that allows to read it, it has only metadata.
 	provided *corev1.Secret
+	// accounts are the UIDs of the service accounts that the spec names and that exist, by name.
+	accounts map[string]types.UID
 	// unclaimed is the newest secret that was made and not handed out; empty for none.
 	unclaimed string
 	// authority is the certificate of the managed CA as PEM; empty where certificates come from elsewhere.
@@ -96,6 +98,9 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, err
 	}
 	if err := r.gatherSecrets(ctx, &seen); err != nil {
+		return observed{}, err
+	}
+	if err := r.gatherAccounts(ctx, &seen); err != nil {
 		return observed{}, err
 	}
 	return seen, nil

@@ -32,6 +32,7 @@ var policies = []policy{
 	secretProvided,
 	hashesSupported,
 	publicKeysSupported,
+	serviceAccountExists,
 }
 
 // accepted returns the Accepted condition's verdict: that of the first policy broken.
@@ -41,7 +42,11 @@ func accepted(seen observed, instance *config.Instance) condition.Verdict {
 			return *v
 		}
 	}
-	return condition.Verdict{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid and the realm allows it."}
+	message := "The spec is valid and the realm allows it."
+	if missing := missingAccounts(seen); len(missing) > 0 {
+		message += " These service accounts don't exist and are waited for: " + enumerate(missing) + "."
+	}
+	return condition.Verdict{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
 }
 
 func realmExists(seen observed, _ *config.Instance) *condition.Verdict {

@@ -128,7 +128,7 @@ func summary(seen observed, d decision, done applied, programmed condition.Verdi
 		return condition.Fault(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.Fault(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
-	case d.record != nil && len(d.record.Secrets) == 0 && len(d.record.PublicKeys) == 0:
+	case d.record != nil && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts) == 0:
 		return condition.Fault(v1alpha1.ReasonExpired, "Every secret of spec.secret.hashed has expired: the client gets no token. Add the hash of another.")
 	case done.refused != nil:
 		return condition.Progressing(fmt.Sprintf("Secret %q can't be written, and is tried again: %s", seen.client.EffectiveSecretName(), because(done.refused)))

@@ -23,6 +23,9 @@ const (
 	byProvided = "provided"
 )
 
+// byAccount is the cache index of ApiClients by the names of their service accounts.
+const byAccount = "account"
+
 // byOwner is the cache index of Secrets by the UID of the ApiClient that they belong to.
 const byOwner = "owner"
 
@@ -46,6 +49,9 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byAccount, accountNames); err != nil {
+		return err
 	}
 	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		owner := metav1.GetControllerOf(obj)

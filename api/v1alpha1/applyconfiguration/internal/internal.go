@@ -104,6 +104,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secret
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClientSecretSource
+    - name: serviceAccounts
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ServiceAccountReference
+          elementRelationship: associative
+          keys:
+          - name
     - name: suspend
       type:
         scalar: boolean
@@ -446,6 +454,12 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ServiceAccountReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Signing
   map:
     fields:

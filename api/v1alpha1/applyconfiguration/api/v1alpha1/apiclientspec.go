@@ -66,8 +66,8 @@ type ApiClientSpecApplyConfiguration struct {
 	// secret says where the client secret comes from: the operator makes one, someone
 	// provides it in a Secret, or here are hashes. It may change; a secret that came from
 	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
-	// makes one, as with "generated: {}"; but a client with publicKeys then has no client
-	// secret at all, and one that it had before ends at once.
+	// makes one, as with "generated: {}"; but a client with publicKeys or serviceAccounts
+	// then has no client secret at all, and one that it had before ends at once.
 	Secret *ClientSecretSourceApplyConfiguration `json:"secret,omitempty"`
 	// publicKeys are the keys, at most 4, with which the client signs assertions instead of
 	// sending a secret (private_key_jwt: RFC 7523, and OpenID Connect Core 1.0, section 9).
@@ -75,6 +75,13 @@ type ApiClientSpecApplyConfiguration struct {
 	// to the other. A client with a key that isn't supported isn't Accepted
 	// (PublicKeyNotSupported). Left out, the client can't authenticate this way.
 	PublicKeys []PublicKeyApplyConfiguration `json:"publicKeys,omitempty"`
+	// serviceAccounts are service accounts of this namespace, at most 8, that may act as the
+	// client: a pod presents its projected token, whose audience is the realm's issuer, as
+	// client assertion. One that doesn't exist is waited for; a client that can
+	// authenticate in no other way isn't Accepted meanwhile (ServiceAccountNotFound). One
+	// that is deleted and made again is another, and old tokens don't revive.
+	// Left out, no service account may.
+	ServiceAccounts []ServiceAccountReferenceApplyConfiguration `json:"serviceAccounts,omitempty"`
 }
 
 // ApiClientSpecApplyConfiguration constructs a declarative configuration of the ApiClientSpec type for use with
@@ -184,6 +191,19 @@ func (b *ApiClientSpecApplyConfiguration) WithPublicKeys(values ...*PublicKeyApp
 			panic("nil value passed to WithPublicKeys")
 		}
 		b.PublicKeys = append(b.PublicKeys, *values[i])
+	}
+	return b
+}
+
+// WithServiceAccounts adds the given value to the ServiceAccounts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ServiceAccounts field.
+func (b *ApiClientSpecApplyConfiguration) WithServiceAccounts(values ...*ServiceAccountReferenceApplyConfiguration) *ApiClientSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithServiceAccounts")
+		}
+		b.ServiceAccounts = append(b.ServiceAccounts, *values[i])
 	}
 	return b
 }

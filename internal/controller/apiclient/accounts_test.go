@@ -1,0 +1,89 @@
+package apiclient
+
+import (
+	"crypto/rand"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// withAccounts has the spec name accounts, of which those with a UID exist.
+func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
+	return func(seen *observed) {
+		seen.accounts = uids
+		for _, name := range names {
+			seen.client.Spec.ServiceAccounts = append(seen.client.Spec.ServiceAccounts, v1alpha1.ServiceAccountReference{Name: name})
+		}
+	}
+}
+
+// The record has the accounts that exist, sorted, by their UIDs, and no secret.
+func TestDecideOnServiceAccounts(t *testing.T) {
+	seen := seenAt(withAccounts(map[string]types.UID{"b": "2", "a": "1"}, "b", "gone", "a"))
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []record.ServiceAccount{{Namespace: "team", Name: "a", UID: "1"}, {Namespace: "team", Name: "b", UID: "2"}}
+	if diff := cmp.Diff(want, d.record.ServiceAccounts); diff != "" || len(d.record.Secrets) != 0 || d.consumer != nil {
+		t.Errorf("secrets %v, consumer %v, accounts (-want +got):\n%s", d.record.Secrets, d.consumer, diff)
+	}
+}
+
+// Without any of its accounts a client isn't accepted, and its record is switched off: unless it
+// can authenticate in another way.
+func TestMissingServiceAccounts(t *testing.T) {
+	generated := func(s *observed) {
+		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+	}
+	missing := withAccounts(nil, "b", "a")
+	for name, tc := range map[string]struct {
+		change      []func(*observed)
+		wantReason  v1alpha1.ConditionReason
+		wantMessage string
+	}{
+		"none exists": {
+			[]func(*observed){missing},
+			v1alpha1.ReasonServiceAccountNotFound,
+			"None of the service accounts of spec.serviceAccounts exists: a, b. Create one in this namespace; this client then goes on by itself.",
+		},
+		"one exists": {
+			[]func(*observed){withAccounts(map[string]types.UID{"a": "1"}, "b", "a")},
+			v1alpha1.ReasonAccepted,
+			"The spec is valid and the realm allows it. These service accounts don't exist and are waited for: b.",
+		},
+		"all exist": {
+			[]func(*observed){withAccounts(map[string]types.UID{"a": "1", "b": "2"}, "b", "a")},
+			v1alpha1.ReasonAccepted, "The spec is valid and the realm allows it.",
+		},
+		"a key beside them": {
+			[]func(*observed){missing, withKeys(onP256)},
+			v1alpha1.ReasonAccepted,
+			"The spec is valid and the realm allows it. These service accounts don't exist and are waited for: a, b.",
+		},
+		"a secret beside them": {
+			[]func(*observed){missing, generated},
+			v1alpha1.ReasonAccepted,
+			"The spec is valid and the realm allows it. These service accounts don't exist and are waited for: a, b.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := accepted(seenAt(tc.change...), instance())
+			if got.Reason != tc.wantReason || got.Message != tc.wantMessage || (got.Status == metav1.ConditionTrue) != (tc.wantReason == v1alpha1.ReasonAccepted) {
+				t.Errorf("%s %s: %s", got.Status, got.Reason, got.Message)
+			}
+		})
+	}
+
+	seen := settled(t, seenAt(withAccounts(map[string]types.UID{"a": "1"}, "a")))
+	seen.accounts = nil
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil || !d.record.Disabled {
+		t.Errorf("when the last one goes the record is %+v, %v", d.record, err)
+	}
+}
