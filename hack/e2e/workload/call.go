@@ -117,20 +117,27 @@ func reach(httpClient *http.Client, req *http.Request) (*http.Response, error) {
 	}
 }
 
-// credentials reads a mounted consumer Secret: the client, and an HTTP client that trusts
-// the token service as pods reach it.
+// credentials reads a mounted consumer Secret, or beside the same files the token of a service
+// account in client_assertion: the client, and an HTTP client that trusts the token service as
+// pods reach it.
 func credentials(directory string) (*clientcredentials.Config, *http.Client, error) {
 	read := func(name string) (string, error) {
 		data, err := os.ReadFile(filepath.Join(directory, name))
 		return strings.TrimSpace(string(data)), err
 	}
 	id, idErr := read("client_id")
-	secret, secretErr := read("client_secret")
 	url, urlErr := read("cluster_token_url")
-	if err := errors.Join(idErr, secretErr, urlErr); err != nil {
+	httpClient, trustErr := trusting(filepath.Join(directory, "ca.crt"))
+	if err := errors.Join(idErr, urlErr, trustErr); err != nil {
 		return nil, nil, err
 	}
-	httpClient, err := trusting(filepath.Join(directory, "ca.crt"))
+	if assertion, err := read("client_assertion"); err == nil {
+		return &clientcredentials.Config{ClientID: id, TokenURL: url, AuthStyle: oauth2.AuthStyleInParams, EndpointParams: map[string][]string{
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+			"client_assertion":      {assertion},
+		}}, httpClient, nil
+	}
+	secret, err := read("client_secret")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,68 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+)
+
+// A pod without any Secret gets a token with what the kubelet mounts: the token of its service
+// account. One that runs as default is refused.
+func TestPodWithoutASecret(t *testing.T) {
+	install(t, "helm", chart, firstVersion)
+	apps := namespace(t, "apps")
+	c := apiClient(apps, "ledger", "acme")
+	c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "ledger"}}
+	create(t, realm("acme"), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: apps, Name: "ledger"}}, c)
+	awaitReady(t, c)
+
+	authority := &corev1.Secret{}
+	get(t, systemNamespace, servingcert.AuthoritySecret, authority)
+	create(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: apps, Name: "ledger"},
+		Data: map[string]string{
+			"client_id":         c.Status.ClientID,
+			"cluster_token_url": "https://" + tokenService + "." + systemNamespace + ".svc/acme/oauth2/token",
+			"ca.crt":            string(authority.Data[corev1.TLSCertKey]),
+		},
+	})
+	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
+	caller, stranger := podAs(apps, "ledger", "ledger", issuer), podAs(apps, "stranger", "default", issuer)
+	create(t, caller, stranger)
+	if printed := strings.TrimSpace(succeeds(t, caller)); strings.Count(printed, ".") != 2 {
+		t.Errorf("the pod printed %s, want a token", printed)
+	}
+	eventually(t, "the pod that runs as default to end", func() error {
+		get(t, apps, stranger.Name, stranger)
+		if stranger.Status.Phase != corev1.PodSucceeded && stranger.Status.Phase != corev1.PodFailed {
+			return errNotYet
+		}
+		return nil
+	})
+	if printed := kubectl(t, "logs", "--namespace", apps, stranger.Name); stranger.Status.Phase != corev1.PodFailed || !strings.Contains(printed, "invalid_client") {
+		t.Errorf("the pod that runs as default is %s and printed %s", stranger.Status.Phase, printed)
+	}
+	secrets := &corev1.SecretList{}
+	if err := cluster.List(t.Context(), secrets, client.InNamespace(apps)); err != nil || len(secrets.Items) != 0 {
+		t.Errorf("%d Secrets are in the namespace, %v", len(secrets.Items), err)
+	}
+}
+
+// podAs returns a pod that asks for a token with a service account and what the ConfigMap "ledger" says.
+func podAs(namespace, name, account, audience string) *corev1.Pod {
+	p := pod(namespace, name, "", "token")
+	p.Spec.ServiceAccountName = account
+	p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "ledger"}}},
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: audience, ExpirationSeconds: new(int64(600)), Path: "client_assertion"}},
+	}}}
+	return p
+}
