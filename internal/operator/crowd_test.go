@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,13 +164,21 @@ func watchReady(t testing.TB, install *testinstall.Installation, team string, re
 	}
 }
 
-// removeCrowd deletes in one request what would take the end of the installation one for each.
+// removeCrowd deletes in one request what would take the end of the installation one for each;
+// in several where the API server runs out of time with it.
 func removeCrowd(t testing.TB, install *testinstall.Installation, team string) {
 	install.StopOperator(t)
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer stop()
-	if err := install.Env.Client.DeleteAllOf(ctx, &v1alpha1.ApiClient{}, client.InNamespace(team)); err != nil {
-		t.Errorf("Deleting ApiClients: %v", err)
+	for {
+		err := install.Env.Client.DeleteAllOf(ctx, &v1alpha1.ApiClient{}, client.InNamespace(team))
+		if apierrors.IsTimeout(err) {
+			continue
+		}
+		if err != nil {
+			t.Errorf("Deleting ApiClients: %v", err)
+		}
+		return
 	}
 }
 
