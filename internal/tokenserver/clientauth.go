@@ -68,32 +68,33 @@ func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.
 // leaves it empty.
 func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials, error) {
 	authorization := header["Authorization"]
-	if len(authorization) > 1 {
+	switch {
+	case len(authorization) > 1, p.ClientSecret != "" && p.ClientAssertion != "":
 		return oauth.Credentials{}, oauth.ErrTwoMethods
-	}
-	if len(authorization) == 1 && oauth.IsBasic(authorization[0]) {
-		if p.ClientSecret != "" || p.ClientAssertion != "" {
-			return oauth.Credentials{}, oauth.ErrTwoMethods
-		}
-		credentials, ok := oauth.ParseBasic(authorization[0])
-		if !ok {
-			return oauth.Credentials{}, errNoCredentials
-		}
-		if p.ClientID != "" && p.ClientID != credentials.ClientID {
-			return oauth.Credentials{}, oauth.ErrClientIDMismatch
-		}
-		return credentials, nil
-	}
-	if p.ClientSecret != "" && p.ClientAssertion != "" {
-		return oauth.Credentials{}, oauth.ErrTwoMethods
-	}
-	if len(authorization) == 0 && p.ClientAssertion != "" {
+	case len(authorization) == 1 && oauth.IsBasic(authorization[0]):
+		return basicCredentials(authorization[0], p)
+	case len(authorization) == 1:
+		return oauth.Credentials{}, errNoCredentials
+	case p.ClientAssertion != "":
 		return oauth.Credentials{}, nil
-	}
-	if len(authorization) == 1 || !oauth.ValidCredential(p.ClientID) || !oauth.ValidCredential(p.ClientSecret) {
+	case !oauth.ValidCredential(p.ClientID) || !oauth.ValidCredential(p.ClientSecret):
 		return oauth.Credentials{}, errNoCredentials
 	}
 	return oauth.Credentials{ClientID: p.ClientID, ClientSecret: p.ClientSecret}, nil
+}
+
+func basicCredentials(authorization string, p *oauth.Parameters) (oauth.Credentials, error) {
+	if p.ClientSecret != "" || p.ClientAssertion != "" {
+		return oauth.Credentials{}, oauth.ErrTwoMethods
+	}
+	credentials, ok := oauth.ParseBasic(authorization)
+	if !ok {
+		return oauth.Credentials{}, errNoCredentials
+	}
+	if p.ClientID != "" && p.ClientID != credentials.ClientID {
+		return oauth.Credentials{}, oauth.ErrClientIDMismatch
+	}
+	return credentials, nil
 }
 
 // bySecret returns the client whose secret is given and which may get a token
