@@ -243,7 +243,7 @@ func FuzzParse(f *testing.F) {
 			if a.Verify(key.Public()) != nil {
 				continue
 			}
-			if !strings.HasPrefix(sign(t, key, nil, nil), text[:strings.Index(text, ".")]) {
+			if header, _, _ := strings.Cut(text, "."); !strings.HasPrefix(sign(t, key, nil, nil), header) {
 				t.Fatalf("%q verifies", text)
 			}
 		}

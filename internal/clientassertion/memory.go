@@ -16,9 +16,9 @@ var (
 )
 
 const (
-	// MaxRemembered is how many assertions are remembered, about 10 MiB, and
-	// MaxRememberedOfOne how many of one client: others have room beside it.
-	MaxRemembered      = 1 << 18
+	// MaxRemembered is how many assertions are remembered, about 10 MiB.
+	MaxRemembered = 1 << 18
+	// MaxRememberedOfOne is how many of one client are: others have room beside it.
 	MaxRememberedOfOne = MaxRemembered / 4
 
 	// bucketLength is how far apart the ends of assertions are that are forgotten together.

@@ -2,7 +2,7 @@ package clientassertion_test
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,14 +46,14 @@ func TestMemoryIsBounded(t *testing.T) {
 	fill := func(client string, until int) {
 		t.Helper()
 		for ; n < until; n++ {
-			if err := m.Use(client, named(fmt.Sprint(n), time.Minute), now); err != nil {
+			if err := m.Use(client, named(strconv.Itoa(n), time.Minute), now); err != nil {
 				t.Fatalf("%d of %s: %v", n, client, err)
 			}
 		}
 	}
 	const share = clientassertion.MaxRememberedOfOne
 	for i := range clientassertion.MaxRemembered / share {
-		client := fmt.Sprint(i)
+		client := strconv.Itoa(i)
 		fill(client, (i+1)*share)
 		if err := m.Use(client, named("one more", time.Minute), now); !errors.Is(err, clientassertion.ErrFull) {
 			t.Fatalf("one more of %s: %v", client, err)

@@ -2,6 +2,7 @@ package clientassertion_test
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -25,18 +26,14 @@ func projected(change members) members {
 			"serviceaccount": members{"name": "billing", "uid": "s1"},
 		},
 	}
-	for name, value := range change {
-		claims[name] = value
-	}
+	maps.Copy(claims, change)
 	return claims
 }
 
 // kubernetes returns the claim of that name with some of its members changed.
 func kubernetes(change members) members {
 	claim, _ := projected(nil)["kubernetes.io"].(members)
-	for name, value := range change {
-		claim[name] = value
-	}
+	maps.Copy(claim, change)
 	return members{"kubernetes.io": claim}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,9 +78,7 @@ func resigned(t *testing.T, env *testenv.Env, token string, change map[string]an
 	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range change {
-		claims[name] = value
-	}
+	maps.Copy(claims, change)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: parsed.Headers[0].KeyID}}, nil)
 	if err != nil {
 		t.Fatal(err)
