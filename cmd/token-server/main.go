@@ -115,7 +115,7 @@ func parse(args []string, help io.Writer) (options, error) {
 // parseNetworks reads networks in CIDR notation with commas between them.
 func parseNetworks(list string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
-	for _, network := range strings.Split(list, ",") {
+	for network := range strings.SplitSeq(list, ",") {
 		prefix, err := netip.ParsePrefix(network)
 		if err != nil {
 			return nil, err

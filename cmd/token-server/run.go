@@ -70,8 +70,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics := newMetrics()
 	reg := registry.New()
 	feed := registryfeed.New(registryfeed.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
@@ -95,13 +94,9 @@ func run(o options) error {
 		ReadTimeout:       operationsTimeout,
 		WriteTimeout:      operationsTimeout,
 	}
-	publicListener, err := listen(ctx, o.listen, o.reusePort)
+	publicListener, operationsListener, err := listenAtBoth(ctx, o)
 	if err != nil {
-		return fmt.Errorf("listening at --listen: %w", err)
-	}
-	operationsListener, err := listen(ctx, o.operationsListen, false)
-	if err != nil {
-		return fmt.Errorf("listening at --operations-listen: %w", err)
+		return err
 	}
 
 	// The feed outlives the public port: a server that drains still takes changes.
@@ -128,9 +123,7 @@ func run(o options) error {
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err = errors.Join(err, public.Shutdown(shutdownCtx))
-	if lost := stopTracing(shutdownCtx); lost != nil {
-		logger.Warn("Traces are lost", "error", lost)
-	}
+	stopTracing(shutdownCtx)
 	stopFeed()
 	err = errors.Join(err, operations.Shutdown(shutdownCtx))
 	running.Wait()
@@ -193,6 +186,24 @@ func newClient(kubeconfig string, now *clock.Clock) (kubernetes.Interface, error
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
 	return client, nil
+}
+
+// newMetrics returns a registry that has what there is to know of every program.
+func newMetrics() *prometheus.Registry {
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return metrics
+}
+
+// listenAtBoth opens the public port and that of operations.
+func listenAtBoth(ctx context.Context, o options) (public, operations net.Listener, err error) {
+	if public, err = listen(ctx, o.listen, o.reusePort); err != nil {
+		return nil, nil, fmt.Errorf("listening at --listen: %w", err)
+	}
+	if operations, err = listen(ctx, o.operationsListen, false); err != nil {
+		return nil, nil, fmt.Errorf("listening at --operations-listen: %w", err)
+	}
+	return public, operations, nil
 }
 
 func listen(ctx context.Context, address string, reusePort bool) (net.Listener, error) {

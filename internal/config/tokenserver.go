@@ -21,11 +21,6 @@ func (s *TokenServer) validate() error {
 	default:
 		return invalid("tokenServer.imagePullPolicy must be Always, IfNotPresent or Never, not %q", s.ImagePullPolicy)
 	}
-	switch s.Audit {
-	case AuditStdout, AuditNone:
-	default:
-		return invalid("tokenServer.audit must be Stdout or None, not %q", s.Audit)
-	}
 	for name, request := range s.Resources.Requests {
 		if limit, ok := s.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
 			return invalid("tokenServer.resources.requests.%s %s is more than its limit %s", name, request.String(), limit.String())
@@ -52,15 +47,25 @@ func (s *TokenServer) validate() error {
 			return invalid("tokenServer.imagePullSecrets[%d].name %q is not a Secret's name: %s", n, secret.Name, problems[0])
 		}
 	}
+	if err := s.validateRequests(); err != nil {
+		return err
+	}
+	return s.validateScheduling()
+}
+
+// validateRequests checks what the token servers do with requests.
+func (s *TokenServer) validateRequests() error {
+	switch s.Audit {
+	case AuditStdout, AuditNone:
+	default:
+		return invalid("tokenServer.audit must be Stdout or None, not %q", s.Audit)
+	}
 	for n, network := range s.TrustedProxies {
 		if _, err := netip.ParsePrefix(network); err != nil {
 			return invalid("tokenServer.trustedProxies[%d] %q is not a network in CIDR notation, such as 10.0.0.0/8", n, network)
 		}
 	}
-	if err := s.Tracing.validate(); err != nil {
-		return err
-	}
-	return s.validateScheduling()
+	return s.Tracing.validate()
 }
 
 func (t *Tracing) validate() error {

@@ -44,8 +44,7 @@ func writeToken(w http.ResponseWriter, a tokenAnswer) {
 // writeRefusal writes an error answer with the headers that its status calls for. The
 // challenge of a 401 is the endpoint's own.
 func writeRefusal(w http.ResponseWriter, refusal *oauth.Error) {
-	switch refusal.Status {
-	case http.StatusMethodNotAllowed:
+	if refusal.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
 	}
 	if refusal.RetryAfter != "" {

@@ -3,6 +3,7 @@ package tokenserver_test
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -56,9 +57,7 @@ func TestAudit(t *testing.T) {
 	}
 	of := func(id string, more map[string]any) map[string]any {
 		line := want(map[string]any{"clientId": id, "clientUid": "acme." + id})
-		for name, value := range more {
-			line[name] = value
-		}
+		maps.Copy(line, more)
 		return line
 	}
 	right := func(id string, more map[string]any) map[string]any {

@@ -3,6 +3,7 @@ package tokenserver
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -19,9 +20,8 @@ func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	if len(trusted) == 0 || !within(source, trusted) {
 		return source
 	}
-	lines := r.Header["X-Forwarded-For"]
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; {
+	for _, line := range slices.Backward(r.Header["X-Forwarded-For"]) {
+		for rest, more := line, true; more; {
 			var hop string
 			if at := strings.LastIndexByte(rest, ','); at >= 0 {
 				rest, hop = rest[:at], rest[at+1:]

@@ -29,7 +29,7 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer, err = e.answer(&request)
 	}
 	if err != nil {
-		e.refuse(w, r, &request, audit.ActionToken, err)
+		_ = e.refuse(w, r, &request, audit.ActionToken, err) // it is counted
 		return
 	}
 	e.granted(r.Context(), &request, audit.ActionToken, answer.id)

@@ -27,24 +27,34 @@ func TestTracing(t *testing.T) {
 		wantCode codes.Code
 	}{
 		"a token": {
-			request{query: grant, authorization: good}, "HTTP POST /{realm}/oauth2/token",
-			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(200), "realmkeeper.result": "granted", "realmkeeper.realm": "acme", "realmkeeper.client_id": "billing"}, codes.Unset,
+			request{query: grant, authorization: good},
+			"HTTP POST /{realm}/oauth2/token",
+			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(200), "realmkeeper.result": "granted", "realmkeeper.realm": "acme", "realmkeeper.client_id": "billing"},
+			codes.Unset,
 		},
 		"a wrong secret": {
-			request{query: grant, authorization: basic("billing", canary)}, "HTTP POST /{realm}/oauth2/token",
-			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(401), "realmkeeper.result": "wrong_secret", "realmkeeper.realm": "acme", "realmkeeper.client_id": "billing"}, codes.Unset,
+			request{query: grant, authorization: basic("billing", canary)},
+			"HTTP POST /{realm}/oauth2/token",
+			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(401), "realmkeeper.result": "wrong_secret", "realmkeeper.realm": "acme", "realmkeeper.client_id": "billing"},
+			codes.Unset,
 		},
 		"an unknown client": {
-			request{query: grant, authorization: basic(canary, canary)}, "HTTP POST /{realm}/oauth2/token",
-			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(401), "realmkeeper.result": "unknown_client", "realmkeeper.realm": "acme"}, codes.Unset,
+			request{query: grant, authorization: basic(canary, canary)},
+			"HTTP POST /{realm}/oauth2/token",
+			map[string]any{"http.request.method": "POST", "http.route": "/{realm}/oauth2/token", "http.response.status_code": int64(401), "realmkeeper.result": "unknown_client", "realmkeeper.realm": "acme"},
+			codes.Unset,
 		},
 		"keys": {
-			request{method: "GET", path: "/acme/oauth2/jwks"}, "HTTP GET /{realm}/oauth2/jwks",
-			map[string]any{"http.request.method": "GET", "http.route": "/{realm}/oauth2/jwks", "http.response.status_code": int64(200)}, codes.Unset,
+			request{method: "GET", path: "/acme/oauth2/jwks"},
+			"HTTP GET /{realm}/oauth2/jwks",
+			map[string]any{"http.request.method": "GET", "http.route": "/{realm}/oauth2/jwks", "http.response.status_code": int64(200)},
+			codes.Unset,
 		},
 		"an unknown path": {
-			request{method: canary, path: "/" + canary + "/" + canary}, "HTTP _OTHER /",
-			map[string]any{"http.request.method": "_OTHER", "http.route": "/", "http.response.status_code": int64(404)}, codes.Unset,
+			request{method: canary, path: "/" + canary + "/" + canary},
+			"HTTP _OTHER /",
+			map[string]any{"http.request.method": "_OTHER", "http.route": "/", "http.response.status_code": int64(404)},
+			codes.Unset,
 		},
 	}
 	for name, tc := range tests {

@@ -31,9 +31,9 @@ func Enabled() bool {
 // that can't be reached costs spans, and no request.
 //
 // The error is about a variable that can't be used.
-func Start(ctx context.Context, service, version string, logger *slog.Logger) (tracer trace.Tracer, stop func(context.Context) error, err error) {
+func Start(ctx context.Context, service, version string, logger *slog.Logger) (tracer trace.Tracer, stop func(context.Context), err error) {
 	if !Enabled() {
-		return nil, func(context.Context) error { return nil }, nil
+		return nil, func(context.Context) {}, nil
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
@@ -49,5 +49,9 @@ func Start(ctx context.Context, service, version string, logger *slog.Logger) (t
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("Traces are lost", "error", err) }))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
-	return provider.Tracer("github.com/realmkeeper/realmkeeper"), provider.Shutdown, nil
+	return provider.Tracer("github.com/realmkeeper/realmkeeper"), func(ctx context.Context) {
+		if err := provider.Shutdown(ctx); err != nil {
+			logger.Warn("Traces are lost", "error", err)
+		}
+	}, nil
 }
