@@ -21,10 +21,8 @@ func (s *TokenServer) validate() error {
 	default:
 		return invalid("tokenServer.imagePullPolicy must be Always, IfNotPresent or Never, not %q", s.ImagePullPolicy)
 	}
-	for name, request := range s.Resources.Requests {
-		if limit, ok := s.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
-			return invalid("tokenServer.resources.requests.%s %s is more than its limit %s", name, request.String(), limit.String())
-		}
+	if err := validateResources(*s.Resources); err != nil {
+		return err
 	}
 	if s.PriorityClassName != "" {
 		if problems := validation.IsDNS1123Subdomain(s.PriorityClassName); len(problems) > 0 {
@@ -51,6 +49,15 @@ func (s *TokenServer) validate() error {
 		return err
 	}
 	return s.validateScheduling()
+}
+
+func validateResources(resources corev1.ResourceRequirements) error {
+	for name, request := range resources.Requests {
+		if limit, ok := resources.Limits[name]; ok && request.Cmp(limit) > 0 {
+			return invalid("tokenServer.resources.requests.%s %s is more than its limit %s", name, request.String(), limit.String())
+		}
+	}
+	return nil
 }
 
 // validateRequests checks what the token servers do with requests.
