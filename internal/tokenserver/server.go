@@ -48,27 +48,34 @@ func New(o Options) http.Handler {
 	}
 	(&tokenEndpoint{clients, limiter.NewPace()}).mount(mux)
 	(&introspectionEndpoint{clients}).mount(mux)
-	(&verificationEndpoint{o}).mount(mux)
+	verification := &verificationEndpoint{o}
+	verification.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)
 	})
 	if o.Tracer != nil {
-		return traced(guard(mux), o.Tracer)
+		return traced(guard(mux, verification), o.Tracer)
 	}
-	return guard(mux)
+	return guard(mux, verification)
 }
 
 var connectionClose = []string{"close"}
 
 // guard stands before all routes, for what net/http allows and a credentials server can't.
-func guard(routes http.Handler) http.Handler {
+func guard(routes http.Handler, verification *verificationEndpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Of Transfer-Encoding and Content-Length net/http believes the first and hides the
 		// second. What follows on the connection may be a body to a proxy that believed the
 		// other, and must not be read as a request (RFC 9112 §6.1).
 		if len(r.TransferEncoding) > 0 {
 			w.Header()["Connection"] = connectionClose
+		}
+		// What stands behind is the path of somebody else's API, of whatever form.
+		if realm, ok := forwardedRealm(r.URL.Path); ok {
+			r.Pattern = "/{realm}" + oauth.VerificationPath + "/"
+			verification.serve(w, r, realm, "") // the query is the caller's, not the gateway's
+			return
 		}
 		// The mux would redirect to the clean path, with the query repeated in the answer.
 		if r.URL.Path != path.Clean(r.URL.Path) {

@@ -18,7 +18,13 @@ type verificationEndpoint struct {
 
 func (e *verificationEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.VerificationPath, e)
-	mux.Handle("/{realm}"+oauth.VerificationPath+"/{path...}", e)
+}
+
+// forwardedRealm returns the realm of a request whose path a gateway has put behind this
+// endpoint's.
+func forwardedRealm(path string) (realm string, ok bool) {
+	realm, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return realm, strings.HasPrefix("/"+rest, oauth.VerificationPath+"/")
 }
 
 // The headers that tell the API behind a gateway who calls. All three are always there, so
@@ -29,10 +35,14 @@ const (
 	headerScope    = "X-Auth-Scope"
 )
 
-// ServeHTTP answers one verification and counts it by its result.
+// ServeHTTP answers a gateway that asks at the endpoint itself: the query is its own.
 func (e *verificationEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	realm := r.PathValue("realm")
-	verified, err := e.answer(realm, r)
+	e.serve(w, r, r.PathValue("realm"), r.URL.RawQuery)
+}
+
+// serve answers one verification, with what is required in the query, and counts it by its result.
+func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, realm, query string) {
+	verified, err := e.answer(realm, query, r)
 	if refusal := (*oauth.Error)(nil); errors.As(err, &refusal) {
 		e.Metrics.verified(refusal.Code)
 		challenge(w.Header(), refusal)
@@ -50,7 +60,7 @@ func (e *verificationEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request)
 // answer returns the token of a request that may pass.
 //
 // Errors are *oauth.Error values.
-func (e *verificationEndpoint) answer(realmName string, r *http.Request) (token.Verified, error) {
+func (e *verificationEndpoint) answer(realmName, query string, r *http.Request) (token.Verified, error) {
 	if !e.Registry.Loaded() {
 		return token.Verified{}, oauth.ErrNotLoaded
 	}
@@ -61,12 +71,9 @@ func (e *verificationEndpoint) answer(realmName string, r *http.Request) (token.
 	if headerBytes(r.Header) > oauth.MaxHeaderBytes {
 		return token.Verified{}, oauth.ErrHeadersTooLarge
 	}
-	var required oauth.Requirements
-	if r.PathValue("path") == "" { // else the query is the caller's, not the gateway's
-		var err error
-		if required, err = oauth.ParseRequirements(r.URL.RawQuery); err != nil {
-			return token.Verified{}, err
-		}
+	required, err := oauth.ParseRequirements(query)
+	if err != nil {
+		return token.Verified{}, err
 	}
 	presented, err := bearerToken(r.Header)
 	if err != nil {

@@ -44,6 +44,11 @@ func TestVerify(t *testing.T) {
 		"another parameter":                  {authorization: []string{bearer}, query: "x=1&x=2", wantStatus: 200},
 		"the request's method":               {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
 		"the request's path behind ours":     {path: verifyPath + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
+		"behind ours, the root":              {path: verifyPath + "/", query: "scope=admin", authorization: []string{bearer}, wantStatus: 200},
+		"behind ours, a directory":           {path: verifyPath + "/orders/", authorization: []string{bearer}, wantStatus: 200},
+		"behind ours, of odd form":           {path: verifyPath + "//a/../..//b", authorization: []string{bearer}, wantStatus: 200},
+		"behind ours, another realm's":       {path: verifyPath + "/../../../frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 200},
+		"behind another realm's":             {path: "/frozen/oauth2/verify/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
 		"the caller's query, not the gate's": {path: verifyPath + "/orders", query: "scope=admin&scope=%zz", authorization: []string{bearer}, wantStatus: 200},
 
 		"a scope that it lacks":     {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope},
