@@ -70,6 +70,8 @@ func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.
 	if len(e.ClientID) > maxAuditedID {
 		e.ClientID = strings.ToValidUTF8(e.ClientID[:maxAuditedID], "")
 	}
+	// It is a part of the request's body or header, which would be kept whole, secret and all, until the line is written.
+	e.ClientID = strings.Clone(e.ClientID)
 	if r.realm != nil {
 		e.Realm = r.realm.Name
 	}
