@@ -18,8 +18,11 @@ var (
 const (
 	// MaxRemembered is how many assertions are remembered, about 10 MiB.
 	MaxRemembered = 1 << 18
-	// MaxRememberedOfOne is how many of one client are: others have room beside it.
-	MaxRememberedOfOne = MaxRemembered / 4
+	// greediest is the part of what is free that one client may take: however many clients take
+	// theirs, there is room for another.
+	greediest = 4
+	// MaxRememberedOfOne is how many of one client are remembered when nobody else has any.
+	MaxRememberedOfOne = MaxRemembered/(greediest+1) + 1
 
 	// bucketLength is how far apart the ends of assertions are that are forgotten together.
 	bucketLength = 30 * time.Second
@@ -66,7 +69,7 @@ func (m *Memory) Use(clientUID string, a *Assertion, now time.Time) error {
 			return ErrUsed
 		}
 	}
-	if m.used >= MaxRemembered || m.usedBy[clientUID] >= MaxRememberedOfOne {
+	if m.usedBy[clientUID] >= (MaxRemembered-m.used)/greediest {
 		return ErrFull
 	}
 	b, ok := m.buckets[end]
