@@ -66,7 +66,7 @@ type Client struct {
 	// another realm.
 	RealmUID types.UID `json:"realmUID"`
 	ClientID string    `json:"clientID"`
-	// CreatedAt is when the ApiClient was created.
+	// CreatedAt is when the ApiClient was created, or got its client id from another that had it first.
 	CreatedAt time.Time `json:"createdAt"`
 	// Disabled means that no token is issued, and none verifies.
 	Disabled bool `json:"disabled,omitempty"`

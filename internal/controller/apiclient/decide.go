@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
@@ -65,6 +66,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.plan = p
 	d.record = newRecord(seen.client, seen.realm, p.secrets)
+	d.record.CreatedAt = clientSince(&seen, now)
 	d.record.ServiceAccounts = serviceAccounts(&seen)
 	d.needless = needless(&seen, p)
 	d.seamless = p.inUse && differInSecretsAlone(seen.current, *d.record)
@@ -72,6 +74,19 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		d.consumer = newConsumer(seen, p.plaintext, instance)
 	}
 	return d, nil
+}
+
+// clientSince returns since when the client id is this client's: since its creation, unless
+// another had it first. The tokens of that one aren't this one's, though they name the same client id.
+func clientSince(seen *observed, now time.Time) time.Time {
+	accepted := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
+	if accepted != nil && accepted.Reason == string(v1alpha1.ReasonClientIDConflict) {
+		return now.UTC().Truncate(time.Second)
+	}
+	if created := seen.client.CreationTimestamp.UTC(); created.After(seen.current.CreatedAt) {
+		return created
+	}
+	return seen.current.CreatedAt
 }
 
 // differInSecretsAlone reports whether two records say the same but for their secrets.

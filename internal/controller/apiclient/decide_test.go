@@ -227,3 +227,31 @@ func TestConsumerSecretHoldsAllThatIsNeeded(t *testing.T) {
 func verifiesAny(secrets []record.ClientSecret, candidate string) bool {
 	return slices.ContainsFunc(secrets, func(s record.ClientSecret) bool { return verifies(s, candidate) })
 }
+
+// A client that gets its client id from another, which had it first, has it from then on, and
+// not since its own creation: else the other's tokens would be taken for its own.
+func TestDecideTellsSinceWhenTheClientIDIsIts(t *testing.T) {
+	later := now.Add(time.Hour)
+	since := func(seen observed, at time.Time) (observed, time.Time) {
+		t.Helper()
+		d, err := decide(seen, instance(), at, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return written(t, seen, d), d.record.CreatedAt
+	}
+	if _, got := since(seenAt(), later); !got.Equal(now) {
+		t.Errorf("a client that had it first has it since %v, want its creation %v", got, now)
+	}
+	seen := seenAt(func(s *observed) {
+		s.client.Status.Conditions = []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonClientIDConflict)}}
+	})
+	seen, got := since(seen, later)
+	if !got.Equal(later) {
+		t.Errorf("one that moves up has it since %v, want %v", got, later)
+	}
+	seen.client.Status.Conditions = nil
+	if _, got := since(seen, later.Add(time.Hour)); !got.Equal(later) {
+		t.Errorf("and then since %v, want %v still", got, later)
+	}
+}
