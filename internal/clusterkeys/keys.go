@@ -66,7 +66,7 @@ func New(o Options) *Keys {
 func (k *Keys) Run(ctx context.Context) {
 	for {
 		wait := refreshInterval
-		if err := k.refresh(ctx); err != nil && ctx.Err() == nil {
+		if err := k.refresh(ctx); err != nil && !errors.Is(err, errTooSoon) && ctx.Err() == nil {
 			wait = retryInterval
 			k.Logger.Warn("Keys of the cluster not got, tried again shortly; tokens of service accounts are verified with the last good ones", "error", err)
 		}
