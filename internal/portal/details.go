@@ -176,7 +176,7 @@ func (p *portal) decideActions(v *visit, page *clientPage) error {
 	case "generated":
 		page.NoRotate = why(mayChange, rotateAfterPath)
 	case "none":
-		page.NoRotate = cmp.Or(page.NoRotate, "This client has no secret: it signs with a key of its own.")
+		page.NoRotate = cmp.Or(page.NoRotate, "This client has no secret.")
 	case "provided":
 		page.NoRotate = cmp.Or(page.NoRotate, "Somebody provides this secret: it changes with the Secret that it is in.")
 	case "hashed":

@@ -203,7 +203,7 @@ func otherSecrets(t *testing.T, i *instance, b *browser) {
 	i.wantTokens(t, team, "elsewhere", b.secret(), true)
 	i.wantTokens(t, team, "elsewhere", "made elsewhere", true)
 	b.open("/clients/" + team + "/signing")
-	b.wants("The client has none: it signs with a key of its own.")
+	b.wants("The client has none: it authenticates by what it signs")
 	b.wants("2026-03")
 }
 

@@ -85,6 +85,7 @@ var reasonWords = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonSecretTooShort:                 "The secret that somebody provides is too short.",
 	v1alpha1.ReasonSecretNotUsable:                "The secret that somebody provides has characters that no client can send, or is too long.",
 	v1alpha1.ReasonHashNotSupported:               "The hash of its secret has a form that isn't supported.",
+	v1alpha1.ReasonServiceAccountNotFound:         "None of its service accounts exists. It goes on as soon as somebody makes one.",
 	v1alpha1.ReasonPublicKeyNotSupported:          "One of its public keys has a form that isn't supported.",
 }
 
