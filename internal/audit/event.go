@@ -17,7 +17,8 @@ type Event struct {
 	Reason Reason `json:"reason,omitempty"`
 	// Realm is the realm's name.
 	Realm string `json:"realm,omitempty"`
-	// ClientID is the client id as it was given, whether there is such a client or not.
+	// ClientID is the client id; empty where there is no such client, since what was given for
+	// one may be a secret in the wrong place.
 	ClientID string `json:"clientId,omitempty"`
 	// ClientUID is the UID of the ApiClient; empty where there is none of that id.
 	ClientUID string `json:"clientUid,omitempty"`

@@ -3,7 +3,6 @@ package tokenserver
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -58,25 +57,18 @@ func outcomeOf(answer *oauth.Error) audit.Outcome {
 	return audit.Refused
 }
 
-// maxAuditedID bounds a client id of whatever is sent as one. Real ones have at most 317 characters.
-const maxAuditedID = 512
-
-// event is what the audit says of a request.
+// event is what the audit says of a request. Of a client that doesn't exist it doesn't say the id: it
+// may be a secret that somebody has put into the wrong place.
 func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
 	e := audit.Event{
 		Time: r.now, Action: action, Outcome: outcome,
-		ClientID: r.clientID, SecretID: r.secretID, Source: r.source,
+		SecretID: r.secretID, Source: r.source,
 	}
-	if len(e.ClientID) > maxAuditedID {
-		e.ClientID = strings.ToValidUTF8(e.ClientID[:maxAuditedID], "")
-	}
-	// It is a part of the request's body or header, which would be kept whole, secret and all, until the line is written.
-	e.ClientID = strings.Clone(e.ClientID)
 	if r.realm != nil {
 		e.Realm = r.realm.Name
 	}
 	if r.known != nil {
-		e.ClientUID = r.known.UID
+		e.ClientID, e.ClientUID = r.known.ID, r.known.UID
 	}
 	return e
 }
