@@ -43,7 +43,7 @@ func (a *clientAuthenticator) bySignature(realm *registry.Realm, assertion *clie
 	if !found {
 		return who, fmt.Errorf("%w: %w", errUnknownClient, assertion.Refuse(errNoClient))
 	}
-	who.known = client
+	who.known, who.lookedAt = client, client
 	key, err := assertion.KeyFor(client.PublicKeys)
 	if err != nil {
 		return who, wrongAssertion(assertion.Refuse(err))

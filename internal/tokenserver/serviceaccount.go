@@ -37,6 +37,7 @@ func (a *clientAuthenticator) byServiceAccount(ctx context.Context, realm *regis
 	}
 	account, err := a.verifyServiceAccount(ctx, realm, assertion, now)
 	client, found := realm.ClientOrStandIn(clientID)
+	who.lookedAt = client
 	if found {
 		who.known = client
 	}
