@@ -42,7 +42,7 @@ func (p *portal) refuse(w http.ResponseWriter, v *visit, err error) {
 	if page.Status == http.StatusBadGateway {
 		p.Logger.Error("Request failed", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
 	}
-	p.render(w, v, page.Status, "refusal.html", page.Title, page)
+	p.render(w, v, page.Status, "error.html", page.Title, page)
 }
 
 func (p *portal) explain(v *visit, err error) refusal {
