@@ -1,6 +1,7 @@
 package clientsecret
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -139,19 +140,11 @@ func VerifyFast(credentials []Credential, secret string, now time.Time) *Credent
 // all-zero MAC is a preimage of SHA-256, and its result is never used.
 var nobody Verifier
 
-// sum computes HMAC-SHA-256 as RFC 2104 §2 writes it. It does so on the stack: each token
-// needs one, and crypto/hmac takes more than half as much time again for what it makes on the heap.
+// sum returns the HMAC-SHA-256 (RFC 2104) of secret, keyed with the salt.
 func (v *Verifier) sum(secret string) [sha256.Size]byte {
-	inner := make([]byte, sha256.BlockSize, 2*sha256.BlockSize)
-	outer := make([]byte, sha256.BlockSize, sha256.BlockSize+sha256.Size)
-	copy(inner, v.salt[:])
-	copy(outer, v.salt[:])
-	for i := range sha256.BlockSize {
-		inner[i] ^= 0x36
-		outer[i] ^= 0x5c
-	}
-	digest := sha256.Sum256(append(inner, secret...))
-	return sha256.Sum256(append(outer, digest[:]...))
+	mac := hmac.New(sha256.New, v.salt[:])
+	mac.Write([]byte(secret))
+	return [sha256.Size]byte(mac.Sum(nil))
 }
 
 func decodeExactly(dst []byte, s string) bool {

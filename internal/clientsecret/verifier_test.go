@@ -222,3 +222,14 @@ func FuzzParseVerifier(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkVerify(b *testing.B) {
+	secret := generate(b, rand.Reader)
+	verifier := hash(b, secret)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !verifier.Verify(secret) {
+			b.Fatal("the verifier rejects its own secret")
+		}
+	}
+}
