@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -85,12 +84,6 @@ func Secret(ctx context.Context, c client.Client, live *corev1.Secret, desired *
 	changed := live.DeepCopy()
 	changed.ResourceVersion = *desired.ResourceVersion
 	return changed, nil
-}
-
-// IsStale reports whether a write failed because what it stands on is no longer the newest
-// version: reading again and deciding anew is the answer.
-func IsStale(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
 // Status applies the status of an object of ours.

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/realmkeeper/realmkeeper/internal/apply"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 )
@@ -89,5 +90,5 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.NetworkPolicy{}, enqueue, keptSpec).
 		Watches(&policyv1.PodDisruptionBudget{}, enqueue, keptSpec).
 		Watches(&appsv1.Deployment{}, enqueue, keptSpec).
-		Complete(r)
+		Complete(apply.RetryConflicts(r))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/apply"
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 )
@@ -36,9 +34,6 @@ type observed struct {
 	deployment       *appsv1.Deployment
 }
 
-// staleDelay is more than a cache lags.
-const staleDelay = time.Second
-
 // Reconcile brings the token service to what the configuration says.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	seen, err := r.gather(ctx)
@@ -52,10 +47,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	now := r.Now()
 	decided, certificateErr := decide(seen, r.Instance, r.Image, now, r.Random)
 	applyErr := r.apply(ctx, seen, decided)
-	if certificateErr == nil && apply.IsStale(applyErr) {
-		// What was read is no longer the newest. Not every change wakes us.
-		return ctrl.Result{RequeueAfter: staleDelay}, nil
-	}
 	if err := errors.Join(certificateErr, applyErr); err != nil {
 		return ctrl.Result{}, err
 	}
