@@ -29,7 +29,7 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/README.md
 # All but hack/tools/crds, from which nothing is built.
-MODULES := . hack/tools hack/tools/golangci hack/tools/helm hack/controlplane/coredns hack/controlplane/etcd hack/controlplane/kubernetes hack/image hack/promql
+MODULES := . hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/kubernetes hack/image test/promql
 
 ##@ General
 
@@ -44,20 +44,20 @@ help: ## List the targets.
 .PHONY: demo
 demo: ## Run everything on this machine, without containers, and get a token.
 	@echo "Building the demo; about 2 min the first time ..."
-	@go run ./hack/demo up
+	@go run ./test/demo up
 
 .PHONY: demo-down
 demo-down: ## Stop the demo and remove all that it made.
-	@go run ./hack/demo down
+	@go run ./test/demo down
 
 .PHONY: cluster-up
 cluster-up: ## Run a Kubernetes cluster of one node on this machine, as root, without Docker.
 	@echo "Building the cluster; about 9 min the first time ..."
-	@go run ./hack/cluster up
+	@go run ./test/cluster up
 
 .PHONY: cluster-down
 cluster-down: ## Stop the cluster and remove all that it made.
-	@go run ./hack/cluster down
+	@go run ./test/cluster down
 
 ##@ Build
 
@@ -84,11 +84,11 @@ chart: ## Package the Helm chart into dist/, for the image of the same version.
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, once per version (5 min).
-	@hack/controlplane/build.sh >/dev/null
+	@test/controlplane/build.sh >/dev/null
 
 .PHONY: clean
 clean: ## Remove what was built here. The shared caches and a running demo stay.
-	@rm -rf bin dist coverage* internal/interop/node/node_modules
+	@rm -rf bin dist coverage* test/interop/node/node_modules
 
 ##@ Develop
 
@@ -130,7 +130,7 @@ test-go: control-plane c-compiler peers chromium helm ## The tests alone.
 
 .PHONY: e2e
 e2e: ## Test in a real cluster: the node of cluster-up, or that of KUBECONFIG.
-	@hack/e2e/run.sh
+	@test/e2e/run.sh
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (60s).
@@ -138,7 +138,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s).
 
 .PHONY: bench
 bench: ## Measure against the limits of this machine (docs/operations.md tells what).
-	@go run ./hack/bench
+	@go run ./test/bench
 
 .PHONY: timing
 timing: ## Measure whether the time of an answer tells which clients exist.
@@ -193,8 +193,8 @@ c-compiler: ## Install gcc where it is missing: the race detector needs it.
 
 .PHONY: peers
 peers: ## Install what the tests with real clients need, where it is missing: nginx, Node.js, curl.
-	@hack/peers.sh
+	@test/interop/peers.sh
 
 .PHONY: chromium
 chromium: ## Install chromium where it is missing: the tests of the portal need it.
-	@hack/chromium.sh
+	@test/portal/chromium.sh

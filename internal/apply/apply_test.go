@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/apply"
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

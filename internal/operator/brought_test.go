@@ -14,8 +14,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 const (

@@ -12,7 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // change makes one change of the world.

@@ -9,8 +9,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // A token server on a machine whose clock is wrong from the beginning takes the API

@@ -21,20 +21,20 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 const charts = "../../charts/realmkeeper"
 
-// scraped is what Prometheus gets of one process, for hack/promql.
+// scraped is what Prometheus gets of one process, for test/promql.
 type scraped struct {
 	At     time.Time         `json:"at"`
 	Labels map[string]string `json:"labels"`
 	Text   string            `json:"text"`
 }
 
-// answered is what hack/promql says of a query.
+// answered is what test/promql says of a query.
 type answered struct {
 	Query  string `json:"query"`
 	Error  string `json:"error"`
@@ -208,12 +208,12 @@ func evaluated(t *testing.T, queries []string, at time.Time, scrapes []scraped) 
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), "go", "run", ".")
-	command.Dir = filepath.Join("..", "..", "hack", "promql")
+	command.Dir = filepath.Join("..", "..", "test", "promql")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var out, problems bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(in), &out, &problems
 	if err := command.Run(); err != nil {
-		t.Fatalf("hack/promql: %v\n%s", err, &problems)
+		t.Fatalf("test/promql: %v\n%s", err, &problems)
 	}
 	var results []answered
 	if err := json.Unmarshal(out.Bytes(), &results); err != nil {

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
-	"github.com/realmkeeper/realmkeeper/internal/testload"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	testload "github.com/realmkeeper/realmkeeper/test/framework/load"
 )
 
 // How far the load tests go; docs/operations.md says how to go further.

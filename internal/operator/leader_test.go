@@ -3,8 +3,8 @@ package operator_test
 import (
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // A leader that is killed is followed by another once its Lease has run out, and one that

@@ -3,7 +3,7 @@ package operator_test
 import (
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // credentials returns what the workloads of a client have now, the oldest first: of these

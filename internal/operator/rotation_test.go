@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // A hundred rotations by schedule, while each client asks both token servers for tokens with

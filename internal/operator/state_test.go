@@ -19,7 +19,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // state is what stands in the cluster, by kind and name, in words that are the same in

@@ -15,8 +15,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
-	"github.com/realmkeeper/realmkeeper/internal/testenv"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // When the operator's service account goes, all of the token service goes with it, and an

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/testinstall"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // world is what people want of an installation, and changes at random: the same seed makes

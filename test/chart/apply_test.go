@@ -1,0 +1,71 @@
+package chart_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+// What the chart makes is what a real API server takes, with the CRDs of others where it
+// makes their objects, and in a namespace that enforces Pod Security restricted.
+func TestAPIServerTakesIt(t *testing.T) {
+	env := testenv.Start(t)
+	namespace := restrictedNamespace(t, env)
+	others := othersCRDs(t)
+	for _, path := range append(others, "../../config/crd") {
+		// The API server's own way: some are too long for an annotation.
+		kubectl(t, env, "apply", "--server-side", kustomizeOrFile(path), path)
+		t.Cleanup(func() { kubectl(t, env, "delete", kustomizeOrFile(path), path) })
+	}
+	kubectl(t, env, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+	for name, values := range values {
+		t.Run(name, func(t *testing.T) {
+			apply(t, env, helm4.render(t, namespace, values...), "--dry-run=server", "--server-side", "--force-conflicts")
+		})
+	}
+	t.Run("with Helm 3", func(t *testing.T) {
+		apply(t, env, helm3.render(t, namespace, values["everything"]...), "--dry-run=server", "--server-side", "--force-conflicts")
+	})
+}
+
+func kustomizeOrFile(path string) string {
+	if strings.HasSuffix(path, ".yaml") {
+		return "--filename"
+	}
+	return "--kustomize"
+}
+
+func restrictedNamespace(t *testing.T, env *testenv.Env) string {
+	t.Helper()
+	namespace := env.Namespace(t)
+	for _, mode := range []string{"enforce", "warn"} {
+		kubectl(t, env, "label", "namespace", namespace, "pod-security.kubernetes.io/"+mode+"=restricted")
+	}
+	return namespace
+}
+
+// othersCRDs returns the files of the CRDs of cert-manager, the Prometheus operator and the
+// Gateway API, from their modules.
+func othersCRDs(t *testing.T) (paths []string) {
+	t.Helper()
+	for module, files := range map[string][]string{
+		"github.com/cert-manager/cert-manager": {"deploy/crds/cert-manager.io_certificates.yaml"},
+		"github.com/prometheus-operator/prometheus-operator": {
+			"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+			"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+		},
+		"sigs.k8s.io/gateway-api": {
+			"config/crd/standard/gateway.networking.k8s.io_backendtlspolicies.yaml",
+			"config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
+			"config/crd/standard/gateway.networking.k8s.io_tlsroutes.yaml",
+		},
+	} {
+		dir := testenv.Module(t, module)
+		for _, file := range files {
+			paths = append(paths, filepath.Join(dir, file))
+		}
+	}
+	return paths
+}

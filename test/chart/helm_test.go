@@ -1,0 +1,116 @@
+// Package chart_test renders and installs the chart as people do, with Helm of both
+// majors and a real API server.
+package chart_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard()) // clients for the accounts of others ask for it
+	// The CRDs are part of what is tested. The controller manager aggregates roles, and
+	// deletes what is owned with its owner.
+	testenv.Main(m, testenv.WithCRDs(), testenv.WithControllerManager())
+}
+
+const (
+	// chart is the directory of the chart.
+	chart = "../../charts/realmkeeper"
+	// releaseName is the name under which Helm installs it.
+	releaseName = "realmkeeper"
+)
+
+// values are arguments of Helm: the files of values that ship, and one with every option on.
+var values = map[string][]string{
+	"defaults":   {"--set", "instance.domain=example.com"},
+	"testing":    {"--set", "instance.domain=example.com", "--values", chart + "/values-testing.yaml"},
+	"production": {"--set", "instance.domain=example.com", "--values", chart + "/values-production.yaml"},
+	"everything": {"--values", chart + "/ci/everything-values.yaml"},
+}
+
+// helm is Helm of one major. It returns the path of the binary, which it builds when it is
+// asked first.
+type helm func() (string, error)
+
+var (
+	helm3 = newHelm("helm.sh/helm/v3/cmd/helm")
+	helm4 = newHelm("helm.sh/helm/v4/cmd/helm")
+)
+
+func newHelm(tool string) helm {
+	return sync.OnceValues(func() (string, error) {
+		// As make has it, so that it is built once. With -n it is built, and told instead of run.
+		command := exec.CommandContext(context.Background(), "go", "tool", "-n", "-modfile=../../hack/tools/helm/go.mod", tool)
+		command.Env = append(os.Environ(), "CGO_ENABLED=0")
+		command.Stderr = os.Stderr
+		out, err := command.Output()
+		return strings.TrimSpace(string(out)), err
+	})
+}
+
+// render returns the manifests of the chart for a namespace.
+func (h helm) render(t *testing.T, namespace string, values ...string) string {
+	t.Helper()
+	return h.run(t, "", slices.Concat([]string{"template", releaseName, chart, "--namespace", namespace, "--kube-version", "1.36"}, values)...)
+}
+
+// run returns what Helm writes to standard output. It knows no cluster without a kubeconfig.
+func (h helm) run(t *testing.T, kubeconfig string, args ...string) string {
+	t.Helper()
+	out, errOut, err := h.try(t, kubeconfig, args...)
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out, errOut)
+	}
+	return out
+}
+
+func (h helm) try(t *testing.T, kubeconfig string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	path, err := h()
+	if err != nil {
+		t.Fatalf("Building Helm: %v", err)
+	}
+	var out, errOut strings.Builder
+	home := t.TempDir()                                                               // not that of who runs the test, with plugins and settings
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...) // cleanups use Helm too
+	command.Env = append(os.Environ(),
+		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+kubeconfig)
+	command.Stdout, command.Stderr = &out, &errOut
+	err = command.Run()
+	return out.String(), errOut.String(), err
+}
+
+// kubectl returns what kubectl writes to standard output. A warning, such as one about Pod
+// Security, fails the test as an error does.
+func kubectl(t *testing.T, env *testenv.Env, args ...string) string {
+	t.Helper()
+	var out, errOut strings.Builder
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(env.BinDir, "kubectl"), append([]string{"--kubeconfig", env.Kubeconfig}, args...)...)
+	command.Stdout, command.Stderr = &out, &errOut
+	if err := command.Run(); err != nil || errOut.Len() > 0 {
+		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), errOut.String())
+	}
+	return out.String()
+}
+
+// apply applies manifests, with more arguments for kubectl.
+func apply(t *testing.T, env *testenv.Env, manifests string, args ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifests.yaml")
+	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubectl(t, env, append([]string{"apply", "--filename", file}, args...)...)
+}

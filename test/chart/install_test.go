@@ -1,0 +1,221 @@
+package chart_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// release is an installed chart.
+type release struct {
+	env       *testenv.Env
+	namespace string
+}
+
+// install installs the chart, and removes all that it made when the test ends.
+func install(t *testing.T, h helm, values ...string) release {
+	t.Helper()
+	env := testenv.Start(t)
+	r := release{env: env, namespace: restrictedNamespace(t, env)}
+	t.Cleanup(func() {
+		r.helm(t, h, "uninstall", releaseName, "--ignore-not-found")
+		kubectl(t, env, "delete", "crd", "--selector=app.kubernetes.io/name=realmkeeper")
+	})
+	r.helm(t, h, "install", slices.Concat([]string{releaseName, chart}, values)...)
+	kubectl(t, env, "wait", "crd", "--selector=app.kubernetes.io/name=realmkeeper", "--for=condition=Established", "--timeout=60s")
+	return r
+}
+
+func (r release) helm(t *testing.T, h helm, command string, args ...string) string {
+	t.Helper()
+	return h.run(t, r.env.Kubeconfig, slices.Concat([]string{command}, args, []string{"--namespace", r.namespace})...)
+}
+
+func TestInstall(t *testing.T) {
+	// From one major of Helm to the other, as people move on.
+	for name, helms := range map[string]struct{ first, then helm }{
+		"Helm 3":             {helm3, helm3},
+		"Helm 4":             {helm4, helm4},
+		"Helm 4 on Helm 3's": {helm3, helm4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := install(t, helms.first, values["defaults"]...)
+			kept := r.populate(t)
+			service := r.tokenService(t)
+
+			r.helm(t, helms.then, "upgrade", slices.Concat([]string{releaseName, chart}, values["production"])...)
+			for _, obj := range kept {
+				r.wantThere(t, obj)
+			}
+			r.wantThere(t, service)
+			operator := &appsv1.Deployment{}
+			if err := r.env.Client.Get(t.Context(), r.key("realmkeeper-operator"), operator); err != nil {
+				t.Fatal(err)
+			}
+			if *operator.Spec.Replicas != 2 {
+				t.Errorf("Not upgraded: there are %d operators, want 2", *operator.Spec.Replicas)
+			}
+
+			r.helm(t, helms.then, "uninstall", releaseName)
+			r.wantGone(t, operator)
+			r.wantGone(t, service)
+			for _, obj := range kept {
+				r.wantThere(t, obj)
+			}
+
+			// The kept CRDs are taken up again.
+			r.helm(t, helms.then, "install", slices.Concat([]string{releaseName, chart}, values["testing"])...)
+			for _, obj := range kept {
+				r.wantThere(t, obj)
+			}
+			r.wantThere(t, &appsv1.Deployment{ObjectMeta: r.object("realmkeeper-operator")})
+		})
+	}
+}
+
+// populate makes what must not be lost, and returns it: people's objects and the operator's Secrets.
+func (r release) populate(t *testing.T) []client.Object {
+	t.Helper()
+	record := r.object("realm-01234567")
+	record.Labels = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordRealm, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}
+	kept := []client.Object{
+		testinstall.Realm("acme"),
+		testinstall.ApiClient(r.namespace, "billing", "acme"),
+		&corev1.Secret{ObjectMeta: record},
+		&corev1.Secret{ObjectMeta: r.object("realmkeeper-ca")},
+		&corev1.Secret{ObjectMeta: r.object("billing")},
+	}
+	for _, obj := range kept {
+		if err := r.env.Client.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return kept
+}
+
+// tokenService makes an object of the token service, which belongs to the operator's
+// service account.
+func (r release) tokenService(t *testing.T) client.Object {
+	t.Helper()
+	account := &corev1.ServiceAccount{}
+	if err := r.env.Client.Get(t.Context(), r.key("realmkeeper-operator"), account); err != nil {
+		t.Fatal(err)
+	}
+	service := &corev1.Service{
+		ObjectMeta: r.object("realmkeeper-token-server"),
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	service.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID}}
+	if err := r.env.Client.Create(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	return service
+}
+
+func (r release) object(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: r.namespace, Name: name}
+}
+
+func (r release) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: r.namespace, Name: name}
+}
+
+// wantThere fails the test unless the very object is there, and nobody is deleting it.
+func (r release) wantThere(t *testing.T, obj client.Object) {
+	t.Helper()
+	uid := obj.GetUID()
+	if err := r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		t.Errorf("%T %s is lost: %v", obj, obj.GetName(), err)
+		return
+	}
+	if uid != "" && obj.GetUID() != uid {
+		t.Errorf("%T %s is another one", obj, obj.GetName())
+	}
+	if obj.GetDeletionTimestamp() != nil {
+		t.Errorf("%T %s is being deleted", obj, obj.GetName())
+	}
+}
+
+var errThere = errors.New("it is there")
+
+func (r release) wantGone(t *testing.T, obj client.Object) {
+	t.Helper()
+	testinstall.Eventually(t, fmt.Sprintf("%T %s to be gone", obj, obj.GetName()), func() error {
+		switch err := r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		}
+		return errThere
+	})
+}
+
+// A cluster has one instance: a second release is refused, with the name of the first.
+func TestSecondReleaseIsRefused(t *testing.T) {
+	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
+		t.Run(name, func(t *testing.T) {
+			first := install(t, h, values["defaults"]...)
+			other := first.env.Namespace(t)
+			args := slices.Concat([]string{"install", "second", chart, "--namespace", other}, values["defaults"])
+			_, stderr, err := h.try(t, first.env.Kubeconfig, args...)
+			if err == nil {
+				t.Fatal("It was installed")
+			}
+			for _, want := range []string{
+				"invalid ownership metadata",
+				`annotation validation error: key "meta.helm.sh/release-name" must equal "second": current value is "` + releaseName + `"`,
+			} {
+				if !strings.Contains(stderr, want) {
+					t.Errorf("It doesn't say %q:\n%s", want, stderr)
+				}
+			}
+		})
+	}
+}
+
+// The notes and the test of a release. No node runs the pod here, so the test plays it.
+func TestHelmTest(t *testing.T) {
+	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
+		t.Run(name, func(t *testing.T) {
+			r := install(t, h, values["defaults"]...)
+			done := make(chan error, 1)
+			go func() {
+				_, stderr, err := h.try(t, r.env.Kubeconfig, "test", releaseName, "--namespace", r.namespace)
+				if err != nil {
+					err = fmt.Errorf("%w: %s", err, stderr)
+				}
+				done <- err
+			}()
+			pod := &corev1.Pod{ObjectMeta: r.object("realmkeeper-helm-test")}
+			testinstall.Eventually(t, "the pod of the test", func() error {
+				return r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+			})
+			r.wantThere(t, testinstall.Realm("realmkeeper-helm-test"))
+			r.wantThere(t, testinstall.ApiClient(r.namespace, "realmkeeper-helm-test", ""))
+			pod.Status.Phase = corev1.PodSucceeded
+			if err := r.env.Client.Status().Update(t.Context(), pod); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			for _, obj := range []client.Object{pod, testinstall.Realm("realmkeeper-helm-test"), testinstall.ApiClient(r.namespace, "realmkeeper-helm-test", "")} {
+				r.wantGone(t, obj)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package chart_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+func TestInstanceConfiguration(t *testing.T) {
+	for name, values := range values {
+		t.Run(name, func(t *testing.T) {
+			if _, err := config.Parse(configuration(t, helm4.render(t, "system", values...))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Every key of the instance configuration that is for use is one of the chart's values.
+func TestEveryKeyIsAValue(t *testing.T) {
+	rendered := map[string]any{}
+	if err := yaml.Unmarshal(configuration(t, helm4.render(t, "system", values["everything"]...)), &rendered); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys(reflect.TypeFor[config.Instance](), "") {
+		// The one contradicts tls.secretName, the other is for tests.
+		if key == "tls.managed" || strings.HasPrefix(key, "testing.") {
+			continue
+		}
+		if _, ok, err := unstructured.NestedFieldNoCopy(rendered, strings.Split(key, ".")...); !ok || err != nil {
+			t.Errorf("The values with every option on have no %s", key)
+		}
+	}
+}
+
+// keys returns the paths of what can be set in a structure of package config.
+func keys(in reflect.Type, path string) (paths []string) {
+	for member := range in.Fields() {
+		name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+		switch field := member.Type; {
+		case name == "-":
+		case field.Kind() == reflect.Struct && field.PkgPath() == in.PkgPath():
+			paths = append(paths, keys(field, path+name+".")...)
+		default:
+			paths = append(paths, path+name)
+		}
+	}
+	return paths
+}
+
+func TestConfigurationRollsOut(t *testing.T) {
+	checksum := func(set string) string {
+		annotations := deployment(t, helm4.render(t, "system", append(values["defaults"], "--set", set)...)).Spec.Template.Annotations
+		return annotations["checksum/config"]
+	}
+	before := checksum("security.defaultTokenLifetime=5m")
+	if after := checksum("security.defaultTokenLifetime=10m"); after == before {
+		t.Errorf("A changed configuration doesn't roll out: its checksum stays %s", before)
+	}
+	if after := checksum("operator.replicas=2"); after != before {
+		t.Errorf("Something else changed, and the checksum too: from %s to %s", before, after)
+	}
+}
+
+// The chart and the manifests in config run the same operator.
+func TestOperatorIsThatOfKustomize(t *testing.T) {
+	env := testenv.Start(t)
+	want := deployment(t, kubectl(t, env, "kustomize", "../../config/overlays/testing"))
+	got := deployment(t, helm4.render(t, "realmkeeper-system", values["testing"]...))
+	for _, d := range []*appsv1.Deployment{want, got} {
+		// These differ by nature: how a changed configuration rolls out, and whose objects they are.
+		d.Labels, d.Spec.Template.Annotations["checksum/config"] = nil, ""
+		d.Spec.Template.Spec.Volumes[0].ConfigMap.Name = ""
+		// And these by what values set.
+		d.Spec.Template.Spec.Containers[0].Image = ""
+		d.Spec.Template.Spec.Containers[0].Args = nil
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Deployment of the operator (-kustomize +Helm):\n%s", diff)
+	}
+}
+
+// configuration returns the file that the operator reads.
+func configuration(t *testing.T, manifests string) []byte {
+	return []byte(object[corev1.ConfigMap](t, manifests, "ConfigMap", "realmkeeper-config").Data["config.yaml"])
+}
+
+func deployment(t *testing.T, manifests string) *appsv1.Deployment {
+	return object[appsv1.Deployment](t, manifests, "Deployment", "realmkeeper-operator")
+}
+
+// object returns the object of that kind and name from a stream of YAML documents.
+func object[T any](t *testing.T, manifests, kind, name string) *T {
+	t.Helper()
+	for document := range strings.SplitSeq(manifests, "\n---\n") {
+		var head struct {
+			Kind     string
+			Metadata struct{ Name string }
+		}
+		if err := yaml.Unmarshal([]byte(document), &head); err != nil {
+			t.Fatal(err)
+		}
+		if head.Kind != kind || head.Metadata.Name != name {
+			continue
+		}
+		found := new(T)
+		if err := yaml.UnmarshalStrict([]byte(document), found); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	t.Fatalf("There is no %s %s in:\n%s", kind, name, manifests)
+	return nil
+}

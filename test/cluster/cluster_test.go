@@ -1,0 +1,252 @@
+//go:build e2e
+
+package main_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/realmkeeper/realmkeeper/test/cluster/node"
+)
+
+// The life of a cluster, in one go since each start takes seconds.
+func TestCluster(t *testing.T) {
+	g := NewWithT(t)
+	c := newCluster(t)
+	g.Expect(c.run("up")).To(ContainSubstring("make cluster-down"))
+	clients := c.clients(t)
+	createPod(t, clients)
+	restarts := func(g Gomega) int32 { return running(t, g, clients).RestartCount }
+	g.Eventually(restarts, time.Minute).Should(BeZero())
+
+	g.Expect(c.run("up")).To(ContainSubstring("running already."))
+	_, err := cluster{program: c.program, dir: filepath.Join(t.TempDir(), "second")}.run("up")
+	g.Expect(err).To(MatchError(And(ContainSubstring("one runs in "+c.dir), ContainSubstring("no other"))))
+
+	t.Run("what runs goes on without the API server", func(t *testing.T) {
+		g := NewWithT(t)
+		var container string
+		g.Eventually(func(g Gomega) {
+			container = strings.TrimPrefix(running(t, g, clients).ContainerID, "containerd://")
+		}).Should(Succeed())
+		g.Expect(c.run("stop-apiserver")).To(BeEmpty())
+		_, err := clients.Discovery().ServerVersion()
+		g.Expect(err).To(HaveOccurred())
+		g.Expect(c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)).To(BeEmpty())
+		g.Eventually(func() (string, error) { // another container of the same pod
+			return c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "list", "--quiet")
+		}, time.Minute).Should(And(Not(ContainSubstring(container)), MatchRegexp(`^\w{64}\n\w{64}\n$`)))
+		g.Expect(c.run("start-apiserver")).To(BeEmpty())
+		g.Eventually(restarts, time.Minute).Should(BeEquivalentTo(1))
+	})
+
+	g.Expect(c.run("exec", "sh", "-c", "kill -9 $(head -n 1 /run/realmkeeper/run/kube-proxy.pid)")).To(BeEmpty())
+	_, err = c.run("up")
+	g.Expect(err).To(MatchError(ContainSubstring("kube-proxy")))
+	g.Expect(clients.Discovery().ServerVersion()).NotTo(BeNil())
+
+	g.Expect(c.run("down")).To(ContainSubstring("The cluster is removed."))
+	c.expectNothingLeft(t)
+	g.Expect(c.run("down")).To(ContainSubstring("There is no cluster"))
+	_, err = c.run("load", "image.tar")
+	g.Expect(err).To(MatchError(ContainSubstring("no cluster runs in " + c.dir)))
+}
+
+// Whenever a start is killed, down finds all that it had made, and so does another up.
+func TestKilledStart(t *testing.T) {
+	steps := []string{
+		"Building the pause image", "Making namespaces", "Making the network", "Starting etcd",
+		"Starting containerd", "Starting kubelet", "Starting kube-scheduler",
+	}
+	c := newCluster(t)
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			NewWithT(t).Expect(c.signalAt(t, step, os.Kill)).To(MatchError("signal: killed"))
+			if _, err := c.run("down"); err != nil {
+				t.Fatal(err)
+			}
+			c.expectNothingLeft(t)
+		})
+	}
+	t.Run("and up again", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(c.signalAt(t, "Starting kubelet", os.Kill)).To(MatchError("signal: killed"))
+		g.Expect(c.run("up")).To(ContainSubstring("Removing what an earlier start has left"))
+		g.Expect(c.clients(t).Discovery().ServerVersion()).NotTo(BeNil())
+		g.Expect(c.run("down")).To(ContainSubstring("The cluster is removed."))
+		c.expectNothingLeft(t)
+	})
+}
+
+func TestInterruptedStartLeavesNothing(t *testing.T) {
+	g := NewWithT(t)
+	c := newCluster(t)
+	err := c.signalAt(t, "Starting kubelet", os.Interrupt)
+	g.Expect(err).To(MatchError(ContainSubstring("interrupted")))
+	c.expectNothingLeft(t)
+}
+
+// cluster is one by the program that runs it.
+type cluster struct {
+	program, dir string
+	before       map[string]string // the machine without it
+}
+
+// newCluster prepares one, which is removed when the test ends, even if that is killed: a
+// shell notices when the pipe from the test is closed.
+func newCluster(t *testing.T) cluster {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("a node takes root")
+	}
+	dir := t.TempDir()
+	c := cluster{program: filepath.Join(dir, "program"), dir: filepath.Join(dir, "cluster")}
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", c.program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the program: %v\n%s", err, out)
+	}
+	watchdog := exec.Command("/bin/sh", "-c", `cat >/dev/null; exec "$0" --dir "$1" down`, c.program, c.dir)
+	watchdog.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	pipe, err := watchdog.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watchdog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pipe.Close()
+		if err := watchdog.Wait(); err != nil {
+			t.Errorf("removing the cluster: %v", err)
+		}
+	})
+	// Debian packages and built binaries stay on the machine, so they are not what it is compared for.
+	const firstStepAfterInstalling = "Building the pause image"
+	if err := c.signalAt(t, firstStepAfterInstalling, os.Interrupt); !strings.Contains(err.Error(), "interrupted") {
+		t.Fatalf("interrupting a start after it installed packages: %v", err)
+	}
+	c.before = machine(t)
+	return c
+}
+
+// run returns the program's output, and what it complains of as an error.
+func (c cluster) run(args ...string) (string, error) {
+	command := exec.Command(c.program, append([]string{"--dir", c.dir}, args...)...)
+	var complaint strings.Builder
+	command.Stderr = &complaint
+	out, err := command.Output()
+	if err != nil {
+		err = errors.New(err.Error() + ": " + complaint.String())
+	}
+	return string(out), err
+}
+
+// signalAt sends a signal to an up that has come to a step, and returns how that ended.
+func (c cluster) signalAt(t *testing.T, step string, signal os.Signal) error {
+	t.Helper()
+	up := exec.Command(c.program, "--dir", c.dir, "up")
+	var complaint strings.Builder
+	up.Stderr = &complaint
+	steps, err := up.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(steps)
+	for lines.Scan() && !strings.Contains(lines.Text(), step) {
+	}
+	if err := up.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	err = up.Wait()
+	if signal != os.Kill {
+		return errors.New(complaint.String())
+	}
+	return err
+}
+
+func (c cluster) clients(t *testing.T) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
+}
+
+func (c cluster) expectNothingLeft(t *testing.T) {
+	t.Helper()
+	// A program that a killed start was running in the enclosure ends by itself, a moment later.
+	NewWithT(t).Eventually(func() string { return cmp.Diff(c.before, machine(t)) }).
+		WithTimeout(time.Minute).Should(BeEmpty(), "the machine has changed")
+	if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is there still: %v", c.dir, err)
+	}
+}
+
+// createPod runs the one image that every node has, with a volume of each kind that is a
+// mount of its own.
+func createPod(t *testing.T, clients *kubernetes.Clientset) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}
+	memory := &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pause"},
+		Spec: corev1.PodSpec{
+			Volumes: []corev1.Volume{
+				{Name: "memory", VolumeSource: corev1.VolumeSource{EmptyDir: memory}},
+				{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "secret"}}},
+			},
+			Containers: []corev1.Container{{
+				Name: "pause", Image: node.PauseImage, ImagePullPolicy: corev1.PullNever,
+				VolumeMounts: []corev1.VolumeMount{
+					{Name: "memory", MountPath: "/memory"}, {Name: "secret", MountPath: "/secret"},
+				},
+			}},
+		},
+	}
+	core := clients.CoreV1()
+	if _, err := core.Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := core.Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running returns the status of the pod's container once that runs.
+func running(t *testing.T, g Gomega, clients *kubernetes.Clientset) corev1.ContainerStatus {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	pod, err := clients.CoreV1().Pods("default").Get(ctx, "pause", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pod.Status.ContainerStatuses).To(HaveLen(1))
+	status := pod.Status.ContainerStatuses[0]
+	g.Expect(status.State.Running).NotTo(BeNil())
+	return status
+}

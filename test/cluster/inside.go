@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/test/cluster/enclosure"
+	"github.com/realmkeeper/realmkeeper/test/cluster/node"
+)
+
+// The commands that this program gives itself to run inside the enclosure.
+const (
+	inside         = "inside"
+	serve          = "serve" // as its first process
+	start          = "start"
+	missing        = "missing"
+	stopAPIServer  = "stop-apiserver"
+	startAPIServer = "start-apiserver"
+)
+
+func runInside(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 3 && args[0] == serve:
+		return enclosure.Serve(args[1], args[2])
+	case len(args) != 1:
+		return errUsage
+	}
+	switch args[0] {
+	case start:
+		return node.Start(ctx, func(step string) { fmt.Println(step) })
+	case missing:
+		fmt.Println(strings.Join(node.Missing(), " "))
+		return nil
+	case stopAPIServer:
+		return node.StopAPIServer()
+	case startAPIServer:
+		return node.StartAPIServer(ctx)
+	default:
+		return errUsage
+	}
+}
+
+// itself is a copy of this program, which stays as long as the cluster. The original may
+// be go run's, which doesn't.
+func (c *cluster) itself() string { return c.file(filepath.Join("bin", "cluster")) }
+
+// insideCommand is one of this program's to run inside.
+func (c *cluster) insideCommand(ctx context.Context, command string) (*exec.Cmd, error) {
+	return c.enclosure.Command(ctx, filepath.Join(enclosure.Dir, "bin", "cluster"), inside, command)
+}
+
+func (c *cluster) inside(ctx context.Context, command string) error {
+	if err := c.requireRunning(); err != nil {
+		return err
+	}
+	cmd, err := c.insideCommand(ctx, command)
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}
+
+// startNode runs Start inside, and tells its steps as this program's.
+func (c *cluster) startNode(ctx context.Context) error {
+	cmd, err := c.insideCommand(ctx, start)
+	if err != nil {
+		return err
+	}
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	steps, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	for lines := bufio.NewScanner(steps); lines.Scan(); {
+		c.Step("%s", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("starting the node: %w\n%s", err, strings.TrimSpace(complaint.String()))
+	}
+	return nil
+}
+
+// exec runs a program of this machine inside, with this one's input and output.
+func (c *cluster) exec(ctx context.Context, args []string) error {
+	if err := c.requireRunning(); err != nil {
+		return err
+	}
+	cmd, err := c.enclosure.Command(ctx, args[0], args[1:]...)
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return cmd.Run()
+}
+
+// load gives the node images.
+func (c *cluster) load(ctx context.Context, archives []string) error {
+	if err := c.requireRunning(); err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if err := c.loadArchive(ctx, archive); err != nil {
+			return fmt.Errorf("importing %s: %w", archive, err)
+		}
+	}
+	return nil
+}
+
+// loadArchive hands the content in: inside, the path may lead elsewhere.
+func (c *cluster) loadArchive(ctx context.Context, path string) error {
+	archive, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	cmd, err := c.enclosure.Command(ctx, "ctr", "--namespace", "k8s.io", "images", "import", "-")
+	if err != nil {
+		return err
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = archive, os.Stdout, os.Stderr
+	return cmd.Run()
+}

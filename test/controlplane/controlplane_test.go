@@ -1,0 +1,177 @@
+package controlplane_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+)
+
+func start(t *testing.T, options controlplane.Options) (*controlplane.ControlPlane, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return controlplane.Start(ctx, options)
+}
+
+func TestDetachedStaysUntilStopped(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	c, err := start(t, controlplane.Options{Dir: dir, BinDir: binDir(t), Detach: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(controlplane.StopDetached(dir)).To(Succeed()) })
+	g.Expect(filepath.Join(dir, "etcd.pid")).To(BeARegularFile())
+	g.Expect(filepath.Join(dir, "kube-apiserver.pid")).To(BeARegularFile())
+
+	_, err = start(t, controlplane.Options{Dir: dir, BinDir: binDir(t)})
+	g.Expect(err).To(MatchError(ContainSubstring("one is running in " + dir)))
+	g.Expect(listNamespaces(t, c.RESTConfig())).To(Succeed())
+
+	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
+	g.Expect(process.Running(dir, "etcd")).To(BeFalse())
+	g.Expect(process.Running(dir, "kube-apiserver")).To(BeFalse())
+	g.Expect(listNamespaces(t, c.RESTConfig())).NotTo(Succeed())
+	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
+}
+
+func TestAPIServerOfADetachedOneRestarts(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	c, err := start(t, controlplane.Options{Dir: dir, BinDir: binDir(t), Detach: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(controlplane.StopDetached(dir)).To(Succeed()) })
+	g.Expect(createNamespace(t, c.RESTConfig(), "kept")).To(Succeed())
+	g.Expect(controlplane.StartDetachedAPIServer(t.Context(), dir)).To(Succeed()) // runs already
+
+	g.Expect(controlplane.StopDetachedAPIServer(dir)).To(Succeed())
+	g.Expect(listNamespaces(t, c.RESTConfig())).NotTo(Succeed())
+	g.Expect(process.Running(dir, "etcd")).To(BeTrue())
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	g.Expect(controlplane.StartDetachedAPIServer(ctx, dir)).To(Succeed())
+	g.Expect(createNamespace(t, c.RESTConfig(), "kept")).To(MatchError(ContainSubstring("already exists")))
+
+	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
+	g.Expect(controlplane.StartDetachedAPIServer(ctx, dir)).To(MatchError(ContainSubstring("etcd doesn't run")))
+}
+
+func TestOthersAreRefused(t *testing.T) {
+	g := NewWithT(t)
+	c, err := start(t, controlplane.Options{Dir: t.TempDir(), BinDir: binDir(t)})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(c.Stop()).To(Succeed()) })
+
+	stranger := rest.AnonymousClientConfig(c.RESTConfig())
+	g.Expect(listNamespaces(t, stranger)).NotTo(Succeed())
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(c.Kubeconfig()), "*"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, file := range files {
+		info, err := os.Stat(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(info.Mode().Perm()&0o077).To(BeZero(), file)
+	}
+}
+
+func TestEarlyExitTellsWhy(t *testing.T) {
+	g := NewWithT(t)
+	bin := t.TempDir()
+	broken := []byte("#!/bin/sh\necho no space left on device\nexit 1\n")
+	g.Expect(os.WriteFile(filepath.Join(bin, "etcd"), broken, 0o700)).To(Succeed())
+
+	_, err := start(t, controlplane.Options{Dir: t.TempDir(), BinDir: bin})
+	g.Expect(err).To(MatchError(And(ContainSubstring("etcd ended"), ContainSubstring("no space left on device"))))
+}
+
+func TestStartIsBoundedByItsContext(t *testing.T) {
+	g := NewWithT(t)
+	bin := t.TempDir()
+	idle := []byte("#!/bin/sh\necho thinking\nexec sleep 600\n")
+	g.Expect(os.WriteFile(filepath.Join(bin, "etcd"), idle, 0o700)).To(Succeed())
+
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := controlplane.Start(ctx, controlplane.Options{Dir: t.TempDir(), BinDir: bin})
+	g.Expect(err).To(MatchError(context.DeadlineExceeded))
+	g.Expect(err).To(MatchError(ContainSubstring("thinking")))
+}
+
+func TestPortsAreHeldUntilReleased(t *testing.T) {
+	g := NewWithT(t)
+	seen := map[int]bool{}
+	for range 50 {
+		port, err := controlplane.ReservePort()
+		g.Expect(err).NotTo(HaveOccurred())
+		t.Cleanup(port.Release)
+		g.Expect(seen).NotTo(HaveKey(port.Number()))
+		seen[port.Number()] = true
+	}
+}
+
+func TestBinDirPrefersTheUsersBinaries(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	built := binDir(t)
+	// A cache of its own, in which all is built, keeps the links out of the real one.
+	cache := t.TempDir()
+	version := filepath.Dir(built)
+	g.Expect(os.Mkdir(filepath.Join(cache, "realmkeeper"), 0o700)).To(Succeed())
+	g.Expect(os.Symlink(version, filepath.Join(cache, "realmkeeper", filepath.Base(version)))).To(Succeed())
+	t.Setenv("XDG_CACHE_HOME", cache)
+	own := t.TempDir()
+	g.Expect(os.WriteFile(filepath.Join(own, "etcd"), []byte("#!/bin/sh\n"), 0o700)).To(Succeed())
+	t.Setenv("KUBEBUILDER_ASSETS", own)
+
+	mixed := binDir(t)
+	g.Expect(filepath.EvalSymlinks(filepath.Join(mixed, "etcd"))).To(Equal(filepath.Join(own, "etcd")))
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kubectl"} {
+		g.Expect(filepath.EvalSymlinks(filepath.Join(mixed, name))).To(Equal(filepath.Join(built, name)))
+	}
+
+	t.Setenv("KUBEBUILDER_ASSETS", filepath.Join(own, "missing"))
+	var progress strings.Builder
+	_, err := controlplane.BinDir(t.Context(), &progress)
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(progress.String()).To(ContainSubstring("KUBEBUILDER_ASSETS"))
+}
+
+func binDir(t *testing.T) string {
+	t.Helper()
+	dir, err := controlplane.BinDir(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func createNamespace(t *testing.T, config *rest.Config, name string) error {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err = clients.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})
+	return err
+}
+
+func listNamespaces(t *testing.T, config *rest.Config) error {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = clients.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	return err
+}

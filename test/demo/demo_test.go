@@ -1,0 +1,216 @@
+package main_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+)
+
+var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "operator", "token-server-0", "token-server-1"}
+
+// A newcomer's hour with the demo, in one go since each start takes seconds.
+func TestDemo(t *testing.T) {
+	g := NewWithT(t)
+	program := build(t)
+	dir := newDir(t, program)
+	_, err := controlplane.BinDir(t.Context(), os.Stderr)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	out, err := run(program, dir, "up")
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(And(
+		ContainSubstring("ApiClient acme-apps/billing: Accepted=True Programmed=True Ready=True"),
+		ContainSubstring("HTTP/2.0 200 OK\n{\"access_token\":"),
+		ContainSubstring(`"sub": "acme-apps.billing"`),
+		ContainSubstring("\ncurl --cacert '"+dir+"/ca.crt' --user 'acme-apps.billing:rk_"),
+		ContainSubstring("no nodes and no scheduler"),
+		ContainSubstring("make demo-down"),
+	))
+	g.Expect(running(dir)).To(Equal(components))
+	g.Expect(mode(g, dir)).To(Equal(os.FileMode(0o700)))
+	g.Expect(mode(g, filepath.Join(dir, "env"))).To(Equal(os.FileMode(0o600)))
+	first := sourced(g, dir)
+	g.Expect(first["CLIENT_ID"]).To(Equal("acme-apps.billing"))
+	g.Expect(first["TOKEN_URL"]).To(Equal(first["AUTH_URL"] + "/" + first["REALM"] + "/oauth2/token"))
+	g.Expect(status(g, first)).To(Equal(http.StatusOK))
+	metrics, err := http.Get(first["METRICS_URL"])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(metrics).To(HaveHTTPBody(ContainSubstring("\nrealmkeeper_registry_clients 1\n")))
+
+	out, err = run(program, dir, "up")
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(And(ContainSubstring("The demo is running already.\n"), ContainSubstring("200 OK")))
+	g.Expect(sourced(g, dir)).To(Equal(first))
+
+	kill(g, dir, "token-server-0")
+	served := func(g Gomega) { g.Expect(status(g, first)).To(Equal(http.StatusOK)) }
+	g.Eventually(served).Should(Succeed()) // its sockets may last a moment longer than its record
+	g.Consistently(served).Should(Succeed())
+	out, err = run(program, dir, "up")
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(ContainSubstring("The demo is running already, but for token-server-0.\n"))
+	g.Expect(running(dir)).To(Equal(components))
+	g.Expect(sourced(g, dir)).To(Equal(first))
+
+	kill(g, dir, "token-server-0", "token-server-1", "operator")
+	address, err := url.Parse(first["AUTH_URL"])
+	g.Expect(err).NotTo(HaveOccurred())
+	var listener net.Listener
+	g.Eventually(func() (err error) {
+		listener, err = net.Listen("tcp", "127.0.0.1:"+address.Port())
+		return err
+	}).Should(Succeed())
+	out, err = run(program, dir, "up")
+	g.Expect(listener.Close()).To(Succeed())
+	g.Expect(err).To(HaveOccurred(), out)
+	g.Expect(out).To(And(ContainSubstring("is taken by another program"), ContainSubstring("the logs are "+dir)))
+	g.Expect(running(dir)).To(Equal(components[:3])) // the rest it had started itself
+
+	kill(g, dir, "kube-apiserver")
+	out, err = run(program, dir, "up")
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(ContainSubstring("The demo starts anew."))
+	g.Expect(sourced(g, dir)["CLIENT_SECRET"]).NotTo(Equal(first["CLIENT_SECRET"]))
+	g.Expect(status(g, sourced(g, dir))).To(Equal(http.StatusOK))
+
+	out, err = run(program, dir, "down")
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(ContainSubstring("Stopped: " + strings.Join(components, ", ")))
+	g.Expect(dir).NotTo(BeADirectory())
+	g.Expect(run(program, dir, "down")).To(ContainSubstring("There is no demo"))
+}
+
+func TestInterruptedDemoLeavesNothingRunning(t *testing.T) {
+	g := NewWithT(t)
+	program := build(t)
+	dir := newDir(t, program)
+	var out bytes.Buffer
+	up := exec.Command(program, "--dir", dir, "up")
+	up.Stdout, up.Stderr = &out, &out
+	g.Expect(up.Start()).To(Succeed())
+	ended := make(chan error, 1)
+	go func() { ended <- up.Wait() }()
+	g.Eventually(func() []string { return running(dir) }).WithTimeout(10 * time.Minute).Should(ContainElement("kube-apiserver"))
+
+	second, err := run(program, dir, "up")
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(second).To(ContainSubstring("another make demo or make demo-down is at work"))
+
+	g.Expect(up.Process.Signal(os.Interrupt)).To(Succeed())
+	g.Eventually(ended).WithTimeout(time.Minute).Should(Receive(HaveOccurred()))
+	g.Expect(out.String()).To(ContainSubstring("interrupted"))
+	g.Expect(running(dir)).To(BeEmpty())
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "demo")
+	command := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("building the demo: %v\n%s", err, out)
+	}
+	return program
+}
+
+// newDir returns a directory for a demo, which is stopped when the test ends, even if
+// that is killed: a shell notices when the pipe from the test is closed.
+func newDir(t *testing.T, program string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "demo")
+	watchdog := exec.Command("/bin/sh", "-c", `cat >/dev/null; exec "$0" --dir "$1" down`, program, dir)
+	watchdog.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	pipe, err := watchdog.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := watchdog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pipe.Close()
+		if err := watchdog.Wait(); err != nil {
+			t.Errorf("stopping the demo: %v", err)
+		}
+	})
+	return dir
+}
+
+func run(program, dir, command string) (string, error) {
+	out, err := exec.Command(program, "--dir", dir, command).CombinedOutput()
+	return string(out), err
+}
+
+func running(dir string) []string {
+	var names []string
+	for _, name := range components {
+		if process.Running(filepath.Join(dir, "run"), name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// kill ends processes as a newcomer would, by the first line of their records.
+func kill(g Gomega, dir string, names ...string) {
+	for _, name := range names {
+		pid, err := exec.Command("head", "-n", "1", filepath.Join(dir, "run", name+".pid")).Output()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(exec.Command("kill", "-9", strings.TrimSpace(string(pid))).Run()).To(Succeed())
+		g.Eventually(func() []string { return running(dir) }).ShouldNot(ContainElement(name))
+	}
+}
+
+func mode(g Gomega, path string) os.FileMode {
+	info, err := os.Stat(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	return info.Mode().Perm()
+}
+
+// sourced returns what a shell knows after it has sourced the demo's env.
+func sourced(g Gomega, dir string) map[string]string {
+	names := []string{"KUBECONFIG", "AUTH_URL", "CA_FILE", "REALM", "CLIENT_ID", "CLIENT_SECRET", "TOKEN_URL", "METRICS_URL"}
+	values := map[string]string{}
+	for _, name := range names {
+		shell := exec.Command("/bin/sh", "-c", `. "$0"; printenv "$1"`, filepath.Join(dir, "env"), name)
+		out, err := shell.Output()
+		g.Expect(err).NotTo(HaveOccurred(), name)
+		values[name] = strings.TrimSpace(string(out))
+	}
+	return values
+}
+
+// status asks for a token and returns the status code of the answer.
+func status(g Gomega, env map[string]string) int {
+	authority, err := os.ReadFile(env["CA_FILE"])
+	g.Expect(err).NotTo(HaveOccurred())
+	roots := x509.NewCertPool()
+	g.Expect(roots.AppendCertsFromPEM(authority)).To(BeTrue())
+	request, err := http.NewRequest(http.MethodPost, env["TOKEN_URL"]+"?grant_type=client_credentials", http.NoBody)
+	g.Expect(err).NotTo(HaveOccurred())
+	request.SetBasicAuth(env["CLIENT_ID"], env["CLIENT_SECRET"])
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: request.URL.Hostname(), MinVersion: tls.VersionTLS12},
+	}
+	defer transport.CloseIdleConnections()
+	request.URL.Host = "127.0.0.1:" + request.URL.Port()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	return response.StatusCode
+}

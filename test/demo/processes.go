@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+)
+
+// operator is the name of its process, and of its ServiceAccount behind "realmkeeper-".
+const operator = "operator"
+
+// components are the processes of a demo, in the order of their start.
+var components = []string{
+	"etcd", "kube-apiserver", "kube-controller-manager", operator, tokenServer(0), tokenServer(1),
+}
+
+func tokenServer(i int) string { return fmt.Sprintf("token-server-%d", i) }
+
+func isControlPlane(name string) bool { return slices.Contains(components[:3], name) }
+
+func (d *demo) isRunning(name string) bool { return process.Running(d.runDir(), name) }
+
+// running returns the components that run.
+func (d *demo) running() []string {
+	return slices.DeleteFunc(slices.Clone(components), func(name string) bool { return !d.isRunning(name) })
+}
+
+// startControlPlane starts one unless it runs, and connects to it. Its controller manager
+// makes Pods of Deployments, as in a cluster; without nodes they stay Pending.
+func (d *demo) startControlPlane(ctx context.Context) error {
+	if !d.isRunning(components[0]) {
+		d.Step("Starting etcd, kube-apiserver and kube-controller-manager ...")
+		bounded, cancel := context.WithTimeout(ctx, 2*patience)
+		defer cancel()
+		var err error
+		d.controlPlane, err = controlplane.Start(bounded, controlplane.Options{
+			Dir: d.runDir(), BinDir: d.binDir, ControllerManager: true, Detach: true,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return d.connect()
+}
+
+// build builds operator and token server, unless all of them run.
+func (d *demo) build(ctx context.Context) error {
+	if len(d.running()) == len(components) {
+		return nil
+	}
+	d.Step("Building operator and token server; about 20 s when they have changed ...")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w",
+		"-o", d.file("bin")+string(filepath.Separator), "./cmd/operator", "./cmd/token-server")
+	build.Dir = d.root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building operator and token server: %w", err)
+	}
+	return nil
+}
+
+// start starts a program of the product, which outlives this one and takes over the
+// locks on its ports.
+func (d *demo) start(program, name string, ports []int, args ...string) error {
+	var locks []*os.File
+	for _, port := range ports {
+		if lock := d.ports.locks[port]; lock != nil {
+			locks = append(locks, lock)
+		}
+	}
+	d.Step("Starting %s ...", name)
+	p, err := process.Start(process.Command{
+		Name: name, Path: filepath.Join(d.file("bin"), program), Args: args,
+		Dir: d.runDir(), Detach: true, Inherit: locks,
+	})
+	if err != nil {
+		return err
+	}
+	d.started = append(d.started, p)
+	return nil
+}

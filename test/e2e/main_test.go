@@ -1,0 +1,71 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+const (
+	// systemNamespace is where Realmkeeper is installed.
+	systemNamespace = "realmkeeper-system"
+	domain          = "e2e.example.com"
+	// workloadImage runs test/e2e/workload.
+	workloadImage = "realmkeeper-workload:e2e"
+)
+
+// The two versions of the image that make e2e builds.
+const (
+	firstVersion  = "0.0.1-e2e"
+	secondVersion = "0.0.2-e2e"
+)
+
+// cluster is the API server of KUBECONFIG.
+var cluster client.Client
+
+var errInstalled = errors.New("the cluster has Realmkeeper's resources, or can't be asked for them; these tests remove them, so they need a cluster without")
+
+func TestMain(m *testing.M) {
+	if err := connect(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func connect() error {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return fmt.Errorf("KUBECONFIG must name the cluster to test on, as make e2e does: %w", err)
+	}
+	config.QPS = -1 // a test's client waits for nobody else
+	if cluster, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	// What is installed is removed at the end, with all Realms and ApiClients.
+	err = cluster.List(context.Background(), &v1alpha1.RealmList{})
+	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return errors.Join(errInstalled, err)
+	}
+	return nil
+}

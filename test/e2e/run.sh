@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs the end-to-end tests on a real cluster. Arguments go to go test, such as -run NAME.
+#
+# With KUBECONFIG set that cluster is used. It must have no Realmkeeper, and must have the
+# images, or get them by E2E_LOAD: a command that takes the image archives, such as
+# "kind load image-archive". Without, or where KUBECONFIG names it, it is the node of
+# `make cluster-up`: brought up here unless it runs already, and then stopped at the end.
+# E2E_HELM="helm helm3" upgrades with Helm 3 too.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+work=$PWD/.e2e
+bin=$work/bin
+versions=(0.0.1-e2e 0.0.2-e2e)
+
+say() { printf '%s\n' "$*"; }
+
+say "Building what the end-to-end tests run; some 6 min the first time ..."
+mkdir -p "$bin"
+export CGO_ENABLED=0
+kubernetes=$(test/controlplane/build.sh)
+ln -sf "$kubernetes/kubectl" "$bin/kubectl"
+go build -modfile=hack/tools/helm/go.mod -o "$bin/helm" helm.sh/helm/v4/cmd/helm
+[[ ${E2E_HELM:-} != *helm3* ]] || go build -modfile=hack/tools/helm/go.mod -o "$bin/helm3" helm.sh/helm/v3/cmd/helm
+go build -o "$bin/" ./test/cluster ./test/e2e/workload
+
+archives=("$work/workload.tar")
+go run -C hack/image . archive --image realmkeeper-workload:e2e --output "$work/workload.tar" "$bin/workload"
+stamp=github.com/realmkeeper/realmkeeper/internal/version
+for version in "${versions[@]}"; do
+	# Two versions that differ in nothing else are enough for an upgrade.
+	mkdir -p "$work/$version"
+	go build -buildvcs=false -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" ./cmd/...
+	go run -C hack/image . archive --image "realmkeeper:$version" --output "$work/$version.tar" \
+		"$work/$version/"{operator,token-server,portal,kubectl-realmkeeper}
+	archives+=("$work/$version.tar")
+done
+
+own=$PWD/.cluster/kubeconfig
+export E2E_BIN=$bin E2E_NODE=
+if [[ -n ${KUBECONFIG:-} && $KUBECONFIG != "$own" ]]; then
+	say "Testing on the cluster of KUBECONFIG."
+	[[ -z ${E2E_LOAD:-} ]] || for archive in "${archives[@]}"; do $E2E_LOAD "$archive"; done
+else
+	export KUBECONFIG=$own E2E_NODE=yes
+	if [[ ! -e $own ]]; then
+		# The life of a node of its own comes first, since there is room for one.
+		(($#)) || go test -tags e2e -count 1 -timeout 20m -v ./test/cluster
+		trap '"$bin/cluster" down' EXIT
+	fi
+	"$bin/cluster" up
+	"$bin/cluster" load "${archives[@]}"
+fi
+
+say "Running the end-to-end tests; about 15 min ..."
+go test -tags e2e -count 1 -timeout 45m -v ./test/e2e "$@"

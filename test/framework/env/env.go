@@ -1,0 +1,203 @@
+// Package testenv gives tests a real API server.
+//
+// A test binary has one control plane. TestMain says what it is made of, the first
+// test that asks for it starts it, and it ends with the binary:
+//
+//	func TestMain(m *testing.M) { testenv.Main(m, testenv.WithControllerManager()) }
+//
+//	func TestSomething(t *testing.T) {
+//		env := testenv.Start(t)
+//		namespace := env.Namespace(t)
+//		...
+//	}
+//
+// Nothing of it outlives the binary, not even when that is killed with SIGKILL.
+// Test binaries run side by side.
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+)
+
+// startTimeout bounds a start, which takes some seconds on a quiet machine.
+const startTimeout = 2 * time.Minute
+
+// noIssuers lets the API server take the tokens that it takes anyway, and no others.
+const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: []\n"
+
+// Env is the running control plane of this test binary.
+type Env struct {
+	// Config reaches the API server as an administrator. Copy it before changing it.
+	Config *rest.Config
+
+	// Client reads and writes through Config, without a cache.
+	Client client.WithWatch
+
+	// Kubeconfig is the path of a file with the same credentials, for real binaries.
+	Kubeconfig string
+
+	// BinDir holds etcd, kube-apiserver, kube-controller-manager and kubectl.
+	BinDir string
+
+	// AuditLog is the path of the API server's audit log; empty without WithAuditLog.
+	AuditLog string
+
+	// AuthenticationConfig is the path of the API server's AuthenticationConfiguration, with
+	// no issuer in the beginning; empty without WithForeignIssuers.
+	AuthenticationConfig string
+
+	controlPlane *controlplane.ControlPlane
+}
+
+// binary is this test binary's control plane.
+var binary struct {
+	options *options // nil until Main
+	start   sync.Once
+	dir     runDir
+	env     *Env
+	err     error
+}
+
+// Main runs the tests of a package and ends the process with their exit code.
+func Main(m *testing.M, opts ...Option) {
+	binary.options = newOptions(opts)
+	code := m.Run()
+	if err := stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "Stop the control plane of the tests:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// Start returns the control plane of this test binary, and starts it when the test is
+// the first to ask. The test fails at once if it can't be had.
+func Start(t testing.TB) *Env {
+	t.Helper()
+	if binary.options == nil {
+		t.Fatal("testenv.Start needs a TestMain in this package that calls testenv.Main")
+	}
+	binary.start.Do(func() { binary.env, binary.err = start(binary.options) })
+	if binary.err != nil {
+		t.Fatalf("The control plane of the tests can't be had: %v", binary.err)
+	}
+	return binary.env
+}
+
+func start(o *options) (*Env, error) {
+	// Building has a time of its own, which the test binary's -timeout bounds.
+	binDir, err := controlplane.BinDir(context.Background(), os.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	if binary.dir, err = newRunDir(); err != nil {
+		return nil, err
+	}
+	crds, err := o.crdPaths()
+	if err != nil {
+		return nil, err
+	}
+
+	env := &Env{BinDir: binDir}
+	if o.auditLog {
+		env.AuditLog = filepath.Join(binary.dir.path, "audit.log")
+	}
+	if o.foreignIssuers {
+		env.AuthenticationConfig = filepath.Join(binary.dir.path, "authentication.yaml")
+		issuers := o.authentication
+		if issuers == nil {
+			issuers = []byte(noIssuers)
+		}
+		if err := os.WriteFile(env.AuthenticationConfig, issuers, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	env.controlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		Dir:                  binary.dir.path,
+		BinDir:               binDir,
+		ControllerManager:    o.controllerManager,
+		AuditLog:             env.AuditLog,
+		AuthenticationConfig: env.AuthenticationConfig,
+		Proxy:                o.proxy,
+	})
+	if err != nil {
+		return nil, err
+	}
+	env.Config = env.controlPlane.RESTConfig()
+	env.Kubeconfig = env.controlPlane.Kubeconfig()
+	if len(crds) > 0 {
+		// The default of 10 s is short for two cores that other test binaries use too.
+		install := envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: time.Minute}
+		if _, err := envtest.InstallCRDs(env.Config, install); err != nil {
+			return nil, errors.Join(err, env.controlPlane.Stop())
+		}
+	}
+	if env.Client, err = client.NewWithWatch(env.Config, client.Options{Scheme: o.scheme}); err != nil {
+		return nil, errors.Join(err, env.controlPlane.Stop())
+	}
+	return env, nil
+}
+
+func stop() error {
+	var err error
+	if binary.env != nil {
+		err = binary.env.controlPlane.Stop()
+	}
+	return errors.Join(err, binary.dir.remove())
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// Namespace makes a namespace that no other test has and returns its name, which
+// begins like the test's. It stays until the control plane ends.
+func (e *Env) Namespace(t testing.TB) string {
+	t.Helper()
+	prefix := notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-")
+	prefix = strings.Trim(prefix[:min(len(prefix), 40)], "-")
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"}}
+	if err := e.Client.Create(t.Context(), namespace); err != nil {
+		t.Fatalf("Make a namespace for the test: %v", err)
+	}
+	return namespace.Name
+}
+
+// StopAPIServer takes the API server away until StartAPIServer or the end of the test.
+// No test that needs it may run at the same time.
+func (e *Env) StopAPIServer(t testing.TB) {
+	t.Helper()
+	// The cleanup comes first: the next test needs an API server whatever happens here.
+	t.Cleanup(func() { e.StartAPIServer(t) })
+	if err := e.controlPlane.StopAPIServer(); err != nil {
+		t.Fatalf("Stop the API server: %v", err)
+	}
+}
+
+// StartAPIServer brings it back, with the same address, credentials and data, and
+// returns when it is ready. It does nothing while it runs.
+func (e *Env) StartAPIServer(t testing.TB) {
+	t.Helper()
+	// Not the test's context, which is over when cleanups run.
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := e.controlPlane.StartAPIServer(ctx); err != nil {
+		t.Fatalf("Start the API server again: %v", err)
+	}
+}

@@ -1,0 +1,101 @@
+package testenv_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+// childEnv makes TestChild do its part in a test binary of its own.
+const childEnv = "REALMKEEPER_TESTENV_CHILD"
+
+const dirPrefix = "control plane in "
+
+// TestChild runs in the binaries that other tests start: it tells where its control
+// plane is, and ends when its standard input does.
+func TestChild(t *testing.T) {
+	if os.Getenv(childEnv) == "" {
+		return
+	}
+	env := testenv.Start(t)
+	fmt.Println(dirPrefix + filepath.Dir(env.Kubeconfig))
+	if _, err := bufio.NewReader(os.Stdin).ReadByte(); err == nil {
+		t.Fatal("Nobody writes here")
+	}
+}
+
+func TestKilledBinaryLeavesNothing(t *testing.T) {
+	g := NewWithT(t)
+	child, dir, _ := startChild(t)
+	g.Expect(runningIn(dir)).To(ConsistOf("etcd", "kube-apiserver", "kube-controller-manager"))
+
+	g.Expect(child.Process.Kill()).To(Succeed())
+	g.Eventually(func() []string { return runningIn(dir) }).WithTimeout(10 * time.Second).Should(BeEmpty())
+
+	// Its files go with the next start of anybody.
+	next, nextDir, end := startChild(t)
+	g.Expect(dir).NotTo(BeADirectory())
+
+	// And one that may end in good order takes its own along.
+	end()
+	g.Expect(next.Wait()).To(Succeed())
+	g.Expect(nextDir).NotTo(BeADirectory())
+}
+
+// startChild starts this binary again, beside itself, and returns when its control
+// plane is up, with its directory and what lets it end.
+func startChild(t *testing.T) (child *exec.Cmd, dir string, end func()) {
+	t.Helper()
+	child = exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
+	child.Env = append(os.Environ(), childEnv+"=1")
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill() // It has ended, if all went well.
+		_ = child.Wait()
+	})
+	var said bytes.Buffer
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if dir, found := strings.CutPrefix(lines.Text(), dirPrefix); found {
+			return child, dir, func() { stdin.Close() }
+		}
+		said.WriteString(lines.Text() + "\n")
+	}
+	t.Fatalf("The child has started no control plane:\n%s", said.String())
+	return nil, "", nil
+}
+
+// runningIn returns the names of the programs that have dir in their arguments.
+func runningIn(dir string) []string {
+	var names []string
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range commands {
+		command, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(command, []byte(dir)) {
+			continue
+		}
+		program, _, _ := bytes.Cut(command, []byte{0})
+		names = append(names, filepath.Base(string(program)))
+	}
+	return names
+}

@@ -1,0 +1,89 @@
+package testenv
+
+import (
+	"fmt"
+	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+)
+
+// Option says what the control plane of a test binary is made of.
+type Option func(*options)
+
+type options struct {
+	controllerManager bool
+	auditLog          bool
+	foreignIssuers    bool
+	proxy             string
+	authentication    []byte
+	scheme            *runtime.Scheme
+	crds              []string
+	ownCRDs           bool // crds replaces the default
+}
+
+func newOptions(opts []Option) *options {
+	o := &options{}
+	for _, apply := range opts {
+		apply(o)
+	}
+	if o.scheme == nil {
+		o.scheme = runtime.NewScheme()
+		utilruntime.Must(clientgoscheme.AddToScheme(o.scheme))
+		utilruntime.Must(apiextensionsv1.AddToScheme(o.scheme))
+		utilruntime.Must(v1alpha1.AddToScheme(o.scheme))
+	}
+	return o
+}
+
+// WithControllerManager runs kube-controller-manager too: garbage collection by owner
+// reference, the end of deleted namespaces, service accounts, Deployments.
+func WithControllerManager() Option {
+	return func(o *options) { o.controllerManager = true }
+}
+
+// WithAuditLog has the API server log every request to Env.AuditLog, for Env.Writes.
+func WithAuditLog() Option {
+	return func(o *options) { o.auditLog = true }
+}
+
+// WithForeignIssuers has the API server take tokens of the issuers that tests write to
+// Env.AuthenticationConfig. It reaches them through the HTTP proxy of that URL, since no
+// resolver that it asks knows names below localhost.
+func WithForeignIssuers(proxy string) Option {
+	return func(o *options) { o.foreignIssuers, o.proxy = true, proxy }
+}
+
+// WithAuthentication has the API server take tokens of the issuers that an
+// AuthenticationConfiguration of this content names, as Env.AuthenticationConfig says at first.
+func WithAuthentication(configuration []byte) Option {
+	return func(o *options) { o.foreignIssuers, o.authentication = true, configuration }
+}
+
+// WithScheme sets the types that Env.Client knows. Left out, they are those of
+// Kubernetes, CustomResourceDefinition and the product's own.
+func WithScheme(scheme *runtime.Scheme) Option {
+	return func(o *options) { o.scheme = scheme }
+}
+
+// WithCRDs installs the CRDs of these files and directories, or none, instead of the
+// product's in config/crd/bases.
+func WithCRDs(paths ...string) Option {
+	return func(o *options) { o.crds, o.ownCRDs = paths, true }
+}
+
+func (o *options) crdPaths() ([]string, error) {
+	if o.ownCRDs {
+		return o.crds, nil
+	}
+	root, err := controlplane.RepositoryRoot()
+	if err != nil {
+		return nil, fmt.Errorf("find the CRDs: %w", err)
+	}
+	return []string{filepath.Join(root, "config", "crd", "bases")}, nil
+}

@@ -1,0 +1,75 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
+)
+
+// runDir is the directory of one control plane. It is locked as long as its owner
+// lives: the kernel drops the lock with the process, however that ends.
+type runDir struct {
+	path string
+	lock filelock.Lock
+}
+
+// newRunDir makes a directory and removes those that killed binaries left behind.
+func newRunDir() (runDir, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+	}
+	parent := filepath.Join(cache, "realmkeeper", "tests")
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+	}
+	// One binary at a time: a directory that is made and not yet locked looks like one
+	// that was left behind.
+	turn, err := filelock.Wait(parent)
+	if err != nil {
+		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+	}
+	defer turn.Release()
+
+	left, err := filepath.Glob(filepath.Join(parent, "*"))
+	if err != nil {
+		return runDir{}, fmt.Errorf("look for what killed runs left: %w", err)
+	}
+	for _, path := range left {
+		if err := removeUnlessLocked(path); err != nil {
+			return runDir{}, fmt.Errorf("remove what a killed run left: %w", err)
+		}
+	}
+
+	path, err := os.MkdirTemp(parent, "")
+	if err != nil {
+		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+	}
+	own, err := filelock.Try(path)
+	if err != nil {
+		return runDir{}, fmt.Errorf("lock the control plane's directory: %w", err)
+	}
+	return runDir{path: path, lock: own}, nil
+}
+
+func (d runDir) remove() error {
+	if d.path == "" {
+		return nil
+	}
+	defer d.lock.Release()
+	return os.RemoveAll(d.path)
+}
+
+func removeUnlessLocked(path string) error {
+	lock, err := filelock.Try(path)
+	if errors.Is(err, filelock.ErrLocked) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer lock.Release()
+	return os.RemoveAll(path)
+}

@@ -1,0 +1,254 @@
+// Package testinstall runs Realmkeeper for tests as its users do: the real operator and
+// token server binaries against a real API server.
+package testinstall
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+const (
+	// Domain is the instance domain of an installation.
+	Domain = "realmkeeper.localhost"
+	// grace is how long a process may take to end in good order.
+	grace = 30 * time.Second
+	// patience bounds every wait. It is no promise of speed.
+	patience = time.Minute
+	interval = 20 * time.Millisecond
+)
+
+// Installation is one instance of Realmkeeper in a system namespace of its own. Realms are
+// cluster-scoped, so there can be one at a time; at the end of its test it is stopped, and all
+// Realms and ApiClients are deleted.
+type Installation struct {
+	Env *testenv.Env
+	// Namespace is the system namespace.
+	Namespace string
+	// LeaderElection makes operators elect a leader. Off, a killed one holds up nobody.
+	LeaderElection bool
+	// DrainDelay is how long token servers started from now on drain.
+	DrainDelay time.Duration
+	// LogLevel is the --zap-log-level of operators started from now on; empty for the usual.
+	LogLevel string
+	// Pod is the name of the Pod that operators started from now on take for theirs; empty
+	// for none, as outside a cluster.
+	Pod string
+
+	dir     string
+	config  string
+	front   *controlplane.Port // the port in the service's address; the first token server listens there
+	metrics *controlplane.Port // where the operator has its metrics
+	servers []*TokenServer
+
+	mu       sync.Mutex
+	operator *process.Process
+}
+
+// Settings are the lines of an instance configuration that tests change.
+type Settings struct {
+	DefaultTokenLifetime string // left out: 1h
+	MaximumTokenLifetime string // left out: 24h
+	SpeedUp              int    // of rotation; left out: 1
+}
+
+// New makes an installation in which nothing runs yet.
+func New(t testing.TB, env *testenv.Env, settings Settings) *Installation {
+	t.Helper()
+	front, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &Installation{Env: env, Namespace: env.Namespace(t), dir: t.TempDir(), front: front, metrics: metrics}
+	i.config = filepath.Join(i.dir, "config.yaml")
+	i.Configure(t, settings)
+	i.grantRights(t)
+	t.Cleanup(func() { i.cleanUp(t) })
+	return i
+}
+
+// Configure writes the instance configuration; the operator takes it up at its next start.
+func (i *Installation) Configure(t testing.TB, s Settings) {
+	t.Helper()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n")
+	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
+	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
+		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
+	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
+	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", max(1, s.SpeedUp))
+	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// StartOperator starts the operator with the rights that its service account has. kubeconfig names another way to the API server than
+// the environment's; empty for that.
+func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
+	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.startOperator(i.binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, kubeconfig)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (i *Installation) startOperator(path, kubeconfig string) (err error) {
+	i.operator, err = process.Start(process.Command{
+		Name: "operator", Path: path, Dir: i.dir, Env: []string{"POD_NAME=" + i.Pod},
+		Args: []string{
+			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
+			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + i.metrics.Address(),
+			"--zap-log-level=" + orDefault(i.LogLevel, "info"),
+		},
+	})
+	return err
+}
+
+// StopOperator ends the operator in good order.
+func (i *Installation) StopOperator(t testing.TB) {
+	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.operator == nil {
+		return
+	}
+	if err := i.operator.Stop(grace); err != nil {
+		t.Errorf("Stopping the operator: %v", err)
+	}
+	i.operator = nil
+}
+
+// KillAndRestartOperator ends the operator with SIGKILL and starts it again, with the
+// environment's way to the API server. It may be called from any goroutine.
+func (i *Installation) KillAndRestartOperator(t testing.TB) {
+	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	err := i.operator.Kill()
+	if err == nil {
+		err = i.startOperator(i.binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, ""))
+	}
+	if err != nil {
+		t.Errorf("Killing and restarting the operator: %v", err)
+	}
+}
+
+// Servers are the token servers that were started and not stopped.
+func (i *Installation) Servers() []*TokenServer { return i.servers }
+
+// authority waits for the managed CA's certificate.
+func (i *Installation) authority(t testing.TB) []byte {
+	t.Helper()
+	return i.secret(t, servingcert.AuthoritySecret).Data[corev1.TLSCertKey]
+}
+
+func (i *Installation) secret(t testing.TB, name string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	Eventually(t, "Secret "+name, func() error {
+		return i.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: i.Namespace, Name: name}, secret)
+	})
+	return secret
+}
+
+func (i *Installation) cleanUp(t testing.TB) {
+	i.StopOperator(t)
+	for _, s := range i.servers {
+		s.stop(t)
+	}
+	i.front.Release()
+	i.metrics.Release()
+	ctx, stop := cleanUpContext()
+	defer stop()
+	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); err != nil {
+		t.Errorf("Deleting Realms: %v", err)
+	}
+	clients := &v1alpha1.ApiClientList{}
+	if err := i.Env.Client.List(ctx, clients); err != nil {
+		t.Errorf("Listing ApiClients: %v", err)
+	}
+	for k := range clients.Items {
+		if err := i.Env.Client.Delete(ctx, &clients.Items[k]); client.IgnoreNotFound(err) != nil {
+			t.Errorf("Deleting ApiClients: %v", err)
+		}
+	}
+	if t.Failed() {
+		t.Logf("End of the operator's log:\n%s", i.logTail("operator"))
+	}
+}
+
+// OperatorLog returns all that the operator has logged, through all its starts.
+func (i *Installation) OperatorLog(t testing.TB) []byte {
+	t.Helper()
+	return i.log(t, "operator")
+}
+
+// Log returns all that the token server has logged, through all its starts.
+func (i *Installation) Log(t testing.TB, s *TokenServer) []byte {
+	t.Helper()
+	return i.log(t, s.Name)
+}
+
+func (i *Installation) log(t testing.TB, name string) []byte {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(i.dir, name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func (i *Installation) logTail(name string) string {
+	log, err := os.ReadFile(filepath.Join(i.dir, name+".log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(log[max(0, len(log)-8<<10):])
+}
+
+// KubeconfigFor writes a kubeconfig like the environment's that goes to another server,
+// whose certificate is not checked: a proxy of the test's.
+func (i *Installation) KubeconfigFor(t testing.TB, server string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(i.Env.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = server
+		cluster.CertificateAuthorityData = nil
+		cluster.InsecureSkipTLSVerify = true
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

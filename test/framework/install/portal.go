@@ -1,0 +1,191 @@
+package testinstall
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+)
+
+// Portal is a running portal.
+type Portal struct {
+	// URL is its address, without a path.
+	URL string
+
+	dir     string
+	name    string
+	process *process.Process
+}
+
+// portalBuild is done once for each test binary.
+var portalBuild struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// StartPortal starts a portal with some more flags, and waits until it answers. All portals of an
+// installation share the key of their sessions.
+func (i *Installation) StartPortal(t testing.TB, flags ...string) *Portal {
+	t.Helper()
+	return i.startPortal(t, func(string) []string { return flags })
+}
+
+// startPortal starts a portal with the flags that belong to its URL.
+func (i *Installation) startPortal(t testing.TB, flags func(url string) []string) *Portal {
+	t.Helper()
+	port, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Release)
+	// Browsers take localhost for safe, so that cookies of HTTPS work there.
+	p := &Portal{URL: fmt.Sprintf("http://localhost:%d", port.Number()), dir: i.dir, name: fmt.Sprintf("portal-%d", port.Number())}
+	ca, key := filepath.Join(i.dir, "api-server.crt"), filepath.Join(i.dir, "session-key")
+	writeFile(t, ca, i.Env.Config.CAData)
+	if _, err := os.Stat(key); err != nil {
+		writeFile(t, key, []byte(rand.Text()+rand.Text()))
+	}
+	p.process, err = process.Start(process.Command{
+		Name: p.name, Path: portalBinary(t, i), Dir: i.dir,
+		Args: append([]string{
+			"--listen", port.Address(), "--operations-listen", "127.0.0.1:0", "--api-server", i.Env.Config.Host,
+			"--api-server-ca-file", ca, "--session-key-file", key, "--debug",
+		}, flags(p.URL)...),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.stop(t) })
+	Eventually(t, "the portal to answer", func() error {
+		if err := p.process.Exited(); err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/sign-in", nil)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	})
+	return p
+}
+
+func (p *Portal) stop(t testing.TB) {
+	if err := p.process.Stop(grace); err != nil {
+		t.Errorf("Stopping the portal: %v", err)
+	}
+	if t.Failed() {
+		t.Logf("End of the log of the portal:\n%s", p.process.LogTail())
+	}
+}
+
+// Log returns all that the portal has logged.
+func (p *Portal) Log(t testing.TB) []byte {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(p.dir, p.name+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func portalBinary(t testing.TB, i *Installation) string {
+	t.Helper()
+	portalBuild.once.Do(func() {
+		portalBuild.path = filepath.Join(filepath.Dir(i.Env.Kubeconfig), "bin", "portal")
+		root, err := controlplane.RepositoryRoot()
+		if err != nil {
+			portalBuild.err = err
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
+		defer cancel()
+		args := append([]string{"build", "-buildvcs=false", "-o", portalBuild.path}, buildFlags...)
+		command := exec.CommandContext(ctx, "go", append(args, "./cmd/portal")...)
+		command.Dir = root
+		if out, err := command.CombinedOutput(); err != nil {
+			portalBuild.err = fmt.Errorf("building the portal: %w\n%s", err, out)
+		}
+	})
+	if portalBuild.err != nil {
+		t.Fatal(portalBuild.err)
+	}
+	return portalBuild.path
+}
+
+// ServiceAccount makes a service account of that name and returns a token for it, good for an hour.
+func (i *Installation) ServiceAccount(t testing.TB, namespace, name string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	i.Create(t, account)
+	return i.Token(t, account, time.Hour)
+}
+
+// Token returns a token for a service account, good for that long and for 10 minutes at least.
+func (i *Installation) Token(t testing.TB, account *corev1.ServiceAccount, lasts time.Duration) string {
+	t.Helper()
+	seconds := int64(lasts.Seconds())
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	if err := i.Env.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatalf("Asking for a token of %s: %v", account.Name, err)
+	}
+	return request.Status.Token
+}
+
+// ApplyFile applies a manifest of the repository, for the installation's namespace.
+func (i *Installation) ApplyFile(t testing.TB, path ...string) {
+	t.Helper()
+	root, err := controlplane.RepositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.applyFile(t, filepath.Join(append([]string{root}, path...)...))
+}
+
+// Bind gives a subject a ClusterRole in a namespace, or in all of them when that is empty, until the
+// test ends.
+func (i *Installation) Bind(t testing.TB, role, namespace string, subject rbacv1.Subject) {
+	t.Helper()
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
+	meta := metav1.ObjectMeta{GenerateName: role + "-", Namespace: namespace}
+	var binding client.Object = &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}}
+	if namespace == "" {
+		binding = &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}}
+	}
+	i.Create(t, binding)
+	t.Cleanup(func() {
+		ctx, stop := cleanUpContext()
+		defer stop()
+		if err := i.Env.Client.Delete(ctx, binding); client.IgnoreNotFound(err) != nil {
+			t.Errorf("Deleting %T %s: %v", binding, types.NamespacedName{Namespace: namespace, Name: binding.GetName()}, err)
+		}
+	})
+}
+
+// StartProviderPortal starts a portal in which people sign in at an OpenID Connect issuer, by a public client.
+func (i *Installation) StartProviderPortal(t testing.TB, issuer, clientID, authorityFile string) *Portal {
+	t.Helper()
+	return i.startPortal(t, func(url string) []string {
+		return []string{"--public-url", url, "--oidc-issuer-url", issuer, "--oidc-client-id", clientID, "--oidc-ca-file", authorityFile}
+	})
+}

@@ -1,0 +1,93 @@
+package testinstall
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+)
+
+const (
+	// shippedNamespace is the system namespace in the manifests of config/.
+	shippedNamespace = "realmkeeper-system"
+	operatorAccount  = "realmkeeper-operator"
+)
+
+// grantRights applies the RBAC manifests that are shipped, for the installation's
+// namespace: what they don't grant fails in tests as it would for users.
+func (i *Installation) grantRights(t testing.TB) {
+	t.Helper()
+	root, err := controlplane.RepositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml"} {
+		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
+	}
+}
+
+// applyFile applies a manifest for the installation's namespace.
+func (i *Installation) applyFile(t testing.TB, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = bytes.ReplaceAll(content, []byte(shippedNamespace), []byte(i.Namespace))
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		obj := &unstructured.Unstructured{}
+		if err == nil {
+			err = yaml.Unmarshal(document, &obj.Object)
+		}
+		if err != nil {
+			t.Fatalf("Reading %s: %v", path, err)
+		}
+		if len(obj.Object) == 0 {
+			continue
+		}
+		err = i.Env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("testinstall"), client.ForceOwnership)
+		if err != nil {
+			t.Fatalf("Applying %s: %v", path, err)
+		}
+	}
+}
+
+// kubeconfigAs writes a kubeconfig like the given one, or the environment's when that is
+// empty, with the rights of a service account of the system namespace and no others.
+func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
+	t.Helper()
+	if like == "" {
+		like = i.Env.Kubeconfig
+	}
+	kubeconfig, err := clientcmd.LoadFromFile(like)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range kubeconfig.AuthInfos {
+		user.Impersonate = "system:serviceaccount:" + i.Namespace + ":" + account
+	}
+	path := filepath.Join(i.dir, account+"-"+filepath.Base(filepath.Dir(like))+".kubeconfig")
+	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// tokenServerAccount is the service account that the operator makes for token servers.
+const tokenServerAccount = config.TokenServiceName

@@ -1,0 +1,213 @@
+package testinstall
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+)
+
+// TokenServer is a running token server.
+type TokenServer struct {
+	// Name is its identity.
+	Name string
+	// Address is where it serves HTTPS, as host:port on loopback.
+	Address string
+	// Operations is the base URL of its operations port.
+	Operations string
+	// SnapshotDir is where it keeps its last good records.
+	SnapshotDir string
+
+	authority []byte
+	command   process.Command
+	process   *process.Process
+	ports     []*controlplane.Port
+}
+
+// StartTokenServer starts a token server and waits until it is ready. It needs the
+// serving certificate, and so an operator that has run.
+func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
+	t.Helper()
+	s := i.LaunchTokenServer(t, "")
+	s.AwaitReady(t)
+	return s
+}
+
+// LaunchTokenServer starts a token server and doesn't wait. It has the rights that
+// the operator gives it. kubeconfig names another way to
+// the API server than the environment's; empty for that.
+func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *TokenServer {
+	t.Helper()
+	s := &TokenServer{Name: fmt.Sprintf("token-server-%d", len(i.servers)), authority: i.authority(t)}
+	address := i.front.Address()
+	if len(i.servers) > 0 {
+		address = s.reserve(t)
+	}
+	s.Address = address
+	operations := s.reserve(t)
+	s.Operations, s.SnapshotDir = "http://"+operations, t.TempDir()
+
+	cert, key := filepath.Join(i.dir, s.Name+".crt"), filepath.Join(i.dir, s.Name+".key")
+	pair := i.secret(t, servingcert.ServingSecret)
+	writeFile(t, cert, pair.Data[corev1.TLSCertKey])
+	writeFile(t, key, pair.Data[corev1.TLSPrivateKeyKey])
+
+	s.command = process.Command{
+		Name: s.Name, Path: i.binary(t, "token-server"), Dir: i.dir,
+		Args: []string{
+			"--namespace", i.Namespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
+			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
+			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(), "--debug",
+		},
+	}
+	s.start(t)
+	i.servers = append(i.servers, s)
+	return s
+}
+
+func (s *TokenServer) start(t testing.TB) {
+	t.Helper()
+	var err error
+	if s.process, err = process.Start(s.command); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *TokenServer) reserve(t testing.TB) string {
+	t.Helper()
+	port, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ports = append(s.ports, port)
+	return port.Address()
+}
+
+// AwaitReady waits until the server says that it is ready.
+func (s *TokenServer) AwaitReady(t testing.TB) {
+	t.Helper()
+	Eventually(t, s.Name+" to be ready", func() error {
+		if err := s.process.Exited(); err != nil {
+			return err
+		}
+		return s.Ready(t.Context())
+	})
+}
+
+// Ready returns an error while the server isn't ready.
+func (s *TokenServer) Ready(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Operations+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz answers %s", answer.Status)
+	}
+	return nil
+}
+
+// Client returns an HTTP client that trusts the managed CA and reaches this server under
+// every host name.
+func (s *TokenServer) Client(t testing.TB) *http.Client {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(s.authority) {
+		t.Fatal("the managed CA's certificate isn't PEM")
+	}
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, s.Address)
+		},
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// KillTokenServer ends a token server with SIGKILL.
+func (i *Installation) KillTokenServer(t testing.TB, s *TokenServer) {
+	t.Helper()
+	if err := s.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// KillAndRestart ends the server with SIGKILL and starts it again as it was, as the
+// kubelet does with a container. It doesn't wait.
+func (s *TokenServer) KillAndRestart(t testing.TB) {
+	t.Helper()
+	if err := s.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.start(t)
+}
+
+// Terminate asks the server to end and doesn't wait.
+func (s *TokenServer) Terminate(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGTERM)
+}
+
+func (s *TokenServer) stop(t testing.TB) {
+	select {
+	case <-s.process.Done():
+	default:
+		if err := s.process.Stop(grace); err != nil {
+			t.Errorf("Stopping %s: %v", s.Name, err)
+		}
+	}
+	for _, port := range s.ports {
+		port.Release()
+	}
+	if t.Failed() {
+		t.Logf("End of the log of %s:\n%s", s.Name, s.process.LogTail())
+	}
+}
+
+func writeFile(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Freeze stops the server's execution without ending it; Thaw lets it go on. A frozen
+// server is thawed at the end of the test, so that it can be stopped.
+func (s *TokenServer) Freeze(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+	t.Cleanup(func() { s.signal(t, syscall.SIGCONT) })
+}
+
+// Thaw ends Freeze.
+func (s *TokenServer) Thaw(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGCONT)
+}
+
+func (s *TokenServer) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(s.process.PID(), signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Fatalf("Sending %s to %s: %v", signal, s.Name, err)
+	}
+}

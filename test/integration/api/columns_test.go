@@ -1,0 +1,124 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+// What `kubectl get --output wide` shows comes from the API server.
+func TestColumns(t *testing.T) {
+	env := testenv.Start(t)
+	namespace := env.Namespace(t)
+	ready := []metav1.Condition{{
+		Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonReady),
+		Message: "All is well.", LastTransitionTime: metav1.Now(),
+	}}
+	created := metav1.NewTime(time.Now().Add(-time.Hour))
+	active := metav1.NewTime(time.Now().Add(-125 * time.Second))
+	expires := metav1.NewTime(time.Date(2031, time.December, 31, 23, 59, 59, 0, time.UTC))
+
+	realm := &v1alpha1.Realm{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Spec:       v1alpha1.RealmSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll}},
+	}
+	if err := env.Client.Create(t.Context(), realm); err != nil {
+		t.Fatal(err)
+	}
+	realm.Status = v1alpha1.RealmStatus{
+		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &metav1.Duration{Duration: time.Hour},
+		SigningKeys: []v1alpha1.SigningKeyStatus{
+			{KeyID: "a", Algorithm: v1alpha1.SigningAlgorithmES384, State: v1alpha1.SigningKeyRetiring, CreatedAt: created, ActiveAt: &created},
+			{KeyID: "b", Algorithm: v1alpha1.SigningAlgorithmES256, State: v1alpha1.SigningKeyActive, CreatedAt: created, ActiveAt: &active},
+		},
+	}
+	if err := env.Client.Status().Update(t.Context(), realm); err != nil {
+		t.Fatal(err)
+	}
+	apiClient := &v1alpha1.ApiClient{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "billing"},
+		Spec: v1alpha1.ApiClientSpec{
+			RealmRef: v1alpha1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpiresAt: &expires,
+		},
+	}
+	if err := env.Client.Create(t.Context(), apiClient); err != nil {
+		t.Fatal(err)
+	}
+	apiClient.Status = v1alpha1.ApiClientStatus{Conditions: ready, ClientID: "acme-apps.billing", SecretName: "billing", NextRotationTime: &expires}
+	if err := env.Client.Status().Update(t.Context(), apiClient); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, tc := range map[string]struct {
+		path string
+		want map[string]string
+	}{
+		"Realm": {
+			path: "realms/" + realm.Name,
+			want: map[string]string{
+				"Ready": "True", "Issuer": "https://api.example.com/acme", "Lifetime": "1h0m0s",
+				"Algorithm": "ES256", "Key age": "2m5s", "Message": "All is well.",
+			},
+		},
+		"ApiClient": {
+			path: "namespaces/" + namespace + "/apiclients/billing",
+			want: map[string]string{
+				"Ready": "True", "Realm": "acme", "Client ID": "acme-apps.billing", "Secret": "billing",
+				"Scopes": `["a","b"]`, "Next rotation": "2031-12-31T23:59:59Z", "Expires": "2031-12-31T23:59:59Z", "Message": "All is well.",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := row(t, env.Config, tc.path)
+			delete(got, "Name")
+			delete(got, "Age")
+			// The age of a key moves on while the test runs.
+			ignoreSeconds := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == `["Key age"]` },
+				cmp.Comparer(func(a, b string) bool { return a[:2] == b[:2] }))
+			if diff := cmp.Diff(tc.want, got, ignoreSeconds); diff != "" {
+				t.Errorf("Columns (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// row is the one row of the table that the API server makes of an object.
+func row(t *testing.T, config *rest.Config, path string) map[string]string {
+	t.Helper()
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := config.Host + "/apis/" + v1alpha1.GroupVersion.String() + "/" + path
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	answer, err := httpClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	table := &metav1.Table{}
+	if err := json.NewDecoder(answer.Body).Decode(table); err != nil {
+		t.Fatal(err)
+	}
+	if len(table.Rows) != 1 {
+		t.Fatalf("The table of %s has %d rows", path, len(table.Rows))
+	}
+	cells := map[string]string{}
+	for i, column := range table.ColumnDefinitions {
+		cells[column.Name] = fmt.Sprint(table.Rows[0].Cells[i])
+	}
+	return cells
+}

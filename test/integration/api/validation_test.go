@@ -1,0 +1,303 @@
+package api_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.WithScheme(testScheme()))
+}
+
+func testScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// validation is an object that the API server accepts, or refuses for what is wanted.
+type validation struct {
+	name   string // metadata.name; left out, "acme"
+	spec   string // YAML: members that are added to the smallest valid spec, or replace its own
+	noSpec bool
+
+	wantField string // the path that the error names; empty: the object is accepted
+	wantRule  string // a part of what the error says of it
+}
+
+// transition is a change of a spec, as in validation.
+type transition struct {
+	name          string
+	before, after string
+
+	wantField string
+	wantRule  string
+}
+
+// kind is a kind of object with the cases for its rules.
+type kind struct {
+	name         string
+	crd          string // file name in config/crd/bases
+	smallestSpec string
+	validations  []map[string]validation
+	transitions  []map[string]transition
+}
+
+var kinds = []kind{
+	{
+		name:         "Realm",
+		crd:          "auth.realmkeeper.dev_realms.yaml",
+		smallestSpec: "allowedNamespaces: {from: All}",
+		validations: []map[string]validation{
+			realmValidations, allowedNamespacesValidations, rotationValidations,
+			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
+		},
+		transitions: []map[string]transition{realmTransitions},
+	},
+	{
+		name:         "ApiClient",
+		crd:          "auth.realmkeeper.dev_apiclients.yaml",
+		smallestSpec: "realmRef: {name: acme}",
+		validations: []map[string]validation{
+			apiClientValidations, generatedSecretValidations, secretRotationValidations, broughtSecretValidations,
+			publicKeyValidations, privateKeyValidations, serviceAccountValidations,
+			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
+		},
+		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions, publicKeyTransitions, serviceAccountTransitions},
+	},
+}
+
+func TestValidation(t *testing.T) {
+	env := testenv.Start(t)
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			namespace := env.Namespace(t)
+			for name, tc := range merged(kind.validations) {
+				t.Run(name, func(t *testing.T) {
+					object := kind.object(t, namespace, tc.name, tc.spec)
+					if tc.noSpec {
+						delete(object.Object, "spec")
+					}
+					err := env.Client.Create(t.Context(), object, client.DryRunAll)
+					expectVerdict(t, err, tc.wantField, tc.wantRule)
+					if err == nil {
+						expectUsable(t, object)
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	env := testenv.Start(t)
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			for name, tc := range merged(kind.transitions) {
+				t.Run(name, func(t *testing.T) {
+					// Not every kind has a namespace; the name keeps Realms apart too.
+					namespace := env.Namespace(t)
+					name := tc.name
+					if name == "" {
+						name = namespace
+					}
+					object := kind.object(t, namespace, name, tc.before)
+					if err := env.Client.Create(t.Context(), object); err != nil {
+						t.Fatalf("Create the object to change: %v", err)
+					}
+					object.Object["spec"] = kind.object(t, namespace, name, tc.after).Object["spec"]
+					expectVerdict(t, env.Client.Update(t.Context(), object), tc.wantField, tc.wantRule)
+				})
+			}
+		})
+	}
+}
+
+// object is the smallest valid object of k with the members of spec.
+func (k kind) object(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	if name == "" {
+		name = "acme"
+	}
+	metadata := map[string]any{"name": name}
+	if k.name != "Realm" {
+		metadata["namespace"] = namespace
+	}
+	members := fromYAML(t, k.smallestSpec)
+	maps.Copy(members, fromYAML(t, spec))
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(),
+		"kind":       k.name,
+		"metadata":   metadata,
+		"spec":       members,
+	}}
+}
+
+func fromYAML(t *testing.T, text string) map[string]any {
+	t.Helper()
+	members := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &members); err != nil {
+		t.Fatalf("Parse %q: %v", text, err)
+	}
+	return members
+}
+
+// merged joins tables, whose names must differ.
+func merged[T any](tables []map[string]T) map[string]T {
+	all := map[string]T{}
+	for _, table := range tables {
+		for name, tc := range table {
+			if _, ok := all[name]; ok {
+				panic("two cases are called " + name)
+			}
+			all[name] = tc
+		}
+	}
+	return all
+}
+
+// expectVerdict checks that err says nothing, or that it names the field and the rule.
+func expectVerdict(t *testing.T, err error, wantField, wantRule string) {
+	t.Helper()
+	if wantField == "" {
+		if err != nil {
+			t.Errorf("Refused: %v", err)
+		}
+		return
+	}
+	if !apierrors.IsInvalid(err) {
+		t.Fatalf("Not refused as invalid: %v", err)
+	}
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok {
+		t.Fatalf("Not an answer of the API server: %v", err)
+	}
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Field == wantField && strings.Contains(cause.Message, wantRule) {
+			return
+		}
+	}
+	t.Errorf("No error names %s and says %q:\n%v", wantField, wantRule, err)
+}
+
+// expectUsable checks that Go and Kubernetes can use what the API server let pass. A list
+// with one object that can't be read stops an informer for all of them.
+func expectUsable(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	typed, err := testScheme().New(object.GroupVersionKind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		t.Fatalf("Accepted, but not readable: %v", err)
+	}
+	switch typed := typed.(type) {
+	case *v1alpha1.Realm:
+		if s := typed.Spec.AllowedNamespaces.Selector; s != nil {
+			if _, err := metav1.LabelSelectorAsSelector(s.LabelSelector()); err != nil {
+				t.Errorf("Accepted, but not a label selector: %v", err)
+			}
+		}
+	case *v1alpha1.ApiClient:
+		expectSecretIsAccepted(t, typed)
+	}
+}
+
+// expectSecretIsAccepted checks that the API server accepts the consumer Secret of client.
+func expectSecretIsAccepted(t *testing.T, apiClient *v1alpha1.ApiClient) {
+	t.Helper()
+	generated := apiClient.GeneratedSecret()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: apiClient.Namespace, Name: apiClient.EffectiveSecretName(),
+			Labels: map[string]string{}, Annotations: map[string]string{},
+		},
+		Data: map[string][]byte{},
+	}
+	for key, value := range generated.Template.Labels {
+		secret.Labels[key] = string(value)
+	}
+	for key, value := range generated.Template.Annotations {
+		secret.Annotations[key] = string(value)
+	}
+	for _, key := range generated.Keys {
+		secret.Data[string(key)] = nil
+	}
+	if err := testenv.Start(t).Client.Create(t.Context(), secret, client.DryRunAll); err != nil {
+		t.Errorf("Accepted, but its Secret is not: %v", err)
+	}
+}
+
+// TestUnknownFields checks that a field which isn't there is named.
+func TestUnknownFields(t *testing.T) {
+	env := testenv.Start(t)
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			object := kind.object(t, env.Namespace(t), "", "rotation: {}")
+			err := env.Client.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+			if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.rotation"`) {
+				t.Errorf("The unknown field isn't named: %v", err)
+			}
+		})
+	}
+}
+
+// TestStoredSpecIsWhatWasWritten checks that the API server adds no defaults.
+func TestStoredSpecIsWhatWasWritten(t *testing.T) {
+	env := testenv.Start(t)
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			object := kind.object(t, env.Namespace(t), "", "")
+			want := object.DeepCopy().Object["spec"]
+			if err := env.Client.Create(t.Context(), object, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
+				t.Errorf("Spec (-written +stored):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNewObjectsAreNotSettled checks that nobody takes an object which the operator hasn't
+// seen for one that is as its spec says: kstatus does so without a status.
+func TestNewObjectsAreNotSettled(t *testing.T) {
+	env := testenv.Start(t)
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			namespace := env.Namespace(t)
+			object := kind.object(t, namespace, namespace, "")
+			if err := env.Client.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				t.Fatal(err)
+			}
+			got, err := status.Compute(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Status != status.InProgressStatus {
+				t.Errorf("kstatus reads it as %s", got.Status)
+			}
+		})
+	}
+}

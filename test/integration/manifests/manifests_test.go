@@ -1,0 +1,99 @@
+// Package manifests_test applies the manifests in config as users do, with kubectl to a real
+// API server.
+package manifests_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+// manifests is the directory of the manifests.
+var manifests = filepath.Join("..", "..", "..", "config")
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.WithCRDs()) // They are part of what is tested.
+}
+
+func TestManifests(t *testing.T) {
+	kubectl := newKubectl(t)
+	// A dry run of an overlay alone would miss the namespace and the kinds that it makes.
+	kubectl.run(t, "apply", "-k", filepath.Join(manifests, "crd"))
+	kubectl.run(t, "apply", "-f", filepath.Join(manifests, "manager", "namespace.yaml"))
+	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+
+	for _, overlay := range []string{"testing", "production"} {
+		t.Run(overlay, func(t *testing.T) {
+			out := kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", overlay), "--dry-run=server")
+			for _, want := range []string{
+				"deployment.apps/realmkeeper-operator ",
+				"configmap/realmkeeper-config-",
+				"clusterrole.rbac.authorization.k8s.io/realmkeeper-operator ",
+				"role.rbac.authorization.k8s.io/realmkeeper-operator ",
+				"serviceaccount/realmkeeper-operator ",
+			} {
+				if !strings.Contains(out, want) {
+					t.Errorf("Not applied: %s\n%s", want, out)
+				}
+			}
+		})
+	}
+	t.Run("from one overlay to the other", func(t *testing.T) {
+		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "testing"))
+		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "production"))
+	})
+	t.Run("samples", func(t *testing.T) {
+		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "samples"))
+		out := kubectl.run(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
+		if want := "apiclient.auth.realmkeeper.dev/billing\nrealm.auth.realmkeeper.dev/acme\n"; out != want {
+			t.Errorf("Got:\n%s\nWant:\n%s", out, want)
+		}
+	})
+}
+
+func TestInstanceConfigurations(t *testing.T) {
+	domains := map[string]string{}
+	for overlay, wantLifetime := range map[string]time.Duration{
+		"testing":    time.Hour,
+		"production": 5 * time.Minute,
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			instance, err := config.Load(filepath.Join(manifests, "overlays", overlay, "config.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := instance.Security.DefaultTokenLifetime.Duration; got != wantLifetime {
+				t.Errorf("Default token lifetime: got %s, want %s", got, wantLifetime)
+			}
+			if other, ok := domains[instance.InstanceDomain]; ok {
+				t.Errorf("%s has this instance domain too: %s", other, instance.InstanceDomain)
+			}
+			domains[instance.InstanceDomain] = overlay
+		})
+	}
+}
+
+type kubectl struct{ path, kubeconfig string }
+
+func newKubectl(t *testing.T) kubectl {
+	env := testenv.Start(t)
+	return kubectl{path: filepath.Join(env.BinDir, "kubectl"), kubeconfig: env.Kubeconfig}
+}
+
+// run returns what kubectl writes to standard output. A warning, such as one about Pod
+// Security, fails the test as an error does.
+func (k kubectl) run(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errOut strings.Builder
+	command := exec.CommandContext(t.Context(), k.path, append([]string{"--kubeconfig", k.kubeconfig}, args...)...)
+	command.Stdout, command.Stderr = &out, &errOut
+	if err := command.Run(); err != nil || errOut.Len() > 0 {
+		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), errOut.String())
+	}
+	return out.String()
+}

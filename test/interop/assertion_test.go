@@ -1,0 +1,95 @@
+package interop_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// signer is a client that signs assertions instead of having a secret (RFC 7523).
+type signer struct {
+	id, issuer string
+	key        jose.JSONWebKey
+}
+
+func (p *place) newSigner(t *testing.T) *signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := key.PublicKey.Bytes() // a byte that says how, x and y (SEC 1 §2.3.3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id, size = "2026-11", 32
+	c := testinstall.ApiClient(p.client.Namespace, "ledger", p.realm.Name, func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{scope}
+		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
+			KeyID: id, KeyType: "EC", Curve: "P-256",
+			X: v1alpha1.PublicKeyMember(base64.RawURLEncoding.EncodeToString(point[1 : 1+size])),
+			Y: v1alpha1.PublicKeyMember(base64.RawURLEncoding.EncodeToString(point[1+size:])),
+		}}
+	})
+	p.install.Create(t, c)
+	p.install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	return &signer{id: c.Status.ClientID, issuer: p.issuer, key: jose.JSONWebKey{Key: key, KeyID: id}}
+}
+
+// private returns the private key as a JSON Web Key.
+func (s *signer) private(t *testing.T) string {
+	t.Helper()
+	data, err := s.key.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// assertion signs one, good for one request.
+func (s *signer) assertion(t *testing.T) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: s.key}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assertion, err := jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: s.id, Subject: s.id, Audience: jwt.Audience{s.issuer}, ID: rand.Text(), Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute)),
+	}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return assertion
+}
+
+// x/oauth2 sends an assertion that it is given.
+func testGoAssertion(t *testing.T, p *place) {
+	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, p.server.Client(t))
+	config := clientcredentials.Config{
+		ClientID: p.signer.id, TokenURL: p.tokenURL, AuthStyle: oauth2.AuthStyleInParams,
+		EndpointParams: url.Values{
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+			"client_assertion":      {p.signer.assertion(t)},
+		},
+	}
+	if token, err := config.Token(ctx); err != nil || token.Extra("scope") != scope {
+		t.Errorf("token %v, %v", token, err)
+	}
+	if _, err := config.Token(ctx); err == nil {
+		t.Error("an assertion is good for a second request")
+	}
+}

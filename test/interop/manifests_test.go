@@ -1,0 +1,82 @@
+package interop_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+// crds are those of the gateways, by the module that has them.
+var crds = map[string][]string{
+	"github.com/envoyproxy/gateway": {
+		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_backends.yaml",
+		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_securitypolicies.yaml",
+	},
+	"github.com/kong/kubernetes-ingress-controller/v2": {"config/crd/bases/configuration.konghq.com_kongplugins.yaml"},
+	"github.com/traefik/traefik/v3":                    {"integration/fixtures/k8s/01-traefik-crd.yml"},
+	"istio.io/api":                                     {"kubernetes/customresourcedefinitions.gen.yaml"},
+	"sigs.k8s.io/gateway-api": {
+		"config/crd/standard/gateway.networking.k8s.io_backendtlspolicies.yaml",
+		"config/crd/standard/gateway.networking.k8s.io_httproutes.yaml",
+	},
+}
+
+// kinds are those that the manifests have, of the many in these files.
+var kinds = []string{
+	"AuthorizationPolicy", "Backend", "BackendTLSPolicy", "HTTPRoute", "IngressRoute", "KongPlugin", "Middleware", "RequestAuthentication", "SecurityPolicy",
+}
+
+// What the guides give for gateways that don't run here is what their CRDs take, in a real
+// API server, without a field that they don't know.
+func TestManifestsOfGateways(t *testing.T) {
+	env := testenv.Start(t)
+	var paths []string
+	for module, files := range crds {
+		for _, file := range files {
+			paths = append(paths, filepath.Join(testenv.Module(t, module), file))
+		}
+	}
+	install := envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true, MaxTime: time.Minute}
+	if err := envtest.ReadCRDFiles(&install); err != nil {
+		t.Fatal(err)
+	}
+	install.Paths = nil
+	install.CRDs = slices.DeleteFunc(install.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
+		return !slices.Contains(kinds, crd.Spec.Names.Kind)
+	})
+	if _, err := envtest.InstallCRDs(env.Config, install); err != nil || len(install.CRDs) != len(kinds) {
+		t.Fatalf("%d CRDs: %v", len(install.CRDs), err)
+	}
+	namespace := env.Namespace(t)
+	manifests, err := filepath.Glob(filepath.Join("..", "..", "docs", "gateways", "*", "*.yaml"))
+	if err != nil || len(manifests) < 5 {
+		t.Fatalf("the guides have the manifests %q: %v", manifests, err)
+	}
+	for _, manifest := range manifests {
+		if filepath.Base(manifest) == "authentication.yaml" {
+			continue // a configuration file of the API server, and no object
+		}
+		t.Run(filepath.Base(filepath.Dir(manifest))+"/"+filepath.Base(manifest), func(t *testing.T) {
+			content, err := os.ReadFile(manifest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kubectl := exec.CommandContext(t.Context(), filepath.Join(env.BinDir, "kubectl"), "--kubeconfig", env.Kubeconfig,
+				"apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", "-")
+			kubectl.Stdin = strings.NewReader(strings.ReplaceAll(string(content), "namespace: acme-apps", "namespace: "+namespace))
+			out, err := kubectl.CombinedOutput()
+			if err != nil || strings.Contains(string(out), "Warning") {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
