@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	m.Rotation(operatormetrics.SigningKey, errors.New("not written"))
 
 	m.Rotation(operatormetrics.ClientSecret, nil)
-	m.Swept(operatormetrics.Lease)()
+	m.GarbageCollected(operatormetrics.Lease)()
 
 	want := map[string]float64{
 		"realmkeeper_rotations_total{client_secret,success}":          1,
