@@ -4,11 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ApiClient is a client of a Realm: an identity that gets access tokens with the
-// client credentials grant (RFC 6749, section 4.4), and the credentials for it.
+// ApiClient is an OAuth 2.0 client of a Realm. It gets access tokens with the client credentials
+// grant (RFC 6749, section 4.4).
 //
-// A deleted ApiClient that is created again is a new one: the secrets of the old one are
-// refused. Tokens that it got verify offline until they expire.
+// If you delete an ApiClient and create it again, the new object is a different client: the secrets
+// of the old one are rejected. Tokens issued to the old client pass offline verification until they
+// expire.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -28,16 +29,16 @@ import (
 type ApiClient struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// metadata is the standard metadata of a Kubernetes object. Where spec.clientId is
-	// left out, namespace and name make up the client id.
+	// metadata is the standard Kubernetes object metadata. If spec.clientId is unset, the client ID
+	// is derived from the namespace and name.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what the client shall be.
+	// spec defines the desired state of the ApiClient.
 	// +required
 	Spec ApiClientSpec `json:"spec,omitzero"`
 
-	// status is what the client is now. The operator writes it.
+	// status is the observed state of the ApiClient. It is written by the operator.
 	// +kubebuilder:default:={"observedGeneration":-1}
 	// +optional
 	Status ApiClientStatus `json:"status,omitzero"`
@@ -50,122 +51,123 @@ type ApiClientList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitzero"`
 
-	// items are the ApiClients of this list.
+	// items lists the ApiClients.
 	Items []ApiClient `json:"items"`
 }
 
-// ApiClientSpec is what an ApiClient shall be.
+// ApiClientSpec defines the desired state of an ApiClient.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.clientId) == has(oldSelf.clientId) && (!has(self.clientId) || self.clientId == oldSelf.clientId)`,fieldPath=".clientId",messageExpression="'spec.clientId is immutable (it can not be changed, added or removed); it is ' + (has(oldSelf.clientId) ? oldSelf.clientId : 'left out')"
+// +kubebuilder:validation:XValidation:rule=`has(self.clientId) == has(oldSelf.clientId) && (!has(self.clientId) || self.clientId == oldSelf.clientId)`,fieldPath=".clientId",messageExpression="'spec.clientId is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.clientId) ? oldSelf.clientId : 'unset')"
 type ApiClientSpec struct {
-	// realmRef names the realm of this client. The realm must allow this namespace
-	// (spec.allowedNamespaces). It may be created later than the client.
+	// realmRef references the realm of this client. The realm must allow the client's namespace in
+	// spec.allowedNamespaces. You can create the client before the realm.
 	// +required
 	RealmRef RealmReference `json:"realmRef,omitzero"`
 
 	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 64 letters, digits,
-	// underscores and hyphens. It is unique in its realm: of several ApiClients with the
-	// same one the oldest wins, and the others aren't Accepted (ClientIdConflict). It is
-	// immutable, and can't be added or removed later.
+	// underscores, and hyphens. It must be unique in the realm. If several ApiClients have the same
+	// client ID, the oldest is accepted; the others are not Accepted (ClientIdConflict). clientId
+	// is immutable and cannot be added or removed later.
 	//
-	// Left out, the client id is "<namespace>.<name>" of this object. No clientId can be
-	// equal to that, for it holds no dot, and no other object can have it, for a
-	// namespace holds none either. It is as long as the two names are, at most 317
-	// characters, and like every clientId it needs no encoding in a URL or form.
+	// Defaults to "<namespace>.<name>". The default never conflicts with a clientId, which cannot
+	// contain a dot, or with the default of another ApiClient, because namespaces cannot contain
+	// dots. It has at most 317 characters. Neither form needs encoding in a URL or form.
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9_-]+$')`,message="spec.clientId must be 1 to 64 letters, digits, underscores and hyphens"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9_-]+$')`,message="spec.clientId must have 1 to 64 letters, digits, underscores, and hyphens"
 	// +optional
 	ClientID string `json:"clientId,omitempty"`
 
-	// description says for people what the client is for, at most 256 characters. It has
-	// no effect on tokens. Left out, there is none.
+	// description describes the purpose of the client in at most 256 characters. It has no effect
+	// on tokens. If unset, the client has no description.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// scopes are the scopes that the client may ask for, at most 256 of at most 128
-	// characters each, and all that it gets when it asks for none. Each one must be a
-	// scope of the realm; a client with another isn't Accepted (ScopeNotInRealm).
-	// Left out or empty, the client has no scopes.
+	// scopes lists the scopes that the client can request. It can have at most 256 entries of at
+	// most 128 characters. A token request without a scope gets all of them. Each scope must be
+	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). If unset or
+	// empty, the client has no scopes.
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=128
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="spec.scopes must hold scope tokens of RFC 6749 section 3.3: printable ASCII characters without space, double quote and backslash"
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="spec.scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
 	// +listType=set
 	// +optional
 	Scopes []string `json:"scopes,omitempty"`
 
-	// audiences are the values that the aud claim of the client's tokens may have, at
-	// most 16 of at most 256 characters each, and all that it gets when it asks for none.
-	// Each one must be an audience of the realm; a client with another isn't Accepted
-	// (AudienceNotInRealm). Left out or empty, the client has the realm's audiences.
+	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
+	// most 16 entries of at most 256 characters. A token request without an audience gets all of
+	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted
+	// (AudienceNotInRealm). If unset or empty, the client has all audiences of the realm.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$")`,message="spec.audiences must hold absolute URIs without a fragment, or names: only characters of RFC 3986, no space and no #"
-	// +kubebuilder:validation:items:XValidation:rule=`!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self))`,message="spec.audiences must hold absolute URIs or names: a value with a colon must be an absolute URI"
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$")`,message="spec.audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
+	// +kubebuilder:validation:items:XValidation:rule=`!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self))`,message="spec.audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
 	// +listType=set
 	// +optional
 	Audiences []string `json:"audiences,omitempty"`
 
-	// tokenLifetime is how long an access token of this client is valid, as a duration
-	// from 10s to 24h in hours, minutes and whole seconds, such as "5m" or "1h30m". It
-	// may not exceed the realm's; a client that does isn't Accepted
-	// (LifetimeExceedsRealm). A change holds for tokens issued from then on.
-	// Left out, the realm's lifetime holds, and follows it.
+	// tokenLifetime is the lifetime of the client's access tokens: a duration from 10s to 24h in
+	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It must not exceed the lifetime
+	// of the realm; otherwise the client is not Accepted (LifetimeExceedsRealm). A change applies
+	// to tokens issued after it. Defaults to the lifetime of the realm, including later changes to
+	// it.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.tokenLifetime must be a duration in hours, minutes and whole seconds, such as 5m or 1h30m"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.tokenLifetime must be a duration in hours, minutes, and whole seconds, such as 5m or 1h30m"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))`,message="spec.tokenLifetime must be between 10s and 24h"
 	// +optional
 	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
 
-	// limits bound what the client may do, beside the limits of its realm: of two that differ
-	// the lower one holds. Left out, the realm's alone hold.
+	// limits restricts the client in addition to the limits of its realm. If both set the same
+	// limit, the lower value applies. If unset, only the limits of the realm apply.
 	// +optional
 	Limits Limits `json:"limits,omitzero"`
 
-	// suspend stops the client while it is true: it gets no token, and introspection and
-	// verify refuse those that it has. Nothing is lost; with false it goes on with the same secret. Left out, false.
+	// suspend stops the client while it is true. A suspended client cannot get tokens, and the
+	// introspection and verify endpoints reject its existing tokens. Nothing is deleted: if you set
+	// suspend to false, the client continues with the same secret. Defaults to false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// The date-time of the API server lets pass what Go can't read ("t" and "z" in lower
-	// case, an offset of 99:99), and one object that can't be read stops an informer for
-	// all: hence the pattern.
+	// The API server's date-time format accepts values that Go can't parse: lowercase "t" and "z",
+	// or an offset of 99:99. A single unparsable object stops an informer for all objects, so the
+	// pattern is stricter.
 
-	// expiresAt stops the client as suspend does, from this instant on, as an RFC 3339
-	// time between the years 1000 and 2999, such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
-	// client doesn't expire.
+	// expiresAt is the time at which the client expires: an RFC 3339 time between the years 1000
+	// and 2999, such as "2031-12-31T23:59:59Z". An expired client is treated like a suspended one.
+	// A later time reactivates it. If unset, the client does not expire.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 
-	// tokensValidAfter revokes tokens: introspection and verify refuse those of the client
-	// that were issued before this instant, an RFC 3339 time between the years 1000 and
-	// 2999, such as "2026-03-01T12:00:00Z". A token counts as issued at the start of its
-	// second. In the future the instant refuses every token until it has passed. Verifiers that know
-	// nothing but the public keys don't learn of it: for them a token ends with its
-	// lifetime. Left out, no token is refused for its age.
+	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
+	// of the client that were issued before this time, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
+	// the future rejects every token until it has passed. Verifiers that only use the public keys
+	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
+	// rejected because of their age.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	TokensValidAfter *metav1.Time `json:"tokensValidAfter,omitempty"`
 
-	// secret says where the client secret comes from: the operator makes one, someone
-	// provides it in a Secret, or here are hashes. It may change; a secret that came from
-	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
-	// makes one, as with "generated: {}"; but a client with publicKeys or serviceAccounts
-	// then has no client secret at all, and one that it had before ends at once.
+	// secret selects the source of the client secret: generated by the operator, provided in a
+	// Secret, or given as hashes. You can change the source later; the previous secret then stays
+	// valid for the overlap of the new source, if it has one. If unset, the operator generates a
+	// secret, as with "generated: {}", unless publicKeys or serviceAccounts is set. In that case
+	// the client has no client secret, and a previous one is revoked immediately.
 	// +optional
 	Secret *ClientSecretSource `json:"secret,omitempty"`
 
-	// publicKeys are the keys, at most 4, with which the client signs assertions instead of
-	// sending a secret (private_key_jwt: RFC 7523, and OpenID Connect Core 1.0, section 9).
-	// Each is valid as long as it stands here; with two, the workloads can change from one
-	// to the other. A client with a key that isn't supported isn't Accepted
-	// (PublicKeyNotSupported). Left out, the client can't authenticate this way.
+	// publicKeys lists at most 4 public keys with which the client authenticates instead of a
+	// secret. The client signs assertions with the private key (private_key_jwt: RFC 7523, and
+	// OpenID Connect Core 1.0, section 9). A key is valid while it is listed; list two keys to let
+	// workloads switch from one to the other. A client with an unsupported key is not Accepted
+	// (PublicKeyNotSupported). If unset, the client cannot authenticate with assertions signed by
+	// its own key.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
 	// +listType=map
@@ -173,12 +175,13 @@ type ApiClientSpec struct {
 	// +optional
 	PublicKeys []PublicKey `json:"publicKeys,omitempty"`
 
-	// serviceAccounts are service accounts of this namespace, at most 8, that may act as the
-	// client: a pod presents its projected token, whose audience is the realm's issuer, as
-	// client assertion. One that doesn't exist is waited for; a client that can
-	// authenticate in no other way isn't Accepted meanwhile (ServiceAccountNotFound). One
-	// that is deleted and made again is another, and old tokens don't revive.
-	// Left out, no service account may.
+	// serviceAccounts lists at most 8 service accounts in the client's namespace that can
+	// authenticate as the client. A Pod presents its projected service account token, issued for
+	// the realm's issuer as audience, as the client assertion. A listed service account does not
+	// need to exist yet; but if none exists and the client has no other way to authenticate, the
+	// client is not Accepted (ServiceAccountNotFound). A service account that is deleted and
+	// created again is a different one: its old tokens do not become valid again. If unset, no
+	// service account can authenticate as the client.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
@@ -187,34 +190,34 @@ type ApiClientSpec struct {
 	ServiceAccounts []ServiceAccountReference `json:"serviceAccounts,omitempty"`
 }
 
-// RealmReference names a Realm.
+// RealmReference references a Realm.
 type RealmReference struct {
-	// name is the name of the Realm. It is immutable: a client of another realm is
-	// another client.
+	// name is the name of the Realm. It is immutable; to move to another realm, create another
+	// client.
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.realmRef.name must be the name of a Realm: at most 63 lower-case letters, digits and inner hyphens"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
 	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,message="spec.realmRef.name is immutable"
 	// +required
 	Name string `json:"name,omitempty"`
 }
 
-// ClientSecretSource says where a client secret comes from. Exactly one member is set.
+// ClientSecretSource selects the source of a client secret. Exactly one member must be set.
 //
 // +union
-// +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,message="spec.secret must hold exactly one of: generated, provided, hashed"
+// +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,message="spec.secret must have exactly one of: generated, provided, hashed"
 type ClientSecretSource struct {
-	// generated lets the operator make a secret of 256 random bits and keep it in a
-	// Secret of the client's namespace, for workloads to mount.
+	// generated makes the operator generate a secret of 256 random bits and store it in a Secret in
+	// the client's namespace, which workloads can mount.
 	// +optional
 	Generated *GeneratedSecret `json:"generated,omitempty"`
 
-	// provided takes a secret that someone keeps in a Secret of the client's namespace.
+	// provided uses a secret from an existing Secret in the client's namespace.
 	// +optional
 	Provided *ProvidedSecret `json:"provided,omitempty"`
 
-	// hashed are the hashes of one or two secrets, of which the cluster never sees the
-	// plain text. Each is valid as long as it stands here; with two, the workloads can
-	// change from one to the other.
+	// hashed lists the hashes of one or two secrets. Their plaintext never enters the cluster. A
+	// secret is valid while its hash is listed; list two to let workloads switch from one to the
+	// other.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=map
@@ -223,69 +226,69 @@ type ClientSecretSource struct {
 	Hashed []HashedSecret `json:"hashed,omitempty"`
 }
 
-// ApiClientStatus is what an ApiClient is now.
+// ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatus struct {
-	// conditions tell the state of the client: Accepted, Programmed and Ready always,
-	// Reconciling and Stalled only while they are True.
+	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
+	// present. Reconciling and Stalled are present only while they are True.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that this status is about: -1 as long
-	// as the operator hasn't seen the object, so that nobody takes it for settled.
+	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
+	// operator has processed the object, so that tools do not report a new object as reconciled.
 	// +kubebuilder:validation:Minimum=-1
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// clientId is the client identifier with which the client asks for tokens.
+	// clientId is the effective client identifier. The client sends it in token requests.
 	// +kubebuilder:validation:MaxLength=317
 	// +optional
 	ClientID string `json:"clientId,omitempty"`
 
-	// tokenEndpoint is the URL where the client gets tokens (RFC 6749, section 3.2).
+	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
 
-	// secretName is the name of the consumer Secret, once it has been written. Left out
-	// where no client secret is generated.
+	// secretName is the name of the credentials Secret. It is set after the Secret has been
+	// written. Unset if the client secret is not generated.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
 
-	// secrets are the client secrets that are valid now, without their values.
+	// secrets lists the client secrets that are currently valid, without their values.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=id
 	// +optional
 	Secrets []ClientSecretStatus `json:"secrets,omitempty"`
 
-	// lastRotationTime is when the last secret was made that replaced another in a
-	// rotation. Left out, there was no rotation yet.
+	// lastRotationTime is the time at which the most recent secret that replaced another one was
+	// created. Unset if the secret has never been rotated.
 	// +optional
 	LastRotationTime *metav1.Time `json:"lastRotationTime,omitempty"`
 
-	// nextRotationTime is when the next rotation begins. Left out, none is planned, or one
-	// is under way.
+	// nextRotationTime is the time at which the next rotation starts. Unset if no rotation is
+	// scheduled or one is in progress.
 	// +optional
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
 }
 
-// ClientSecretStatus is a valid client secret of an ApiClient.
+// ClientSecretStatus describes a valid client secret of an ApiClient.
 type ClientSecretStatus struct {
-	// id names the secret in audit lines. It tells nothing about its value.
+	// id identifies the secret in audit events. It reveals nothing about the secret's value.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +required
 	ID string `json:"id,omitempty"`
 
-	// createdAt is when the secret was made.
+	// createdAt is the time at which the secret was created.
 	// +required
 	CreatedAt metav1.Time `json:"createdAt,omitzero"`
 
-	// expiresAt is from when on the secret is refused. Left out, it has no end.
+	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 }

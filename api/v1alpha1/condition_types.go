@@ -4,168 +4,171 @@ package v1alpha1
 type ConditionType string
 
 const (
-	// ConditionAccepted tells whether the spec is valid and everything that it refers to
-	// exists and allows it. It is about what people wrote, not about whether it works yet.
+	// ConditionAccepted reports whether the spec is valid, and whether everything that it
+	// references exists and allows the reference. It depends only on what users wrote, not on
+	// whether the object works yet.
 	//
-	// True with the reason ReasonAccepted.
+	// It is True with the reason ReasonAccepted.
 	//
-	// False on a Realm with:
-	// ReasonLifetimeExceedsInstanceMaximum.
+	// It is False on a Realm with ReasonLifetimeExceedsInstanceMaximum.
 	//
-	// False on an ApiClient with:
-	// ReasonRealmNotFound, ReasonNamespaceNotAllowed, ReasonScopeNotInRealm,
-	// ReasonAudienceNotInRealm, ReasonLifetimeExceedsRealm, ReasonClientIDConflict,
-	// ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled,
+	// It is False on an ApiClient with ReasonRealmNotFound, ReasonNamespaceNotAllowed,
+	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonLifetimeExceedsRealm,
+	// ReasonClientIDConflict, ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled,
 	// ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
-	// ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound.
+	// ReasonPublicKeyNotSupported, or ReasonServiceAccountNotFound.
 	ConditionAccepted ConditionType = "Accepted"
 
-	// ConditionProgrammed tells whether every live token server has acknowledged this
-	// generation of the object.
+	// ConditionProgrammed reports whether every live token server has acknowledged this generation
+	// of the object.
 	//
-	// True with the reason ReasonReady.
+	// It is True with the reason ReasonReady.
 	//
-	// Unknown with ReasonProgressing while an acknowledgement is outstanding.
+	// It is Unknown with ReasonProgressing while an acknowledgement is outstanding.
 	//
-	// False with ReasonNoTokenServer, ReasonKeysUnreadable (Realm) or
-	// ReasonRecordUnreadable (ApiClient), or with the reason why the object isn't
-	// Accepted.
+	// It is False with ReasonNoTokenServer, with ReasonKeysUnreadable (Realm) or
+	// ReasonRecordUnreadable (ApiClient), or with the reason of Accepted if that is False.
 	ConditionProgrammed ConditionType = "Programmed"
 
-	// ConditionReady is the summary. On an ApiClient it is True only if the client can get
-	// a token now, on a Realm only if its clients can.
+	// ConditionReady summarizes the other conditions. On an ApiClient it is True only if the client
+	// can get a token now. On a Realm it is True only if its clients can.
 	//
-	// True with the reason ReasonReady.
+	// It is True with the reason ReasonReady.
 	//
-	// Unknown with ReasonProgressing while the operator works and needs nobody's help.
+	// It is Unknown with ReasonProgressing while the operator is working and no user action is
+	// needed.
 	//
-	// False only for a fault or a decision: with ReasonSuspended, ReasonExpired or
-	// ReasonRealmNotReady, or with the reason for which Accepted or Programmed is False.
+	// It is False only for a failure or an intentional state: with ReasonSuspended, ReasonExpired,
+	// or ReasonRealmNotReady, or with the reason for which Accepted or Programmed is False.
 	ConditionReady ConditionType = "Ready"
 
-	// ConditionReconciling is there only while it is True: the operator works towards this
-	// generation. Its reason is ReasonProgressing. It follows the convention of kstatus.
+	// ConditionReconciling is present only while it is True: the operator is reconciling this
+	// generation. Its reason is ReasonProgressing. It follows the kstatus convention.
 	ConditionReconciling ConditionType = "Reconciling"
 
-	// ConditionStalled is there only while it is True: the object is stuck until someone
-	// acts. Its reason is that of Ready. It follows the convention of kstatus.
+	// ConditionStalled is present only while it is True: the object makes no progress until a user
+	// acts. It has the same reason as Ready. It follows the kstatus convention.
 	ConditionStalled ConditionType = "Stalled"
 )
 
 // ConditionReason is the reason of a condition in the status of a Realm or ApiClient.
 type ConditionReason string
 
-// Reasons of both kinds.
+// Reasons that Realms and ApiClients share.
 const (
-	// ReasonAccepted holds when Accepted is True.
+	// ReasonAccepted is used with the Accepted condition when it is True.
 	ReasonAccepted ConditionReason = "Accepted"
 
-	// ReasonReady holds when Programmed or Ready is True.
+	// ReasonReady is used with the Programmed and Ready conditions when they are True.
 	ReasonReady ConditionReason = "Ready"
 
-	// ReasonProgressing holds when Programmed or Ready is Unknown: the operator works, or
-	// waits for token servers to acknowledge what it wrote. It passes by itself.
+	// ReasonProgressing is used with the Programmed and Ready conditions when they are Unknown: the
+	// operator is working, or is waiting for token servers to acknowledge a change. It resolves
+	// without user action.
 	ReasonProgressing ConditionReason = "Progressing"
 
-	// ReasonSuspended holds when Ready is False because spec.suspend of this object is
-	// true.
+	// ReasonSuspended is used with the Ready condition when it is False because spec.suspend of the
+	// object is true.
 	ReasonSuspended ConditionReason = "Suspended"
 
-	// ReasonNoTokenServer holds when Programmed and Ready are False because no token
-	// server is alive that could acknowledge or serve anything.
+	// ReasonNoTokenServer is used with the Programmed and Ready conditions when they are False
+	// because there are no live token servers to acknowledge or serve anything.
 	ReasonNoTokenServer ConditionReason = "NoTokenServer"
 )
 
-// Reasons of a Realm.
+// Reasons for Realms.
 const (
-	// ReasonLifetimeExceedsInstanceMaximum holds when Accepted is False because
-	// spec.tokenLifetime is longer than the maximum of the instance's configuration.
+	// ReasonLifetimeExceedsInstanceMaximum is used with the Accepted condition when it is False
+	// because spec.tokenLifetime exceeds the maximum in the instance configuration.
 	ReasonLifetimeExceedsInstanceMaximum ConditionReason = "LifetimeExceedsInstanceMaximum"
 
-	// ReasonKeysUnreadable holds when Programmed and Ready are False because the realm's
-	// record, which holds its signing keys, can't be read. The operator makes no new keys
-	// in their place, and token servers go on with the last good record, until someone
-	// restores or deletes it.
+	// ReasonKeysUnreadable is used with the Programmed and Ready conditions when they are False
+	// because the realm's record, which contains its signing keys, cannot be read. The operator
+	// does not generate replacement keys, and token servers keep serving the last known good
+	// record, until an administrator restores or deletes the record.
 	ReasonKeysUnreadable ConditionReason = "KeysUnreadable"
 )
 
-// Reasons of an ApiClient.
+// Reasons for ApiClients.
 const (
-	// ReasonRealmNotFound holds when Accepted is False because no Realm of the name in
-	// spec.realmRef exists. It passes when one is created.
+	// ReasonRealmNotFound is used with the Accepted condition when it is False because the Realm in
+	// spec.realmRef does not exist. It resolves when the Realm is created.
 	ReasonRealmNotFound ConditionReason = "RealmNotFound"
 
-	// ReasonNamespaceNotAllowed holds when Accepted is False because the realm's
-	// spec.allowedNamespaces doesn't have the namespace of the client.
+	// ReasonNamespaceNotAllowed is used with the Accepted condition when it is False because the
+	// realm's spec.allowedNamespaces does not include the client's namespace.
 	ReasonNamespaceNotAllowed ConditionReason = "NamespaceNotAllowed"
 
-	// ReasonScopeNotInRealm holds when Accepted is False because spec.scopes has a scope
-	// that the realm has not.
+	// ReasonScopeNotInRealm is used with the Accepted condition when it is False because
+	// spec.scopes lists a scope that the realm does not define.
 	ReasonScopeNotInRealm ConditionReason = "ScopeNotInRealm"
 
-	// ReasonAudienceNotInRealm holds when Accepted is False because spec.audiences has an
-	// audience that the realm has not.
+	// ReasonAudienceNotInRealm is used with the Accepted condition when it is False because
+	// spec.audiences lists an audience that the realm does not define.
 	ReasonAudienceNotInRealm ConditionReason = "AudienceNotInRealm"
 
-	// ReasonLifetimeExceedsRealm holds when Accepted is False because spec.tokenLifetime
-	// is longer than the effective lifetime of the realm.
+	// ReasonLifetimeExceedsRealm is used with the Accepted condition when it is False because
+	// spec.tokenLifetime exceeds the effective lifetime of the realm.
 	ReasonLifetimeExceedsRealm ConditionReason = "LifetimeExceedsRealm"
 
-	// ReasonClientIDConflict holds when Accepted is False because an older ApiClient of
-	// the realm has the same client id. It passes when that one goes.
+	// ReasonClientIDConflict is used with the Accepted condition when it is False because an older
+	// ApiClient of the realm has the same client ID. It resolves when the older ApiClient is
+	// deleted.
 	ReasonClientIDConflict ConditionReason = "ClientIdConflict"
 
-	// ReasonSecretConflict holds when Accepted is False because a Secret of the consumer
-	// Secret's name exists that isn't this client's. That Secret is left untouched.
+	// ReasonSecretConflict is used with the Accepted condition when it is False because a Secret
+	// with the name of the credentials Secret exists and the client does not own it. The operator
+	// does not modify that Secret.
 	ReasonSecretConflict ConditionReason = "SecretConflict"
 
-	// ReasonRealmNotReady holds when Ready is False because that of the realm is False:
-	// the realm is suspended, not Accepted, or has a fault.
+	// ReasonRealmNotReady is used with the Ready condition when it is False because the Ready
+	// condition of the realm is False: the realm is suspended, is not Accepted, or has failed.
 	ReasonRealmNotReady ConditionReason = "RealmNotReady"
 
-	// ReasonExpired holds when Ready is False because spec.expiresAt has passed, or that of
-	// each secret in spec.secret.hashed.
+	// ReasonExpired is used with the Ready condition when it is False because spec.expiresAt, or
+	// the expiresAt of every secret in spec.secret.hashed, has passed.
 	ReasonExpired ConditionReason = "Expired"
 
-	// ReasonRecordUnreadable holds when Programmed and Ready are False because the
-	// client's record, a Secret in the system namespace, can't be read. Token servers go
-	// on with the last good one until someone restores or deletes it.
+	// ReasonRecordUnreadable is used with the Programmed and Ready conditions when they are False
+	// because the client's record, a Secret in the system namespace, cannot be read. Token servers
+	// keep serving the last known good record until an administrator restores or deletes the
+	// record.
 	ReasonRecordUnreadable ConditionReason = "RecordUnreadable"
 )
 
-// Reasons of an ApiClient whose secret isn't generated.
+// Reasons for ApiClients whose secret is not generated.
 const (
-	// ReasonSecretNotFound holds when Accepted is False because the Secret that a person
-	// provides doesn't exist or lacks the key. It passes when it appears.
+	// ReasonSecretNotFound is used with the Accepted condition when it is False because the
+	// provided Secret, or the key in it, does not exist. It resolves when both exist.
 	ReasonSecretNotFound ConditionReason = "SecretNotFound"
 
-	// ReasonSecretNotLabelled holds when Accepted is False because the Secret that a
-	// person provides lacks the label which allows the operator to read it.
+	// ReasonSecretNotLabelled is used with the Accepted condition when it is False because the
+	// provided Secret does not have the label that allows the operator to read it.
 	ReasonSecretNotLabelled ConditionReason = "SecretNotLabelled"
 
-	// ReasonSecretTooShort holds when Accepted is False because the secret that a person
-	// provides has fewer than 16 characters.
+	// ReasonSecretTooShort is used with the Accepted condition when it is False because the
+	// provided client secret has fewer than 16 characters.
 	ReasonSecretTooShort ConditionReason = "SecretTooShort"
 
-	// ReasonSecretNotUsable holds when Accepted is False because no client can send the
-	// secret that a person provides: it isn't UTF-8, has a control character such as a
-	// line break at its end, or is longer than 1024 characters.
+	// ReasonSecretNotUsable is used with the Accepted condition when it is False because clients
+	// cannot send the provided client secret: it is not UTF-8, contains a control character such as
+	// a trailing line break, or has more than 1024 characters.
 	ReasonSecretNotUsable ConditionReason = "SecretNotUsable"
 
-	// ReasonHashNotSupported holds when Accepted is False because a hash that a person
-	// provides has a form or parameters which aren't supported.
+	// ReasonHashNotSupported is used with the Accepted condition when it is False because the
+	// format or the parameters of a hash in spec.secret.hashed are not supported.
 	ReasonHashNotSupported ConditionReason = "HashNotSupported"
 )
 
-// Reasons of an ApiClient that authenticates without a secret.
+// Reasons for ApiClients that authenticate without a secret.
 const (
-	// ReasonPublicKeyNotSupported holds when Accepted is False because a key of
-	// spec.publicKeys can't be used: its point isn't on the curve, or its modulus has fewer
-	// than 2048 or more than 4096 bits.
+	// ReasonPublicKeyNotSupported is used with the Accepted condition when it is False because a
+	// key in spec.publicKeys cannot be used: its point is not on the curve, or its modulus has
+	// fewer than 2048 or more than 4096 bits.
 	ReasonPublicKeyNotSupported ConditionReason = "PublicKeyNotSupported"
 
-	// ReasonServiceAccountNotFound holds when Accepted is False because none of the service
-	// accounts in spec.serviceAccounts exists, and the client has neither keys nor a secret.
-	// It passes when one is created.
+	// ReasonServiceAccountNotFound is used with the Accepted condition when it is False because
+	// none of the service accounts in spec.serviceAccounts exists, and the client has neither
+	// public keys nor a secret. It resolves when one of them is created.
 	ReasonServiceAccountNotFound ConditionReason = "ServiceAccountNotFound"
 )

@@ -13,14 +13,12 @@ func (r *Realm) GetConditions() []metav1.Condition { return r.Status.Conditions 
 // GetConditions returns the conditions of the client.
 func (c *ApiClient) GetConditions() []metav1.Condition { return c.Status.Conditions }
 
-// EffectiveAlgorithm returns the algorithm that new keys of the realm have: ES256 where
-// the spec is silent.
+// EffectiveAlgorithm returns the algorithm of new keys of the realm. It defaults to ES256.
 func (s Signing) EffectiveAlgorithm() SigningAlgorithm {
 	return cmp.Or(s.Algorithm, SigningAlgorithmES256)
 }
 
-// EffectiveRotationInterval returns how long a key of the realm signs: 30 days where the
-// spec is silent.
+// EffectiveRotationInterval returns how long a key of the realm signs. It defaults to 30 days.
 func (s Signing) EffectiveRotationInterval() time.Duration {
 	if s.RotationInterval == nil {
 		return 720 * time.Hour
@@ -28,8 +26,8 @@ func (s Signing) EffectiveRotationInterval() time.Duration {
 	return s.RotationInterval.Duration
 }
 
-// EffectivePublishAhead returns how long a key of the realm is published before it signs:
-// where the spec is silent an hour, or half the interval where that is shorter.
+// EffectivePublishAhead returns how long a key of the realm is published before it signs. It
+// defaults to an hour, or half the rotation interval if that is shorter.
 func (s Signing) EffectivePublishAhead() time.Duration {
 	if s.PublishAhead == nil {
 		return min(time.Hour, s.EffectiveRotationInterval()/2)
@@ -37,20 +35,19 @@ func (s Signing) EffectivePublishAhead() time.Duration {
 	return s.PublishAhead.Duration
 }
 
-// EffectiveClientID returns the client id of c: "<namespace>.<name>" where the spec is
-// silent.
+// EffectiveClientID returns the client ID of c. It defaults to "<namespace>.<name>".
 func (c *ApiClient) EffectiveClientID() string {
 	return cmp.Or(c.Spec.ClientID, c.Namespace+"."+c.Name)
 }
 
-// EffectiveSecretName returns the name of the consumer Secret of c: that of c where the
-// spec is silent.
+// EffectiveSecretName returns the name of the credentials Secret of c. It defaults to the name of
+// c.
 func (c *ApiClient) EffectiveSecretName() string {
 	return cmp.Or(c.GeneratedSecret().SecretName, c.Name)
 }
 
-// GeneratesSecret reports whether the operator makes the client secret of c: where the spec
-// asks for it, or says of no other way to authenticate.
+// GeneratesSecret reports whether the operator generates the client secret of c: if the spec
+// requests it, or if the spec configures no other way to authenticate.
 func (c *ApiClient) GeneratesSecret() bool {
 	if c.Spec.Secret != nil {
 		return c.Spec.Secret.Generated != nil
@@ -58,8 +55,8 @@ func (c *ApiClient) GeneratesSecret() bool {
 	return len(c.Spec.PublicKeys) == 0 && len(c.Spec.ServiceAccounts) == 0
 }
 
-// GeneratedSecret returns how the generated secret of c is handed out. Without
-// spec.secret that is the zero value, as for "generated: {}".
+// GeneratedSecret returns the configuration of the generated secret of c. If spec.secret is unset,
+// it returns the zero value, as for "generated: {}".
 func (c *ApiClient) GeneratedSecret() GeneratedSecret {
 	if c.Spec.Secret == nil || c.Spec.Secret.Generated == nil {
 		return GeneratedSecret{}
@@ -67,14 +64,12 @@ func (c *ApiClient) GeneratedSecret() GeneratedSecret {
 	return *c.Spec.Secret.Generated
 }
 
-// EffectiveKey returns the data key that holds the client secret: client_secret where the
-// spec is silent.
+// EffectiveKey returns the data key of the client secret. It defaults to client_secret.
 func (r SecretKeyReference) EffectiveKey() string {
 	return cmp.Or(string(r.Key), SecretKeyClientSecret)
 }
 
-// EffectiveOverlap returns how long the old value stays valid after a change: not at all
-// where the spec is silent.
+// EffectiveOverlap returns how long the old value stays valid after a change. It defaults to zero.
 func (p *ProvidedSecret) EffectiveOverlap() time.Duration {
 	if p.Overlap == nil {
 		return 0
@@ -82,8 +77,8 @@ func (p *ProvidedSecret) EffectiveOverlap() time.Duration {
 	return p.Overlap.Duration
 }
 
-// EffectiveOverlap returns how long a secret stays valid beside its successor: where the
-// spec is silent a day, or half the interval where that is shorter.
+// EffectiveOverlap returns how long a secret stays valid after its successor was delivered. It
+// defaults to a day, or half the rotation interval if that is shorter.
 func (r SecretRotation) EffectiveOverlap() time.Duration {
 	switch {
 	case r.Overlap != nil:
@@ -94,14 +89,14 @@ func (r SecretRotation) EffectiveOverlap() time.Duration {
 	return 24 * time.Hour
 }
 
-// DataKey returns the key of the consumer Secret that key, one of the SecretKey
-// constants, is renamed to: key itself where the spec is silent.
+// DataKey returns the name in the credentials Secret of key, one of the SecretKey constants. It
+// defaults to key itself.
 func (s GeneratedSecret) DataKey(key string) string {
 	return cmp.Or(string(s.Keys[key]), key)
 }
 
-// LabelSelector returns s as the label selector of Kubernetes that it reads as. What the
-// API server let pass is always a valid one.
+// LabelSelector returns s as a Kubernetes label selector. The result is valid for every selector
+// that passed the API server's validation.
 func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
 	selector := &metav1.LabelSelector{}
 	for key, value := range s.MatchLabels {

@@ -15,8 +15,8 @@ func TestEffectiveAlgorithm(t *testing.T) {
 		signing v1alpha1.Signing
 		want    v1alpha1.SigningAlgorithm
 	}{
-		"left out": {v1alpha1.Signing{}, v1alpha1.SigningAlgorithmES256},
-		"given":    {v1alpha1.Signing{Algorithm: v1alpha1.SigningAlgorithmRS256}, v1alpha1.SigningAlgorithmRS256},
+		"unset": {v1alpha1.Signing{}, v1alpha1.SigningAlgorithmES256},
+		"set":   {v1alpha1.Signing{Algorithm: v1alpha1.SigningAlgorithmRS256}, v1alpha1.SigningAlgorithmRS256},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.signing.EffectiveAlgorithm(); got != tc.want {
@@ -33,18 +33,18 @@ func TestEffectiveRotation(t *testing.T) {
 		wantInterval time.Duration
 		wantAhead    time.Duration
 	}{
-		"left out":                {wantInterval: 720 * time.Hour, wantAhead: time.Hour},
-		"interval alone":          {v1alpha1.Signing{RotationInterval: every(24 * time.Hour)}, 24 * time.Hour, time.Hour},
-		"shortest interval alone": {v1alpha1.Signing{RotationInterval: every(time.Hour)}, time.Hour, 30 * time.Minute},
-		"publishAhead alone":      {v1alpha1.Signing{PublishAhead: every(24 * time.Hour)}, 720 * time.Hour, 24 * time.Hour},
-		"both":                    {v1alpha1.Signing{RotationInterval: every(2 * time.Hour), PublishAhead: every(10 * time.Minute)}, 2 * time.Hour, 10 * time.Minute},
+		"unset":                  {wantInterval: 720 * time.Hour, wantAhead: time.Hour},
+		"only interval":          {v1alpha1.Signing{RotationInterval: every(24 * time.Hour)}, 24 * time.Hour, time.Hour},
+		"only shortest interval": {v1alpha1.Signing{RotationInterval: every(time.Hour)}, time.Hour, 30 * time.Minute},
+		"only publishAhead":      {v1alpha1.Signing{PublishAhead: every(24 * time.Hour)}, 720 * time.Hour, 24 * time.Hour},
+		"both":                   {v1alpha1.Signing{RotationInterval: every(2 * time.Hour), PublishAhead: every(10 * time.Minute)}, 2 * time.Hour, 10 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.signing.EffectiveRotationInterval(); got != tc.wantInterval {
 				t.Errorf("Interval: got %s, want %s", got, tc.wantInterval)
 			}
 			if got := tc.signing.EffectivePublishAhead(); got != tc.wantAhead {
-				t.Errorf("Ahead: got %s, want %s", got, tc.wantAhead)
+				t.Errorf("Publish ahead: got %s, want %s", got, tc.wantAhead)
 			}
 		})
 	}
@@ -56,8 +56,8 @@ func TestProvidedSecretDefaults(t *testing.T) {
 		wantKey     string
 		wantOverlap time.Duration
 	}{
-		"left out": {wantKey: "client_secret"},
-		"given": {v1alpha1.ProvidedSecret{
+		"unset": {wantKey: "client_secret"},
+		"set": {v1alpha1.ProvidedSecret{
 			SecretRef: v1alpha1.SecretKeyReference{Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: time.Hour},
 		}, "PASSWORD", time.Hour},
 	} {
@@ -78,11 +78,11 @@ func TestEffectiveOverlap(t *testing.T) {
 		rotation v1alpha1.SecretRotation
 		want     time.Duration
 	}{
-		"left out":                {v1alpha1.SecretRotation{}, 24 * time.Hour},
-		"long interval alone":     {v1alpha1.SecretRotation{Interval: of(720 * time.Hour)}, 24 * time.Hour},
-		"shortest interval alone": {v1alpha1.SecretRotation{Interval: of(time.Hour)}, 30 * time.Minute},
-		"given":                   {v1alpha1.SecretRotation{Interval: of(time.Hour), Overlap: of(time.Minute)}, time.Minute},
-		"none":                    {v1alpha1.SecretRotation{Overlap: of(0)}, 0},
+		"unset":                  {v1alpha1.SecretRotation{}, 24 * time.Hour},
+		"only long interval":     {v1alpha1.SecretRotation{Interval: of(720 * time.Hour)}, 24 * time.Hour},
+		"only shortest interval": {v1alpha1.SecretRotation{Interval: of(time.Hour)}, 30 * time.Minute},
+		"set":                    {v1alpha1.SecretRotation{Interval: of(time.Hour), Overlap: of(time.Minute)}, time.Minute},
+		"zero":                   {v1alpha1.SecretRotation{Overlap: of(0)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.rotation.EffectiveOverlap(); got != tc.want {
@@ -99,14 +99,14 @@ func TestApiClientDefaults(t *testing.T) {
 		wantClientID   string
 		wantSecretName string
 		wantDataKey    string // for client_id
-		wantNoSecret   bool   // the operator makes none
+		wantNoSecret   bool   // the operator generates no secret
 	}{
-		"all left out": {
+		"all unset": {
 			wantClientID:   "acme-apps.billing",
 			wantSecretName: "billing",
 			wantDataKey:    "client_id",
 		},
-		"empty secret": {
+		"empty generated secret": {
 			spec:           v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}},
 			wantClientID:   "acme-apps.billing",
 			wantSecretName: "billing",
@@ -135,14 +135,14 @@ func TestApiClientDefaults(t *testing.T) {
 			wantSecretName: "billing",
 			wantDataKey:    "client_id",
 		},
-		"a secret that is provided": {
+		"provided secret": {
 			spec:           v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{}}},
 			wantClientID:   "acme-apps.billing",
 			wantSecretName: "billing",
 			wantDataKey:    "client_id",
 			wantNoSecret:   true,
 		},
-		"all given": {
+		"all set": {
 			spec: v1alpha1.ApiClientSpec{
 				ClientID: "bill",
 				Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
@@ -158,10 +158,10 @@ func TestApiClientDefaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := &v1alpha1.ApiClient{ObjectMeta: metadata, Spec: tc.spec}
 			if got := client.EffectiveClientID(); got != tc.wantClientID {
-				t.Errorf("Client id: got %q, want %q", got, tc.wantClientID)
+				t.Errorf("Client ID: got %q, want %q", got, tc.wantClientID)
 			}
 			if got := client.GeneratesSecret(); got == tc.wantNoSecret {
-				t.Errorf("The operator makes the secret: %t", got)
+				t.Errorf("GeneratesSecret: got %t, want %t", got, !tc.wantNoSecret)
 			}
 			if got := client.EffectiveSecretName(); got != tc.wantSecretName {
 				t.Errorf("Secret: got %q, want %q", got, tc.wantSecretName)
@@ -178,7 +178,7 @@ func TestLabelSelector(t *testing.T) {
 		selector v1alpha1.NamespaceSelector
 		want     *metav1.LabelSelector
 	}{
-		"nothing": {want: &metav1.LabelSelector{}},
+		"empty": {want: &metav1.LabelSelector{}},
 		"both": {
 			selector: v1alpha1.NamespaceSelector{
 				MatchLabels: map[string]v1alpha1.LabelValue{"a": "b", "c": ""},

@@ -4,151 +4,154 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// GeneratedSecret is a client secret that the operator makes, and the Secret object
-// that hands it out: the consumer Secret. It is of type Opaque, goes with the ApiClient,
-// and holds all that a workload needs to get a token.
+// GeneratedSecret configures a client secret that the operator generates and the credentials Secret
+// that contains it. The credentials Secret has the type Opaque, is deleted with the ApiClient, and
+// contains everything that a workload needs to get a token.
 type GeneratedSecret struct {
-	// secretName is the name of the consumer Secret, at most 253 characters. A Secret of
-	// that name that isn't this client's is never touched; the client isn't Accepted then
-	// (SecretConflict). It is immutable as long as the secret is generated. Left out, the name of the ApiClient; to write
-	// out just that, or to leave it out again, is no change.
+	// secretName is the name of the credentials Secret, at most 253 characters. If a Secret with
+	// that name exists and the client does not own it, the operator does not modify it and the
+	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
+	// generated. Defaults to the name of the ApiClient; setting that name explicitly, or removing
+	// it again, is not a change.
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.generated.secretName must be the name of a Secret: lower-case letters, digits, and inner hyphens and dots"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.generated.secretName must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
 
-	// template is metadata for the consumer Secret, besides the operator's own. Left out,
-	// none.
+	// template is metadata that is added to the credentials Secret. If unset, the operator adds
+	// only its own metadata.
 	// +optional
 	Template SecretTemplate `json:"template,omitzero"`
 
-	// keys renames the data keys of the consumer Secret, for workloads that look for them
-	// under other names: from the name that a key has by default to the one that it shall
-	// have, as in "client_id: OAUTH_CLIENT_ID". By default they are
+	// keys renames the data keys of the credentials Secret for workloads that expect other names.
+	// It maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default
+	// names are:
 	//
-	//   - client_id: the client id
+	//   - client_id: the client ID
 	//   - client_secret: the client secret
-	//   - token_url: the token endpoint under the instance domain
-	//   - cluster_token_url: the token endpoint under the token servers' Service, for
-	//     workloads of this cluster
+	//   - token_url: the token endpoint at the instance domain
+	//   - cluster_token_url: the token endpoint at the token servers' Service, for workloads in
+	//     this cluster
 	//   - issuer: the issuer of the realm, which is the iss claim of its tokens
 	//   - jwks_url: the URL of the realm's public keys
-	//   - scope: the scopes of the client, joined by spaces
-	//   - ca.crt: the certificate authority of the token endpoint in PEM, only when the
-	//     serving certificate is the instance's own
+	//   - scope: the scopes of the client, separated by spaces
+	//   - ca.crt: the certificate authority of the token endpoint in PEM format; present only if
+	//     the instance manages the serving certificate itself
 	//
-	// No two may end up with the same name. A key that is left out keeps its name.
+	// The resulting names must be unique. Keys that are not listed keep their default names. If
+	// unset, all keys have their default names.
 	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'])`,messageExpression=`'spec.secret.generated.keys can rename client_id, client_secret, token_url, cluster_token_url, issuer, jwks_url, scope and ca.crt, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt']))[0]`
-	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must give every key a name of its own, those left out counted in; not so ' + ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'])`,messageExpression=`'spec.secret.generated.keys can rename only client_id, client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt']))[0]`
+	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: ' + ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
 	// +optional
 	Keys map[string]SecretDataKey `json:"keys,omitempty"`
 
-	// rotation says when the secret is replaced by another. Left out, it stays until
-	// someone deletes the consumer Secret, which ends it at once.
+	// rotation configures when the secret is rotated. If unset, the secret stays valid until the
+	// credentials Secret is deleted, which revokes it immediately.
 	// +optional
 	Rotation SecretRotation `json:"rotation,omitzero"`
 }
 
-// SecretRotation says when a generated secret is replaced by another, and how long it stays
-// valid beside it.
+// SecretRotation configures when a generated secret is replaced by a new one, and how long the old
+// one stays valid.
 //
-// Every live token server accepts the new secret before the consumer Secret gets it, and
-// goes on accepting the old one for the overlap, in which workloads read the Secret again. A client has
-// two secrets at most: while an old one is still valid, no rotation begins.
+// Every live token server accepts the new secret before it is written to the credentials Secret.
+// Token servers continue to accept the old secret for the overlap, so that workloads have time to
+// reload the Secret. A client has at most two valid secrets: no rotation starts while an old secret
+// is still valid.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.interval) || !self.overlap.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.overlap) < duration(self.interval)`,fieldPath=".overlap",messageExpression="'spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
 type SecretRotation struct {
-	// interval is how old a secret becomes before it is replaced, as a duration of at
-	// least 1h in hours, minutes and whole seconds, such as "720h". Left out, age
-	// doesn't matter.
+	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
+	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
+	// their age.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.interval must be a duration in hours, minutes and whole seconds, such as 720h"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.interval must be a duration in hours, minutes, and whole seconds, such as 720h"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.interval must be at least 1h"
 	// +optional
 	Interval *metav1.Duration `json:"interval,omitempty"`
 
-	// overlap is how long the old secret stays valid after the consumer Secret has got
-	// the new one, as a duration shorter than interval in hours, minutes and whole
-	// seconds, such as "24h". Choose it longer than workloads need to take up a changed
-	// Secret; with "0s" the old secret ends at once. It also holds for the secret that
-	// the client had before spec.secret came to be generated. Left out, 24h, or half of
-	// interval where that is shorter.
+	// overlap is how long the old secret stays valid after the new one has been written to the
+	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
+	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
+	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
+	// had before spec.secret was changed to generated. Defaults to 24h, or half of interval if that
+	// is shorter.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.overlap must be a duration in hours, minutes and whole seconds, such as 24h"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.overlap must be a duration in hours, minutes, and whole seconds, such as 24h"
 	// +optional
 	Overlap *metav1.Duration `json:"overlap,omitempty"`
 
-	// rotateAfter replaces, once, a secret that was made before this instant, as soon as
-	// it has passed: an RFC 3339 time between the years 1000 and 2999, such as
-	// "2031-12-31T23:59:59Z". A secret that is younger stays, so the field may stand in
-	// Git for ever; a later instant rotates again. Fractions of a second don't count.
-	// Left out, there is no such rotation.
+	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
+	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
+	// the field can stay in Git permanently; set a later time to rotate again. If unset, no such
+	// rotation takes place.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
 }
 
-// SecretTemplate is metadata for a Secret that the operator makes.
+// SecretTemplate is metadata for a Secret that the operator creates.
 type SecretTemplate struct {
-	// labels are labels for the Secret, at most 16. Those with the prefix
-	// auth.realmkeeper.dev/ are the operator's own. Left out, none.
+	// labels lists labels for the Secret. It can have at most 16 entries. The prefix
+	// auth.realmkeeper.dev/ is reserved for the operator. If unset, no labels are added.
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.labels must have label keys (an optional DNS prefix and a slash, then at most 63 letters, digits and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is the operator\'s own, as in ' + self.filter(key, key.startsWith('auth.realmkeeper.dev/'))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.labels must have valid label keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.startsWith('auth.realmkeeper.dev/'))[0]`
 	// +optional
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// annotations are annotations for the Secret, at most 16, with values of at most 4096
-	// characters. Those with the prefix auth.realmkeeper.dev/ are the operator's own.
-	// Left out, none.
+	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
+	// at most 4096 characters. The prefix auth.realmkeeper.dev/ is reserved for the operator. If
+	// unset, no annotations are added.
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.annotations must have annotation keys (an optional DNS prefix and a slash, then at most 63 letters, digits and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.lowerAscii().startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.annotations must not use the prefix auth.realmkeeper.dev/, which is the operator\'s own, as in ' + self.filter(key, key.lowerAscii().startsWith('auth.realmkeeper.dev/'))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.annotations must have valid annotation keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.lowerAscii().startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.annotations must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.lowerAscii().startsWith('auth.realmkeeper.dev/'))[0]`
 	// +optional
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }
 
-// AnnotationValue is the value of an annotation.
+// AnnotationValue is an annotation value.
 //
 // +kubebuilder:validation:MaxLength=4096
 type AnnotationValue string
 
-// SecretDataKey is a key of the data of a Secret: letters, digits, dots, underscores and
-// hyphens, but not "." and nothing that begins with "..".
+// SecretDataKey is a data key of a Secret: letters, digits, dots, underscores, and hyphens. It must
+// not be "." or begin with "..".
 //
 // +kubebuilder:validation:MaxLength=253
-// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$') && self != '.' && !self.startsWith('..')`,message="a data key of a Secret must be letters, digits, . _ and -, but not . or a leading .."
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$') && self != '.' && !self.startsWith('..')`,message="a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
 type SecretDataKey string
 
-// The data keys of a consumer Secret, under the names that they have by default.
+// The default names of the data keys in a credentials Secret.
 const (
-	// SecretKeyClientID holds the client id.
+	// SecretKeyClientID is the key of the client ID.
 	SecretKeyClientID = "client_id"
 
-	// SecretKeyClientSecret holds the client secret.
+	// SecretKeyClientSecret is the key of the client secret.
 	SecretKeyClientSecret = "client_secret"
 
-	// SecretKeyTokenURL holds the token endpoint under the instance domain.
+	// SecretKeyTokenURL is the key of the token endpoint at the instance domain.
 	SecretKeyTokenURL = "token_url"
 
-	// SecretKeyClusterTokenURL holds the token endpoint under the token servers' Service,
-	// for workloads of this cluster.
+	// SecretKeyClusterTokenURL is the key of the token endpoint at the token servers' Service, for
+	// workloads in this cluster.
 	SecretKeyClusterTokenURL = "cluster_token_url"
 
-	// SecretKeyIssuer holds the issuer of the realm, which is the iss claim of its tokens.
+	// SecretKeyIssuer is the key of the realm's issuer, which is the iss claim of its tokens.
 	SecretKeyIssuer = "issuer"
 
-	// SecretKeyJWKSURL holds the URL of the realm's public keys.
+	// SecretKeyJWKSURL is the key of the URL of the realm's public keys.
 	SecretKeyJWKSURL = "jwks_url"
 
-	// SecretKeyScope holds the scopes of the client, joined by spaces.
+	// SecretKeyScope is the key of the client's scopes, separated by spaces.
 	SecretKeyScope = "scope"
 
-	// SecretKeyCACrt holds the certificate authority of the token endpoint in PEM. The
-	// Secret has it only when the serving certificate is the instance's own.
+	// SecretKeyCACrt is the key of the token endpoint's certificate authority in PEM format. It is
+	// present only if the instance manages the serving certificate itself.
 	SecretKeyCACrt = "ca.crt"
 )

@@ -1,11 +1,11 @@
 package v1alpha1
 
-// Limits bound what one client may do.
+// Limits restricts what a client can do.
 type Limits struct {
-	// tokensPerSecond is how many tokens a client may get in a second from each token server,
-	// 1 to 100000: so many at once, and as many in each second from then on. What is more
-	// is answered with 429 and Retry-After. A workload that uses its token until it expires
-	// needs less than one. Left out, there is no limit.
+	// tokensPerSecond is the number of tokens that a client can get per second from each token
+	// server, 1 to 100000. It is also the maximum burst. Requests over the limit get a 429 response
+	// with Retry-After. A workload that reuses its token until it expires needs less than one token
+	// per second. If unset, there is no limit.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	// +optional

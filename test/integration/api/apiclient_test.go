@@ -3,70 +3,71 @@ package api_test
 import "strings"
 
 const (
-	clientIDRule     = "spec.clientId must be 1 to 64 letters, digits, underscores and hyphens"
-	clientIDChange   = "spec.clientId is immutable (it can not be changed, added or removed); it is "
-	realmNameRule    = "spec.realmRef.name must be the name of a Realm: at most 63 lower-case letters, digits and inner hyphens"
+	clientIDRule     = "spec.clientId must have 1 to 64 letters, digits, underscores, and hyphens"
+	clientIDChange   = "spec.clientId is immutable (it cannot be changed, added, or removed); it is "
+	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
 	timePattern      = "spec.expiresAt in body should match"
 	secretNameChange = "spec.secret.generated.secretName is immutable; it is "
 )
 
 var apiClientValidations = map[string]validation{
-	"smallest client": {},
-	"no spec":         {noSpec: true, wantField: "spec", wantRule: "Required value"},
+	"minimal client": {},
+	"no spec":        {noSpec: true, wantField: "spec", wantRule: "Required value"},
 
-	// The default client id is built from it, and the default Secret has its name.
+	// The default client ID contains the name, and the default credentials Secret has the same
+	// name.
 	"client name of 253 characters": {name: strings.Repeat("a", 253)},
 	"client name with dots":         {name: "a.b.c"},
 
-	"no realmRef":                 {spec: "realmRef: null", wantField: "spec.realmRef", wantRule: "Required value"},
-	"realmRef without name":       {spec: "realmRef: {}", wantField: "spec.realmRef.name", wantRule: "Required value"},
-	"realmRef to 63 characters":   {spec: "realmRef: {name: " + strings.Repeat("a", 63) + "}"},
-	"realmRef to 64 characters":   {spec: "realmRef: {name: " + strings.Repeat("a", 64) + "}", wantField: "spec.realmRef.name", wantRule: "may not be more than 63"},
-	"realmRef to empty name":      {spec: `realmRef: {name: ""}`, wantField: "spec.realmRef.name", wantRule: realmNameRule},
-	"realmRef to name with a dot": {spec: "realmRef: {name: a.b}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "a.b": ` + realmNameRule},
-	"realmRef with path":          {spec: "realmRef: {name: a/b}", wantField: "spec.realmRef.name", wantRule: realmNameRule},
+	"no realmRef":                    {spec: "realmRef: null", wantField: "spec.realmRef", wantRule: "Required value"},
+	"realmRef without a name":        {spec: "realmRef: {}", wantField: "spec.realmRef.name", wantRule: "Required value"},
+	"realmRef name of 63 characters": {spec: "realmRef: {name: " + strings.Repeat("a", 63) + "}"},
+	"realmRef name of 64 characters": {spec: "realmRef: {name: " + strings.Repeat("a", 64) + "}", wantField: "spec.realmRef.name", wantRule: "may not be more than 63"},
+	"empty realmRef name":            {spec: `realmRef: {name: ""}`, wantField: "spec.realmRef.name", wantRule: realmNameRule},
+	"realmRef name with a dot":       {spec: "realmRef: {name: a.b}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "a.b": ` + realmNameRule},
+	"realmRef name with a slash":     {spec: "realmRef: {name: a/b}", wantField: "spec.realmRef.name", wantRule: realmNameRule},
 
-	"clientId of all characters": {spec: "clientId: Az09_-"},
-	"clientId of 64 characters":  {spec: "clientId: " + strings.Repeat("a", 64)},
-	"clientId of 65 characters":  {spec: "clientId: " + strings.Repeat("a", 65), wantField: "spec.clientId", wantRule: "may not be more than 64"},
-	"clientId that is empty":     {spec: `clientId: ""`, wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with a dot":        {spec: "clientId: acme-apps.billing", wantField: "spec.clientId", wantRule: `Invalid value: "acme-apps.billing": ` + clientIDRule},
-	"clientId with a colon":      {spec: "clientId: 'a:b'", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with a percent":    {spec: "clientId: a%20b", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with an umlaut":    {spec: "clientId: ä", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with a line end":   {spec: `clientId: "a\n"`, wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientId with all allowed characters": {spec: "clientId: Az09_-"},
+	"clientId of 64 characters":            {spec: "clientId: " + strings.Repeat("a", 64)},
+	"clientId of 65 characters":            {spec: "clientId: " + strings.Repeat("a", 65), wantField: "spec.clientId", wantRule: "may not be more than 64"},
+	"empty clientId":                       {spec: `clientId: ""`, wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientId with a dot":                  {spec: "clientId: acme-apps.billing", wantField: "spec.clientId", wantRule: `Invalid value: "acme-apps.billing": ` + clientIDRule},
+	"clientId with a colon":                {spec: "clientId: 'a:b'", wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientId with a percent":              {spec: "clientId: a%20b", wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientId with an umlaut":              {spec: "clientId: ä", wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientId with a line break":           {spec: `clientId: "a\n"`, wantField: "spec.clientId", wantRule: clientIDRule},
 
 	"description of 256 characters": {spec: "description: " + strings.Repeat("ä", 256)},
 	"description of 257 characters": {spec: "description: " + strings.Repeat("ä", 257), wantField: "spec.description", wantRule: "may not be more than 256"},
 
-	"suspended":          {spec: "suspend: true"},
-	"suspend of no kind": {spec: `suspend: "yes"`, wantField: "spec.suspend", wantRule: "must be of type boolean"},
+	"suspend true":        {spec: "suspend: true"},
+	"suspend as a string": {spec: `suspend: "yes"`, wantField: "spec.suspend", wantRule: "must be of type boolean"},
 
-	"expiresAt in UTC":                   {spec: "expiresAt: '2031-12-31T23:59:59Z'"},
-	"expiresAt with an offset":           {spec: "expiresAt: '2031-12-31T23:59:59.5+01:30'"},
-	"expiresAt in the past":              {spec: "expiresAt: '2001-01-01T00:00:00Z'"},
-	"expiresAt as a date":                {spec: "expiresAt: '2031-12-31'", wantField: "spec.expiresAt", wantRule: `must be of type date-time: "2031-12-31"`},
-	"expiresAt on no day":                {spec: "expiresAt: '2031-02-30T00:00:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
-	"expiresAt at no minute":             {spec: "expiresAt: '2031-01-01T00:60:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
-	"expiresAt in no year of ours":       {spec: "expiresAt: '0001-01-01T00:00:00Z'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt in lower case":            {spec: "expiresAt: '2031-12-31t23:59:59z'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with more behind it":      {spec: "expiresAt: '2031-12-31T23:59:59Z and Tomorrow'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with an impossible zone":  {spec: "expiresAt: '2031-12-31T23:59:59+99:99'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with a comma":             {spec: "expiresAt: '2031-12-31T23:59:59,5Z'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt without zone":             {spec: "expiresAt: '2031-12-31T23:59:59'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with many decimal places": {spec: "expiresAt: '2031-12-31T23:59:59.1234567890Z'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expiresAt in UTC":                       {spec: "expiresAt: '2031-12-31T23:59:59Z'"},
+	"expiresAt with an offset":               {spec: "expiresAt: '2031-12-31T23:59:59.5+01:30'"},
+	"expiresAt in the past":                  {spec: "expiresAt: '2001-01-01T00:00:00Z'"},
+	"expiresAt as a date":                    {spec: "expiresAt: '2031-12-31'", wantField: "spec.expiresAt", wantRule: `must be of type date-time: "2031-12-31"`},
+	"expiresAt on an invalid day":            {spec: "expiresAt: '2031-02-30T00:00:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
+	"expiresAt at an invalid minute":         {spec: "expiresAt: '2031-01-01T00:60:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
+	"expiresAt in year 1":                    {spec: "expiresAt: '0001-01-01T00:00:00Z'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expiresAt in lowercase":                 {spec: "expiresAt: '2031-12-31t23:59:59z'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expiresAt with trailing text":           {spec: "expiresAt: '2031-12-31T23:59:59Z and Tomorrow'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expiresAt with an invalid offset":       {spec: "expiresAt: '2031-12-31T23:59:59+99:99'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expiresAt with a comma":                 {spec: "expiresAt: '2031-12-31T23:59:59,5Z'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expiresAt without an offset":            {spec: "expiresAt: '2031-12-31T23:59:59'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expiresAt with too many decimal places": {spec: "expiresAt: '2031-12-31T23:59:59.1234567890Z'", wantField: "spec.expiresAt", wantRule: timePattern},
 
-	"tokensValidAfter":               {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
-	"tokensValidAfter in lower case": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
-	"tokensValidAfter as a date":     {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
+	"tokensValidAfter":              {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
+	"tokensValidAfter in lowercase": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
+	"tokensValidAfter as a date":    {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
 }
 
 var apiClientTransitions = map[string]transition{
-	"the rest of a client can change": {
+	"mutable fields changed": {
 		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecond: 5}, secret: {generated: {keys: {scope: s}, template: {labels: {a: b}, annotations: {a: b}}, rotation: {interval: 1h}}}}",
 		after:  "{description: b, scopes: [b], audiences: [b], tokenLifetime: 1h, limits: {tokensPerSecond: 6}, suspend: true, expiresAt: '2031-01-01T00:00:00Z', tokensValidAfter: '2026-01-01T00:00:00Z', secret: {generated: {keys: {issuer: i}, template: {labels: {c: d}}, rotation: {interval: 48h, overlap: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}}}",
 	},
-	"all else that is optional can go": {
+	"optional fields removed": {
 		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecond: 5}, suspend: true, expiresAt: '2031-01-01T00:00:00Z', tokensValidAfter: '2026-01-01T00:00:00Z', secret: {generated: {keys: {scope: s}}}}",
 		after:  "{}",
 	},
@@ -76,15 +77,15 @@ var apiClientTransitions = map[string]transition{
 
 	"clientId kept":    {before: "clientId: a", after: "{clientId: a, suspend: true}"},
 	"clientId changed": {before: "clientId: a", after: "clientId: b", wantField: "spec.clientId", wantRule: clientIDChange + "a"},
-	"clientId added":   {before: "", after: "clientId: a", wantField: "spec.clientId", wantRule: clientIDChange + "left out"},
+	"clientId added":   {before: "", after: "clientId: a", wantField: "spec.clientId", wantRule: clientIDChange + "unset"},
 	"clientId removed": {before: "clientId: a", after: "", wantField: "spec.clientId", wantRule: clientIDChange + "a"},
 
-	"secretName kept":         {before: "secret: {generated: {secretName: s}}", after: "{suspend: true, secret: {generated: {secretName: s}}}"},
-	"secretName written out":  {name: "billing", before: "", after: "secret: {generated: {secretName: billing}}"},
-	"secretName left out":     {name: "billing", before: "secret: {generated: {secretName: billing}}", after: ""},
-	"secretName changed":      {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {secretName: t}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
-	"secretName added":        {name: "billing", before: "secret: {generated: {}}", after: "secret: {generated: {secretName: s}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "the name of the ApiClient, billing"},
-	"secretName added at all": {name: "billing", before: "", after: "secret: {generated: {secretName: s}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "the name of the ApiClient, billing"},
-	"secretName removed":      {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
-	"secret removed":          {before: "secret: {generated: {secretName: s}}", after: "", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
+	"secretName kept":                         {before: "secret: {generated: {secretName: s}}", after: "{suspend: true, secret: {generated: {secretName: s}}}"},
+	"secretName set to the default":           {name: "billing", before: "", after: "secret: {generated: {secretName: billing}}"},
+	"secretName equal to the default removed": {name: "billing", before: "secret: {generated: {secretName: billing}}", after: ""},
+	"secretName changed":                      {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {secretName: t}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
+	"secretName added to a generated secret":  {name: "billing", before: "secret: {generated: {}}", after: "secret: {generated: {secretName: s}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "the name of the ApiClient, billing"},
+	"secret with a secretName added":          {name: "billing", before: "", after: "secret: {generated: {secretName: s}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "the name of the ApiClient, billing"},
+	"secretName removed":                      {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
+	"secret with a secretName removed":        {before: "secret: {generated: {secretName: s}}", after: "", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
 }

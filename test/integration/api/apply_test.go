@@ -14,8 +14,9 @@ import (
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// The generated apply configurations must say what the types say, lists by their keys.
-func TestStatusIsApplied(t *testing.T) {
+// TestApplyRealmStatus checks that the generated apply configurations match the types, including
+// the keys of lists.
+func TestApplyRealmStatus(t *testing.T) {
 	env := testenv.Start(t)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	lifetime := metav1.Duration{Duration: time.Hour}
@@ -29,7 +30,7 @@ func TestStatusIsApplied(t *testing.T) {
 	want := v1alpha1.RealmStatus{
 		Conditions: []metav1.Condition{{
 			Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, ObservedGeneration: 1,
-			Reason: string(v1alpha1.ReasonReady), Message: "Clients get tokens.", LastTransitionTime: now,
+			Reason: string(v1alpha1.ReasonReady), Message: "Clients can get tokens.", LastTransitionTime: now,
 		}},
 		ObservedGeneration: 1,
 		Issuer:             "https://api.example.com/acme",
@@ -44,7 +45,7 @@ func TestStatusIsApplied(t *testing.T) {
 		desired := v1alpha1ac.Realm(realm.Name).WithStatus(v1alpha1ac.RealmStatus().
 			WithConditions(metav1ac.Condition().
 				WithType(string(v1alpha1.ConditionReady)).WithStatus(metav1.ConditionTrue).WithObservedGeneration(1).
-				WithReason(string(v1alpha1.ReasonReady)).WithMessage("Clients get tokens.").WithLastTransitionTime(now)).
+				WithReason(string(v1alpha1.ReasonReady)).WithMessage("Clients can get tokens.").WithLastTransitionTime(now)).
 			WithObservedGeneration(1).
 			WithIssuer("https://api.example.com/acme").
 			WithTokenLifetime(lifetime).
@@ -66,18 +67,18 @@ func TestStatusIsApplied(t *testing.T) {
 	version := realm.ResourceVersion
 	apply()
 	if realm.ResourceVersion != version {
-		t.Errorf("The same status again is a change: %s, then %s", version, realm.ResourceVersion)
+		t.Errorf("Applying an unchanged status changed the resource version from %s to %s", version, realm.ResourceVersion)
 	}
 	owned, err := v1alpha1ac.ExtractRealmFrom(realm, v1alpha1.FieldOwner, "status")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if owned.Status == nil || len(owned.Status.Conditions) != 1 || len(owned.Status.SigningKeys) != 1 {
-		t.Errorf("Extracted: %+v", owned.Status)
+		t.Errorf("Extracted status: got %+v, want one condition and one signing key", owned.Status)
 	}
 }
 
-func TestApiClientStatusIsApplied(t *testing.T) {
+func TestApplyApiClientStatus(t *testing.T) {
 	env := testenv.Start(t)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	object := &v1alpha1.ApiClient{

@@ -15,13 +15,14 @@ import (
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// What `kubectl get --output wide` shows comes from the API server.
+// TestColumns checks the columns that "kubectl get --output wide" displays. The API server computes
+// them.
 func TestColumns(t *testing.T) {
 	env := testenv.Start(t)
 	namespace := env.Namespace(t)
 	ready := []metav1.Condition{{
 		Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonReady),
-		Message: "All is well.", LastTransitionTime: metav1.Now(),
+		Message: "Ready to use.", LastTransitionTime: metav1.Now(),
 	}}
 	created := metav1.NewTime(time.Now().Add(-time.Hour))
 	active := metav1.NewTime(time.Now().Add(-125 * time.Second))
@@ -66,14 +67,14 @@ func TestColumns(t *testing.T) {
 			path: "realms/" + realm.Name,
 			want: map[string]string{
 				"Ready": "True", "Issuer": "https://api.example.com/acme", "Lifetime": "1h0m0s",
-				"Algorithm": "ES256", "Key age": "2m5s", "Message": "All is well.",
+				"Algorithm": "ES256", "Key age": "2m5s", "Message": "Ready to use.",
 			},
 		},
 		"ApiClient": {
 			path: "namespaces/" + namespace + "/apiclients/billing",
 			want: map[string]string{
 				"Ready": "True", "Realm": "acme", "Client ID": "acme-apps.billing", "Secret": "billing",
-				"Scopes": `["a","b"]`, "Next rotation": "2031-12-31T23:59:59Z", "Expires": "2031-12-31T23:59:59Z", "Message": "All is well.",
+				"Scopes": `["a","b"]`, "Next rotation": "2031-12-31T23:59:59Z", "Expires": "2031-12-31T23:59:59Z", "Message": "Ready to use.",
 			},
 		},
 	} {
@@ -81,7 +82,7 @@ func TestColumns(t *testing.T) {
 			got := row(t, env.Config, tc.path)
 			delete(got, "Name")
 			delete(got, "Age")
-			// The age of a key moves on while the test runs.
+			// The age of the key changes while the test runs.
 			ignoreSeconds := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == `["Key age"]` },
 				cmp.Comparer(func(a, b string) bool { return a[:2] == b[:2] }))
 			if diff := cmp.Diff(tc.want, got, ignoreSeconds); diff != "" {
@@ -91,7 +92,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// row is the one row of the table that the API server makes of an object.
+// row returns the only row of the table that the API server renders for an object.
 func row(t *testing.T, config *rest.Config, path string) map[string]string {
 	t.Helper()
 	httpClient, err := rest.HTTPClientFor(config)
@@ -104,17 +105,17 @@ func row(t *testing.T, config *rest.Config, path string) map[string]string {
 		t.Fatal(err)
 	}
 	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-	answer, err := httpClient.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	table := &metav1.Table{}
-	if err := json.NewDecoder(answer.Body).Decode(table); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(table); err != nil {
 		t.Fatal(err)
 	}
 	if len(table.Rows) != 1 {
-		t.Fatalf("The table of %s has %d rows", path, len(table.Rows))
+		t.Fatalf("Table of %s: got %d rows, want 1", path, len(table.Rows))
 	}
 	cells := map[string]string{}
 	for i, column := range table.ColumnDefinitions {

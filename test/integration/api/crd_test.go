@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// node is a part of a schema, with its path as errors of the API server write it: the
-// items of a list and the values of a map add [].
+// node is a part of a schema. path is the path that the API server uses in errors; list items and
+// map values append [].
 type node struct {
 	path   string
 	schema apiextensionsv1.JSONSchemaProps
 }
 
-// field is the name of the member that n is; empty for items, values and the root.
+// field returns the field name of n. It is empty for list items, map values, and the root.
 func (n node) field() string {
 	name := n.path[strings.LastIndex(n.path, ".")+1:]
 	if strings.HasSuffix(name, "[]") {
@@ -30,8 +30,8 @@ func (n node) field() string {
 	return name
 }
 
-// walk returns the root of a schema and all below it. The members that every object of
-// Kubernetes has aren't ours and are left out.
+// walk returns the root of a schema and all nodes below it. It skips the fields that every
+// Kubernetes object has.
 func walk(path string, schema apiextensionsv1.JSONSchemaProps) []node {
 	nodes := []node{{path, schema}}
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -62,26 +62,26 @@ func readCRD(t *testing.T, file string) *apiextensionsv1.CustomResourceDefinitio
 	return crd
 }
 
-// words that an API reads better without, as parts of a camel-case name.
+// abbreviations must not appear as parts of a camel-case name.
 var abbreviations = []string{
 	"addr", "alg", "ann", "attr", "auth", "aud", "cfg", "cert", "conf", "cred", "ctx", "desc", "dur", "err", "exp",
 	"iss", "len", "max", "min", "msg", "ns", "num", "obj", "param", "pwd", "ref", "req", "res", "sec", "sel", "spec",
 	"str", "svc", "sub", "tmp", "ttl", "val",
 }
 
-// Names in which Kubernetes itself, or an RFC, uses the short form.
+// customary lists names that Kubernetes itself or an RFC abbreviates.
 var customary = []string{"spec", "realmRef", "secretRef", "alg"}
 
 var camelCase = regexp.MustCompile(`^[a-z]+[a-z0-9]*([A-Z]+[a-z0-9]*)*$`)
 
-// TestAPIConventions checks the schema against the rules that Kubernetes has for APIs
-// (https://github.com/kubernetes/community, api-conventions.md), and our own: a size for
-// everything, a description for every field, no default in a spec.
+// TestAPIConventions checks the schema against the Kubernetes API conventions
+// (https://github.com/kubernetes/community, api-conventions.md) and this project's own rules:
+// everything has a maximum size, every field has a description, and a spec has no defaults.
 func TestAPIConventions(t *testing.T) {
 	for _, kind := range kinds {
 		for _, n := range walk("", schemaOf(t, kind)) {
 			t.Run(kind.name+"/"+n.path, func(t *testing.T) {
-				// metav1.Condition is Kubernetes' own.
+				// metav1.Condition is defined by Kubernetes.
 				if !strings.Contains(n.path, "conditions[]") {
 					checkDescription(t, n)
 					checkName(t, n)
@@ -91,30 +91,33 @@ func TestAPIConventions(t *testing.T) {
 					t.Error("No type")
 				}
 				if n.schema.Default != nil && n.path != "status" {
-					t.Errorf("Default %s: a stored spec must be what was written", n.schema.Default.Raw)
+					t.Errorf("Got default %s, want none: a stored spec must be what its author wrote", n.schema.Default.Raw)
 				}
 				if ptr.Deref(n.schema.XPreserveUnknownFields, false) {
-					t.Error("Unknown members are kept")
+					t.Error("Unknown fields are preserved")
 				}
 			})
 		}
 	}
 }
 
+// unset matches a description that states a default or what an unset field means.
+var unset = regexp.MustCompile(`(?i)\bdefaults to|\bunset\b`)
+
 func checkDescription(t *testing.T, n node) {
 	switch field := n.field(); {
-	case field == "": // Items and values are described with what holds them.
+	case field == "": // The field that contains items and values describes them.
 	case !strings.HasPrefix(n.schema.Description, field+" "):
-		t.Errorf("The description doesn't begin with %q: %q", field, n.schema.Description)
+		t.Errorf("Description must begin with %q: %q", field, n.schema.Description)
 	case !strings.HasSuffix(n.schema.Description, "."):
-		t.Errorf("The description doesn't end with a sentence: %q", n.schema.Description)
-	case isOptionalSpec(n) && !strings.Contains(strings.ToLower(n.schema.Description), "left out"):
-		t.Errorf("The description doesn't say what holds when it is left out: %q", n.schema.Description)
+		t.Errorf("Description must end with a period: %q", n.schema.Description)
+	case isOptionalSpec(n) && !unset.MatchString(n.schema.Description):
+		t.Errorf("Description must state the default or the effect of leaving the field unset: %q", n.schema.Description)
 	}
 }
 
-// isOptionalSpec says whether n is a member of spec that isn't required by its parent.
-// Members of a union say with their discriminator when they are required.
+// isOptionalSpec reports whether n is a spec field that its parent doesn't require. Union members
+// are excluded: the description of their discriminator says when they are required.
 func isOptionalSpec(n node) bool {
 	required := []string{
 		"spec.allowedNamespaces", "spec.realmRef", "spec.realmRef.name", "spec.allowedNamespaces.from",
@@ -134,40 +137,40 @@ func checkName(t *testing.T, n node) {
 		return
 	}
 	if !camelCase.MatchString(field) {
-		t.Errorf("%q is not lower camel case", field)
+		t.Errorf("%q is not in lower camel case", field)
 	}
 	for _, word := range regexp.MustCompile(`[A-Z]?[a-z0-9]+|[A-Z]+`).FindAllString(field, -1) {
 		if slices.Contains(abbreviations, strings.ToLower(word)) {
-			t.Errorf("%q abbreviates %q", field, word)
+			t.Errorf("%q contains the abbreviation %q", field, word)
 		}
 	}
 }
 
-// checkSize checks that n can't be arbitrarily big, and that lists say how they merge.
+// checkSize checks that n has a maximum size and that lists declare how they merge.
 func checkSize(t *testing.T, n node) {
 	s := n.schema
 	switch s.Type {
 	case "string":
 		if s.MaxLength == nil && len(s.Enum) == 0 && s.Format != "date-time" {
-			t.Error("A string without maxLength or enum")
+			t.Error("String without maxLength or enum")
 		}
 	case "array":
 		if s.MaxItems == nil {
-			t.Error("A list without maxItems")
+			t.Error("List without maxItems")
 		}
 		if s.XListType == nil {
-			t.Error("A list without listType")
+			t.Error("List without listType")
 		}
 	case "object":
 		if s.AdditionalProperties != nil && s.MaxProperties == nil {
-			t.Error("A map without maxProperties")
+			t.Error("Map without maxProperties")
 		}
 	case "integer":
 		if s.Minimum == nil {
-			t.Error("A number without minimum")
+			t.Error("Integer without minimum")
 		}
 	case "number":
-		t.Error("A floating point number")
+		t.Error("Floating-point number")
 	}
 }
 
@@ -205,16 +208,16 @@ func TestNames(t *testing.T) {
 				columns[c.Priority] = append(columns[c.Priority], c.Name)
 			}
 			if !slices.Equal(columns[0], tc.wantColumns) || !slices.Equal(columns[1], tc.wantWide) {
-				t.Errorf("Columns: %v", columns)
+				t.Errorf("Columns: got %v, want %v and %v", columns, tc.wantColumns, tc.wantWide)
 			}
 			if !slices.Equal(crd.Spec.Names.ShortNames, []string{tc.wantShortName}) {
-				t.Errorf("Short names: %v", crd.Spec.Names.ShortNames)
+				t.Errorf("Short names: got %v, want %s", crd.Spec.Names.ShortNames, tc.wantShortName)
 			}
 			if !slices.Equal(crd.Spec.Names.Categories, []string{"realmkeeper"}) {
-				t.Errorf("Categories: %v", crd.Spec.Names.Categories)
+				t.Errorf("Categories: got %v, want realmkeeper", crd.Spec.Names.Categories)
 			}
 			if crd.Spec.Scope != tc.wantScope {
-				t.Errorf("Scope: %v", crd.Spec.Scope)
+				t.Errorf("Scope: got %v, want %v", crd.Spec.Scope, tc.wantScope)
 			}
 			if version.Subresources == nil || version.Subresources.Status == nil {
 				t.Error("No status subresource")

@@ -3,12 +3,12 @@ package api_test
 const rateField = "spec.limits.tokensPerSecond"
 
 var limitValidations = map[string]validation{
-	"limits that are empty":         {spec: "limits: {}"},
-	"limits to one a second":        {spec: "limits: {tokensPerSecond: 1}"},
-	"limits to 100,000 a second":    {spec: "limits: {tokensPerSecond: 100000}"},
-	"limits to none a second":       {spec: "limits: {tokensPerSecond: 0}", wantField: rateField, wantRule: "should be greater than or equal to 1"},
-	"limits to less than none":      {spec: "limits: {tokensPerSecond: -1}", wantField: rateField, wantRule: "should be greater than or equal to 1"},
-	"limits to 100,001 a second":    {spec: "limits: {tokensPerSecond: 100001}", wantField: rateField, wantRule: "should be less than or equal to 100000"},
-	"limits to a fraction a second": {spec: "limits: {tokensPerSecond: 0.5}", wantField: rateField, wantRule: "must be of type int32"},
-	"limits by a word":              {spec: "limits: {tokensPerSecond: few}", wantField: rateField, wantRule: "must be of type integer"},
+	"empty limits":                       {spec: "limits: {}"},
+	"limit of one token per second":      {spec: "limits: {tokensPerSecond: 1}"},
+	"limit of 100,000 tokens per second": {spec: "limits: {tokensPerSecond: 100000}"},
+	"limit of zero":                      {spec: "limits: {tokensPerSecond: 0}", wantField: rateField, wantRule: "should be greater than or equal to 1"},
+	"negative limit":                     {spec: "limits: {tokensPerSecond: -1}", wantField: rateField, wantRule: "should be greater than or equal to 1"},
+	"limit of 100,001 tokens per second": {spec: "limits: {tokensPerSecond: 100001}", wantField: rateField, wantRule: "should be less than or equal to 100000"},
+	"fractional limit":                   {spec: "limits: {tokensPerSecond: 0.5}", wantField: rateField, wantRule: "must be of type int32"},
+	"limit as a word":                    {spec: "limits: {tokensPerSecond: few}", wantField: rateField, wantRule: "must be of type integer"},
 }

@@ -6,48 +6,48 @@ import (
 )
 
 var realmValidations = map[string]validation{
-	"smallest realm": {},
-	"no spec":        {noSpec: true, wantField: "spec", wantRule: "Required value"},
+	"minimal realm": {},
+	"no spec":       {noSpec: true, wantField: "spec", wantRule: "Required value"},
 
-	"realm name of 63 characters":    {name: strings.Repeat("a", 63)},
-	"realm name of one character":    {name: "a"},
-	"realm name with digits":         {name: "0-acme-1"},
-	"realm name of 64 characters":    {name: strings.Repeat("a", 64), wantField: "<nil>", wantRule: "metadata.name must be a DNS label (lower-case letters, digits and inner hyphens, at most 63 characters), not aaa"},
-	"realm name with a dot":          {name: "acme.example", wantField: "<nil>", wantRule: "metadata.name must be a DNS label (lower-case letters, digits and inner hyphens, at most 63 characters), not acme.example"},
-	"realm name in upper case":       {name: "Acme", wantField: "<nil>", wantRule: "metadata.name must be a DNS label"},
-	"realm name with outer hyphen":   {name: "acme-", wantField: "<nil>", wantRule: "metadata.name must be a DNS label"},
-	"realm name like a special path": {name: ".well-known", wantField: "<nil>", wantRule: "metadata.name must be a DNS label"},
+	"realm name of 63 characters":       {name: strings.Repeat("a", 63)},
+	"realm name of one character":       {name: "a"},
+	"realm name with digits":            {name: "0-acme-1"},
+	"realm name of 64 characters":       {name: strings.Repeat("a", 64), wantField: "<nil>", wantRule: "metadata.name must be a DNS label (lowercase letters, digits, and inner hyphens, at most 63 characters), not aaa"},
+	"realm name with a dot":             {name: "acme.example", wantField: "<nil>", wantRule: "metadata.name must be a DNS label (lowercase letters, digits, and inner hyphens, at most 63 characters), not acme.example"},
+	"realm name in uppercase":           {name: "Acme", wantField: "<nil>", wantRule: "metadata.name must be a DNS label"},
+	"realm name with a trailing hyphen": {name: "acme-", wantField: "<nil>", wantRule: "metadata.name must be a DNS label"},
+	"realm name .well-known":            {name: ".well-known", wantField: "<nil>", wantRule: "metadata.name must be a DNS label"},
 
 	"displayName of 128 characters": {spec: "displayName: " + strings.Repeat("ä", 128)},
 	"empty displayName":             {spec: `displayName: ""`},
 	"displayName of 129 characters": {spec: "displayName: " + strings.Repeat("ä", 129), wantField: "spec.displayName", wantRule: "may not be more than 128"},
 
-	"signing that is empty":    {spec: "signing: {}"},
-	"signing with ES256":       {spec: "signing: {algorithm: ES256}"},
-	"signing with ES384":       {spec: "signing: {algorithm: ES384}"},
-	"signing with EdDSA":       {spec: "signing: {algorithm: EdDSA}"},
-	"signing with RS256":       {spec: "signing: {algorithm: RS256}"},
-	"signing with PS256":       {spec: "signing: {algorithm: PS256}"},
-	"signing with a MAC":       {spec: "signing: {algorithm: HS256}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "HS256": supported values: "ES256", "ES384", "EdDSA", "RS256", "PS256"`},
-	"signing with nothing":     {spec: "signing: {algorithm: none}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "none"`},
-	"signing in another case":  {spec: "signing: {algorithm: es256}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "es256"`},
-	"signing with empty value": {spec: `signing: {algorithm: ""}`, wantField: "spec.signing.algorithm", wantRule: `Unsupported value: ""`},
+	"empty signing":                   {spec: "signing: {}"},
+	"signing with ES256":              {spec: "signing: {algorithm: ES256}"},
+	"signing with ES384":              {spec: "signing: {algorithm: ES384}"},
+	"signing with EdDSA":              {spec: "signing: {algorithm: EdDSA}"},
+	"signing with RS256":              {spec: "signing: {algorithm: RS256}"},
+	"signing with PS256":              {spec: "signing: {algorithm: PS256}"},
+	"signing with a MAC":              {spec: "signing: {algorithm: HS256}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "HS256": supported values: "ES256", "ES384", "EdDSA", "RS256", "PS256"`},
+	"signing with none":               {spec: "signing: {algorithm: none}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "none"`},
+	"signing in lowercase":            {spec: "signing: {algorithm: es256}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "es256"`},
+	"signing with an empty algorithm": {spec: `signing: {algorithm: ""}`, wantField: "spec.signing.algorithm", wantRule: `Unsupported value: ""`},
 
-	"suspend true":                   {spec: "suspend: true"},
-	"suspend false":                  {spec: "suspend: false"},
-	"tokensValidAfter":               {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
-	"tokensValidAfter in lower case": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
-	"tokensValidAfter as a date":     {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
+	"suspend true":                  {spec: "suspend: true"},
+	"suspend false":                 {spec: "suspend: false"},
+	"tokensValidAfter":              {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
+	"tokensValidAfter in lowercase": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
+	"tokensValidAfter as a date":    {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
 
-	"suspend a string": {spec: `suspend: "yes"`, wantField: "spec.suspend", wantRule: "must be of type boolean"},
+	"suspend as a string": {spec: `suspend: "yes"`, wantField: "spec.suspend", wantRule: "must be of type boolean"},
 }
 
 var realmTransitions = map[string]transition{
-	"nothing of a realm is immutable": {
+	"all fields changed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}",
 		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, tokensValidAfter: '2026-01-01T00:00:00Z', allowedNamespaces: {from: Names, names: [a]}}",
 	},
-	"all that is optional can go": {
+	"optional fields removed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true}",
 		after:  "{}",
 	},
@@ -55,141 +55,141 @@ var realmTransitions = map[string]transition{
 
 const (
 	intervalField      = "spec.signing.rotationInterval"
-	intervalFormatRule = "spec.signing.rotationInterval must be a duration in hours, minutes and whole seconds, such as 720h"
+	intervalFormatRule = "spec.signing.rotationInterval must be a duration in hours, minutes, and whole seconds, such as 720h"
 	intervalRule       = "spec.signing.rotationInterval must be at least 1h"
 
 	aheadField      = "spec.signing.publishAhead"
-	aheadFormatRule = "spec.signing.publishAhead must be a duration in hours, minutes and whole seconds, such as 1h or 24h"
+	aheadFormatRule = "spec.signing.publishAhead must be a duration in hours, minutes, and whole seconds, such as 1h or 24h"
 	aheadRule       = "spec.signing.publishAhead must be at least 10m"
 	aheadHalfRule   = "spec.signing.publishAhead must be at most half of spec.signing.rotationInterval, which is "
 
 	rotateAfterField = "spec.signing.rotateAfter"
 )
 
-// rotationValidations are for the schedule in spec.signing.
+// rotationValidations covers the rotation schedule in spec.signing.
 var rotationValidations = map[string]validation{
-	"interval of 1h":              {spec: "signing: {rotationInterval: 1h}"},
-	"interval of 30 days":         {spec: "signing: {rotationInterval: 720h}"},
-	"interval of years":           {spec: "signing: {rotationInterval: 99999h}"},
-	"interval as Go writes it":    {spec: "signing: {rotationInterval: 720h0m0s}"},
-	"interval of 59m59s":          {spec: "signing: {rotationInterval: 59m59s}", wantField: intervalField, wantRule: `Invalid value: "59m59s": ` + intervalRule},
-	"interval of 0s":              {spec: "signing: {rotationInterval: 0s}", wantField: intervalField, wantRule: intervalRule},
-	"interval in days":            {spec: "signing: {rotationInterval: 30d}", wantField: intervalField, wantRule: `Invalid value: "30d": ` + intervalFormatRule},
-	"interval below zero":         {spec: "signing: {rotationInterval: -1h}", wantField: intervalField, wantRule: intervalFormatRule},
-	"interval in milliseconds":    {spec: "signing: {rotationInterval: 3600000ms}", wantField: intervalField, wantRule: intervalFormatRule},
-	"interval that is empty":      {spec: `signing: {rotationInterval: ""}`, wantField: intervalField, wantRule: intervalFormatRule},
-	"interval as a number":        {spec: "signing: {rotationInterval: 3600}", wantField: intervalField, wantRule: "must be of type string"},
-	"interval that is long":       {spec: "signing: {rotationInterval: " + strings.Repeat("1h", 17) + "}", wantField: intervalField, wantRule: "may not be more than 32"},
-	"interval wrong, ahead right": {spec: "signing: {rotationInterval: 30d, publishAhead: 1h}", wantField: intervalField, wantRule: intervalFormatRule},
+	"interval of 1h":                             {spec: "signing: {rotationInterval: 1h}"},
+	"interval of 30 days":                        {spec: "signing: {rotationInterval: 720h}"},
+	"interval of years":                          {spec: "signing: {rotationInterval: 99999h}"},
+	"interval as formatted by Go":                {spec: "signing: {rotationInterval: 720h0m0s}"},
+	"interval of 59m59s":                         {spec: "signing: {rotationInterval: 59m59s}", wantField: intervalField, wantRule: `Invalid value: "59m59s": ` + intervalRule},
+	"interval of 0s":                             {spec: "signing: {rotationInterval: 0s}", wantField: intervalField, wantRule: intervalRule},
+	"interval in days":                           {spec: "signing: {rotationInterval: 30d}", wantField: intervalField, wantRule: `Invalid value: "30d": ` + intervalFormatRule},
+	"negative interval":                          {spec: "signing: {rotationInterval: -1h}", wantField: intervalField, wantRule: intervalFormatRule},
+	"interval in milliseconds":                   {spec: "signing: {rotationInterval: 3600000ms}", wantField: intervalField, wantRule: intervalFormatRule},
+	"empty interval":                             {spec: `signing: {rotationInterval: ""}`, wantField: intervalField, wantRule: intervalFormatRule},
+	"interval as a number":                       {spec: "signing: {rotationInterval: 3600}", wantField: intervalField, wantRule: "must be of type string"},
+	"long interval":                              {spec: "signing: {rotationInterval: " + strings.Repeat("1h", 17) + "}", wantField: intervalField, wantRule: "may not be more than 32"},
+	"invalid interval with a valid publishAhead": {spec: "signing: {rotationInterval: 30d, publishAhead: 1h}", wantField: intervalField, wantRule: intervalFormatRule},
 
-	"ahead of 10m":                        {spec: "signing: {publishAhead: 10m}"},
-	"ahead of half the default interval":  {spec: "signing: {publishAhead: 360h}"},
-	"ahead of half the shortest interval": {spec: "signing: {rotationInterval: 1h, publishAhead: 30m}"},
-	"ahead of years":                      {spec: "signing: {rotationInterval: 99999h99999h99999h, publishAhead: 99999h}"},
-	"ahead of 9m59s":                      {spec: "signing: {publishAhead: 9m59s}", wantField: aheadField, wantRule: `Invalid value: "9m59s": ` + aheadRule},
-	"ahead of 0s":                         {spec: "signing: {publishAhead: 0s}", wantField: aheadField, wantRule: aheadRule},
-	"ahead of more than half the interval": {
+	"publishAhead of 10m":                        {spec: "signing: {publishAhead: 10m}"},
+	"publishAhead of half the default interval":  {spec: "signing: {publishAhead: 360h}"},
+	"publishAhead of half the shortest interval": {spec: "signing: {rotationInterval: 1h, publishAhead: 30m}"},
+	"publishAhead of years":                      {spec: "signing: {rotationInterval: 99999h99999h99999h, publishAhead: 99999h}"},
+	"publishAhead of 9m59s":                      {spec: "signing: {publishAhead: 9m59s}", wantField: aheadField, wantRule: `Invalid value: "9m59s": ` + aheadRule},
+	"publishAhead of 0s":                         {spec: "signing: {publishAhead: 0s}", wantField: aheadField, wantRule: aheadRule},
+	"publishAhead of more than half the interval": {
 		spec: "signing: {rotationInterval: 1h, publishAhead: 30m1s}", wantField: aheadField, wantRule: aheadHalfRule + "1h",
 	},
-	"ahead of more than half the default interval": {
-		spec: "signing: {publishAhead: 360h1s}", wantField: aheadField, wantRule: aheadHalfRule + "720h where it is left out",
+	"publishAhead of more than half the default interval": {
+		spec: "signing: {publishAhead: 360h1s}", wantField: aheadField, wantRule: aheadHalfRule + "unset and defaults to 720h",
 	},
-	"ahead of the most that can be said": {spec: "signing: {publishAhead: 99999h99999h99999h}", wantField: aheadField, wantRule: aheadHalfRule},
-	"ahead in days":                      {spec: "signing: {publishAhead: 1d}", wantField: aheadField, wantRule: `Invalid value: "1d": ` + aheadFormatRule},
-	"ahead with a fraction":              {spec: "signing: {publishAhead: 1.5h}", wantField: aheadField, wantRule: aheadFormatRule},
-	"ahead that is empty":                {spec: `signing: {publishAhead: ""}`, wantField: aheadField, wantRule: aheadFormatRule},
-	"ahead as a number":                  {spec: "signing: {publishAhead: 3600}", wantField: aheadField, wantRule: "must be of type string"},
-	"ahead that is long":                 {spec: "signing: {publishAhead: " + strings.Repeat("1h", 17) + "}", wantField: aheadField, wantRule: "may not be more than 32"},
+	"publishAhead of the longest duration": {spec: "signing: {publishAhead: 99999h99999h99999h}", wantField: aheadField, wantRule: aheadHalfRule},
+	"publishAhead in days":                 {spec: "signing: {publishAhead: 1d}", wantField: aheadField, wantRule: `Invalid value: "1d": ` + aheadFormatRule},
+	"publishAhead with a fraction":         {spec: "signing: {publishAhead: 1.5h}", wantField: aheadField, wantRule: aheadFormatRule},
+	"empty publishAhead":                   {spec: `signing: {publishAhead: ""}`, wantField: aheadField, wantRule: aheadFormatRule},
+	"publishAhead as a number":             {spec: "signing: {publishAhead: 3600}", wantField: aheadField, wantRule: "must be of type string"},
+	"long publishAhead":                    {spec: "signing: {publishAhead: " + strings.Repeat("1h", 17) + "}", wantField: aheadField, wantRule: "may not be more than 32"},
 
-	"rotateAfter in UTC":               {spec: "signing: {rotateAfter: '2026-03-01T12:00:00Z'}"},
-	"rotateAfter elsewhere":            {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+01:00'}"},
-	"rotateAfter with a fraction":      {spec: "signing: {rotateAfter: '2026-03-01T12:00:00.123456789Z'}"},
-	"rotateAfter as a date":            {spec: "signing: {rotateAfter: '2026-03-01'}", wantField: rotateAfterField, wantRule: "in body should match"},
-	"rotateAfter in lower case":        {spec: "signing: {rotateAfter: '2026-03-01t12:00:00z'}", wantField: rotateAfterField, wantRule: "in body should match"},
-	"rotateAfter with an absurd zone":  {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+99:99'}", wantField: rotateAfterField, wantRule: "in body should match"},
-	"rotateAfter on no day of a month": {spec: "signing: {rotateAfter: '2026-02-30T12:00:00Z'}", wantField: rotateAfterField, wantRule: "must be of type date-time"},
-	"rotateAfter as a word":            {spec: "signing: {rotateAfter: now}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotateAfter in UTC":                 {spec: "signing: {rotateAfter: '2026-03-01T12:00:00Z'}"},
+	"rotateAfter with an offset":         {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+01:00'}"},
+	"rotateAfter with a fraction":        {spec: "signing: {rotateAfter: '2026-03-01T12:00:00.123456789Z'}"},
+	"rotateAfter as a date":              {spec: "signing: {rotateAfter: '2026-03-01'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotateAfter in lowercase":           {spec: "signing: {rotateAfter: '2026-03-01t12:00:00z'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotateAfter with an invalid offset": {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+99:99'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotateAfter on an invalid day":      {spec: "signing: {rotateAfter: '2026-02-30T12:00:00Z'}", wantField: rotateAfterField, wantRule: "must be of type date-time"},
+	"rotateAfter as a word":              {spec: "signing: {rotateAfter: now}", wantField: rotateAfterField, wantRule: "in body should match"},
 }
 
-// lifetimeValidations are for spec.tokenLifetime of both kinds.
+// lifetimeValidations covers spec.tokenLifetime of both kinds.
 var lifetimeValidations = map[string]validation{
-	"lifetime of 10s":                 {spec: "tokenLifetime: 10s"},
-	"lifetime of 24h":                 {spec: "tokenLifetime: 24h"},
-	"lifetime as Go writes it":        {spec: "tokenLifetime: 1h0m0s"},
-	"lifetime in seconds alone":       {spec: "tokenLifetime: 86400s"},
-	"lifetime in hours and minutes":   {spec: "tokenLifetime: 1h30m"},
-	"lifetime of 9s":                  {spec: "tokenLifetime: 9s", wantField: "spec.tokenLifetime", wantRule: `Invalid value: "9s": spec.tokenLifetime must be between 10s and 24h`},
-	"lifetime of 0s":                  {spec: "tokenLifetime: 0s", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
-	"lifetime of 24h1s":               {spec: "tokenLifetime: 24h1s", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
-	"lifetime of 1440 minutes and 1s": {spec: "tokenLifetime: 1440m1s", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
-	"lifetime of many years":          {spec: "tokenLifetime: 99999h99999h99999h", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
-	"lifetime beyond what Go can say": {spec: "tokenLifetime: 9999999h", wantField: "spec.tokenLifetime", wantRule: `Invalid value: "9999999h": spec.tokenLifetime must be a duration`},
-	"lifetime with a part of 1s":      {spec: "tokenLifetime: 1m500ms", wantField: "spec.tokenLifetime", wantRule: `Invalid value: "1m500ms": spec.tokenLifetime must be a duration in hours, minutes and whole seconds, such as 5m or 1h30m`},
-	"lifetime in milliseconds":        {spec: "tokenLifetime: 60000ms", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes and whole seconds"},
-	"lifetime in microseconds":        {spec: "tokenLifetime: 60000000us", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes and whole seconds"},
-	"lifetime with a fraction":        {spec: "tokenLifetime: 1.5h", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes and whole seconds"},
-	"lifetime below zero":             {spec: "tokenLifetime: -5m", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes and whole seconds"},
-	"lifetime in days":                {spec: "tokenLifetime: 1d", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes and whole seconds"},
-	"lifetime that is empty":          {spec: `tokenLifetime: ""`, wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes and whole seconds"},
-	"lifetime with two lines":         {spec: `tokenLifetime: "5m\n"`, wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes and whole seconds"},
-	"lifetime as a number":            {spec: "tokenLifetime: 60", wantField: "spec.tokenLifetime", wantRule: "must be of type string"},
-	"lifetime that is long":           {spec: "tokenLifetime: " + strings.Repeat("1s", 17), wantField: "spec.tokenLifetime", wantRule: "may not be more than 32"},
+	"lifetime of 10s":                                 {spec: "tokenLifetime: 10s"},
+	"lifetime of 24h":                                 {spec: "tokenLifetime: 24h"},
+	"lifetime as formatted by Go":                     {spec: "tokenLifetime: 1h0m0s"},
+	"lifetime in seconds":                             {spec: "tokenLifetime: 86400s"},
+	"lifetime in hours and minutes":                   {spec: "tokenLifetime: 1h30m"},
+	"lifetime of 9s":                                  {spec: "tokenLifetime: 9s", wantField: "spec.tokenLifetime", wantRule: `Invalid value: "9s": spec.tokenLifetime must be between 10s and 24h`},
+	"lifetime of 0s":                                  {spec: "tokenLifetime: 0s", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
+	"lifetime of 24h1s":                               {spec: "tokenLifetime: 24h1s", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
+	"lifetime of 1440 minutes and 1s":                 {spec: "tokenLifetime: 1440m1s", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
+	"lifetime of many years":                          {spec: "tokenLifetime: 99999h99999h99999h", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be between 10s and 24h"},
+	"lifetime longer than the longest duration in Go": {spec: "tokenLifetime: 9999999h", wantField: "spec.tokenLifetime", wantRule: `Invalid value: "9999999h": spec.tokenLifetime must be a duration`},
+	"lifetime with milliseconds":                      {spec: "tokenLifetime: 1m500ms", wantField: "spec.tokenLifetime", wantRule: `Invalid value: "1m500ms": spec.tokenLifetime must be a duration in hours, minutes, and whole seconds, such as 5m or 1h30m`},
+	"lifetime in milliseconds":                        {spec: "tokenLifetime: 60000ms", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes, and whole seconds"},
+	"lifetime in microseconds":                        {spec: "tokenLifetime: 60000000us", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes, and whole seconds"},
+	"lifetime with a fraction":                        {spec: "tokenLifetime: 1.5h", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes, and whole seconds"},
+	"negative lifetime":                               {spec: "tokenLifetime: -5m", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes, and whole seconds"},
+	"lifetime in days":                                {spec: "tokenLifetime: 1d", wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes, and whole seconds"},
+	"empty lifetime":                                  {spec: `tokenLifetime: ""`, wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes, and whole seconds"},
+	"lifetime with a line break":                      {spec: `tokenLifetime: "5m\n"`, wantField: "spec.tokenLifetime", wantRule: "spec.tokenLifetime must be a duration in hours, minutes, and whole seconds"},
+	"lifetime as a number":                            {spec: "tokenLifetime: 60", wantField: "spec.tokenLifetime", wantRule: "must be of type string"},
+	"long lifetime":                                   {spec: "tokenLifetime: " + strings.Repeat("1s", 17), wantField: "spec.tokenLifetime", wantRule: "may not be more than 32"},
 }
 
 const (
-	scopeRule           = "spec.scopes must hold scope tokens of RFC 6749 section 3.3: printable ASCII characters without space, double quote and backslash"
-	audienceCharsRule   = "spec.audiences must hold absolute URIs without a fragment, or names: only characters of RFC 3986, no space and no #"
-	audienceColonRule   = "spec.audiences must hold absolute URIs or names: a value with a colon must be an absolute URI"
+	scopeRule           = "spec.scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
+	audienceCharsRule   = "spec.audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
+	audienceColonRule   = "spec.audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
 	firstScopeField     = "spec.scopes[0]"
 	firstAudiencesField = "spec.audiences[0]"
 )
 
-// scopeValidations are for spec.scopes of both kinds.
+// scopeValidations covers spec.scopes of both kinds.
 var scopeValidations = map[string]validation{
-	"scopes that are empty":          {spec: "scopes: []"},
-	"scopes, 256 of them":            {spec: "scopes: " + list("s", 256)},
-	"scopes, 257 of them":            {spec: "scopes: " + list("s", 257), wantField: "spec.scopes", wantRule: "must have at most 256 items"},
-	"scopes with one twice":          {spec: "scopes: [a, b, a]", wantField: "spec.scopes[2]", wantRule: `Duplicate value: "a"`},
-	"scope of 128 characters":        {spec: "scopes: [" + strings.Repeat("a", 128) + "]"},
-	"scope of 129 characters":        {spec: "scopes: [" + strings.Repeat("a", 129) + "]", wantField: firstScopeField, wantRule: "may not be more than 128"},
-	"scope that is empty":            {spec: `scopes: [""]`, wantField: firstScopeField, wantRule: "should be at least 1 chars long"},
-	"scope as a URI":                 {spec: "scopes: ['https://example.com/scopes/a.b?c#d']"},
-	"scope of all characters":        {spec: `scopes: ["!#$%&'()*+,-./0123456789:;<=>?@AZ[]^_` + "`" + `az{|}~"]`},
-	"scope with a space":             {spec: "scopes: ['a b']", wantField: firstScopeField, wantRule: `Invalid value: "a b": ` + scopeRule},
-	"scope with a double quote":      {spec: `scopes: ['a"b']`, wantField: firstScopeField, wantRule: scopeRule},
-	"scope with a backslash":         {spec: `scopes: ['a\b']`, wantField: firstScopeField, wantRule: scopeRule},
-	"scope with a control":           {spec: `scopes: ["a\u0007"]`, wantField: firstScopeField, wantRule: scopeRule},
-	"scope with a delete":            {spec: `scopes: ["a\u007f"]`, wantField: firstScopeField, wantRule: scopeRule},
-	"scope with a line end":          {spec: `scopes: ["a\n"]`, wantField: firstScopeField, wantRule: scopeRule},
-	"scope with an umlaut":           {spec: "scopes: [ä]", wantField: firstScopeField, wantRule: scopeRule},
-	"scope that is wrong, not first": {spec: "scopes: [a, 'b c']", wantField: "spec.scopes[1]", wantRule: `Invalid value: "b c": ` + scopeRule},
+	"empty list of scopes":              {spec: "scopes: []"},
+	"256 scopes":                        {spec: "scopes: " + list("s", 256)},
+	"257 scopes":                        {spec: "scopes: " + list("s", 257), wantField: "spec.scopes", wantRule: "must have at most 256 items"},
+	"duplicate scope":                   {spec: "scopes: [a, b, a]", wantField: "spec.scopes[2]", wantRule: `Duplicate value: "a"`},
+	"scope of 128 characters":           {spec: "scopes: [" + strings.Repeat("a", 128) + "]"},
+	"scope of 129 characters":           {spec: "scopes: [" + strings.Repeat("a", 129) + "]", wantField: firstScopeField, wantRule: "may not be more than 128"},
+	"empty scope":                       {spec: `scopes: [""]`, wantField: firstScopeField, wantRule: "should be at least 1 chars long"},
+	"scope as a URI":                    {spec: "scopes: ['https://example.com/scopes/a.b?c#d']"},
+	"scope with all allowed characters": {spec: `scopes: ["!#$%&'()*+,-./0123456789:;<=>?@AZ[]^_` + "`" + `az{|}~"]`},
+	"scope with a space":                {spec: "scopes: ['a b']", wantField: firstScopeField, wantRule: `Invalid value: "a b": ` + scopeRule},
+	"scope with a double quote":         {spec: `scopes: ['a"b']`, wantField: firstScopeField, wantRule: scopeRule},
+	"scope with a backslash":            {spec: `scopes: ['a\b']`, wantField: firstScopeField, wantRule: scopeRule},
+	"scope with a control character":    {spec: `scopes: ["a\u0007"]`, wantField: firstScopeField, wantRule: scopeRule},
+	"scope with a delete character":     {spec: `scopes: ["a\u007f"]`, wantField: firstScopeField, wantRule: scopeRule},
+	"scope with a line break":           {spec: `scopes: ["a\n"]`, wantField: firstScopeField, wantRule: scopeRule},
+	"scope with an umlaut":              {spec: "scopes: [ä]", wantField: firstScopeField, wantRule: scopeRule},
+	"second scope invalid":              {spec: "scopes: [a, 'b c']", wantField: "spec.scopes[1]", wantRule: `Invalid value: "b c": ` + scopeRule},
 }
 
-// audienceValidations are for spec.audiences of both kinds.
+// audienceValidations covers spec.audiences of both kinds.
 var audienceValidations = map[string]validation{
-	"audiences that are empty":       {spec: "audiences: []"},
-	"audiences, 16 of them":          {spec: "audiences: " + list("a", 16)},
-	"audiences, 17 of them":          {spec: "audiences: " + list("a", 17), wantField: "spec.audiences", wantRule: "must have at most 16 items"},
-	"audiences with one twice":       {spec: "audiences: [a, a]", wantField: "spec.audiences[1]", wantRule: `Duplicate value: "a"`},
-	"audience of 256 characters":     {spec: "audiences: [" + strings.Repeat("a", 256) + "]"},
-	"audience of 257 characters":     {spec: "audiences: [" + strings.Repeat("a", 257) + "]", wantField: firstAudiencesField, wantRule: "may not be more than 256"},
-	"audience that is empty":         {spec: `audiences: [""]`, wantField: firstAudiencesField, wantRule: "should be at least 1 chars long"},
-	"audience as a URL":              {spec: "audiences: ['https://api.example.com:8443/v1?x=y']"},
-	"audience as a URN":              {spec: "audiences: ['urn:example:orders']"},
-	"audience as a name":             {spec: "audiences: [orders-v1.internal]"},
-	"audience as a path":             {spec: "audiences: [/orders]"},
-	"audience with a space":          {spec: "audiences: ['a b']", wantField: firstAudiencesField, wantRule: `Invalid value: "a b": ` + audienceCharsRule},
-	"audience with a line end":       {spec: `audiences: ["a\n"]`, wantField: firstAudiencesField, wantRule: audienceCharsRule},
-	"audience with a control":        {spec: `audiences: ["a\u0000"]`, wantField: firstAudiencesField, wantRule: audienceCharsRule},
-	"audience with an umlaut":        {spec: "audiences: [ä]", wantField: firstAudiencesField, wantRule: audienceCharsRule},
-	"audience with a fragment":       {spec: "audiences: ['https://example.com/#a']", wantField: firstAudiencesField, wantRule: audienceCharsRule},
-	"audience without a scheme":      {spec: "audiences: ['://example.com']", wantField: firstAudiencesField, wantRule: `Invalid value: "://example.com": ` + audienceColonRule},
-	"audience with a number scheme":  {spec: "audiences: ['1a:b']", wantField: firstAudiencesField, wantRule: audienceColonRule},
-	"audience that is a scheme":      {spec: "audiences: ['https:']", wantField: firstAudiencesField, wantRule: audienceColonRule},
-	"audience with a broken address": {spec: "audiences: ['https://[::1']", wantField: firstAudiencesField, wantRule: audienceColonRule},
+	"empty list of audiences":                         {spec: "audiences: []"},
+	"16 audiences":                                    {spec: "audiences: " + list("a", 16)},
+	"17 audiences":                                    {spec: "audiences: " + list("a", 17), wantField: "spec.audiences", wantRule: "must have at most 16 items"},
+	"duplicate audience":                              {spec: "audiences: [a, a]", wantField: "spec.audiences[1]", wantRule: `Duplicate value: "a"`},
+	"audience of 256 characters":                      {spec: "audiences: [" + strings.Repeat("a", 256) + "]"},
+	"audience of 257 characters":                      {spec: "audiences: [" + strings.Repeat("a", 257) + "]", wantField: firstAudiencesField, wantRule: "may not be more than 256"},
+	"empty audience":                                  {spec: `audiences: [""]`, wantField: firstAudiencesField, wantRule: "should be at least 1 chars long"},
+	"audience as a URL":                               {spec: "audiences: ['https://api.example.com:8443/v1?x=y']"},
+	"audience as a URN":                               {spec: "audiences: ['urn:example:orders']"},
+	"audience as a name":                              {spec: "audiences: [orders-v1.internal]"},
+	"audience as a path":                              {spec: "audiences: [/orders]"},
+	"audience with a space":                           {spec: "audiences: ['a b']", wantField: firstAudiencesField, wantRule: `Invalid value: "a b": ` + audienceCharsRule},
+	"audience with a line break":                      {spec: `audiences: ["a\n"]`, wantField: firstAudiencesField, wantRule: audienceCharsRule},
+	"audience with a control character":               {spec: `audiences: ["a\u0000"]`, wantField: firstAudiencesField, wantRule: audienceCharsRule},
+	"audience with an umlaut":                         {spec: "audiences: [ä]", wantField: firstAudiencesField, wantRule: audienceCharsRule},
+	"audience with a fragment":                        {spec: "audiences: ['https://example.com/#a']", wantField: firstAudiencesField, wantRule: audienceCharsRule},
+	"audience with an empty scheme":                   {spec: "audiences: ['://example.com']", wantField: firstAudiencesField, wantRule: `Invalid value: "://example.com": ` + audienceColonRule},
+	"audience with a scheme that begins with a digit": {spec: "audiences: ['1a:b']", wantField: firstAudiencesField, wantRule: audienceColonRule},
+	"audience that is only a scheme":                  {spec: "audiences: ['https:']", wantField: firstAudiencesField, wantRule: audienceColonRule},
+	"audience with an invalid address":                {spec: "audiences: ['https://[::1']", wantField: firstAudiencesField, wantRule: audienceColonRule},
 }
 
-// list is a YAML list of n different strings.
+// list returns a YAML list of n different strings.
 func list(prefix string, n int) string {
 	items := make([]string, n)
 	for i := range items {

@@ -8,52 +8,51 @@ import (
 	"testing"
 )
 
-// TestEveryRuleIsTested checks that for each rule of a spec there is a case that the API
-// server refuses for it: a rule without one may hold nothing at all.
+// TestEveryRuleIsTested checks that the tables contain a rejected case for each rule of a spec. A
+// rule without such a case might never reject anything.
 func TestEveryRuleIsTested(t *testing.T) {
 	for _, kind := range kinds {
-		tested := kind.refusals()
+		tested := kind.rejections()
 		for _, n := range walk("", schemaOf(t, kind)) {
 			if n.path == "status" || strings.HasPrefix(n.path, "status.") {
-				continue // The operator writes it.
+				continue // Only the operator writes the status.
 			}
 			for _, rule := range n.rules() {
-				if !slices.ContainsFunc(tested, rule.refused) {
-					t.Errorf("%s: no case breaks the rule %q of %s", kind.name, rule.text, rule.path)
+				if !slices.ContainsFunc(tested, rule.matches) {
+					t.Errorf("%s: no case violates the rule %q of %s", kind.name, rule.text, rule.path)
 				}
 			}
 		}
 	}
 }
 
-// rule is what the API server says of a field that breaks one.
+// rule is the text with which the API server rejects a field.
 type rule struct{ path, text string }
 
-// refused says whether refusal, the rule that a case expects, is this one.
-func (r rule) refused(refusal rule) bool {
-	return r.path == refusal.path && (strings.Contains(refusal.text, r.text) || strings.Contains(r.text, refusal.text))
+// matches reports whether want, the rule that a case expects, is this one.
+func (r rule) matches(want rule) bool {
+	return r.path == want.path && (strings.Contains(want.text, r.text) || strings.Contains(r.text, want.text))
 }
 
 var index = regexp.MustCompile(`\[[^\]]*\]`)
 
-// mapValue matches the path of a value of a map where the API server writes its key as
-// it writes a member.
+// mapValue matches the path of a map value if the API server formats its key like a field name.
 var mapValue = regexp.MustCompile(`(\.(labels|annotations|matchLabels|keys))\.[^.]+$`)
 
-// refusals are the rules that the cases of k expect to be refused for.
-func (k kind) refusals() []rule {
-	var refusals []rule
+// rejections returns the rules that the cases of k expect to be rejected by.
+func (k kind) rejections() []rule {
+	var rejections []rule
 	add := func(field, text string) {
 		path := mapValue.ReplaceAllString(index.ReplaceAllString(field, "[]"), "$1[]")
 		if path == "<nil>" {
 			path = ""
 		}
-		// The value in front of the rule of the schema is not part of it.
+		// The rejected value precedes the rule and is not part of it.
 		_, after, found := strings.Cut(text, `": `)
 		if found && strings.HasPrefix(text, "Invalid value: ") {
 			text = after
 		}
-		refusals = append(refusals, rule{path, text})
+		rejections = append(rejections, rule{path, text})
 	}
 	for _, tc := range merged(k.validations) {
 		if tc.wantField != "" {
@@ -65,13 +64,13 @@ func (k kind) refusals() []rule {
 			add(tc.wantField, tc.wantRule)
 		}
 	}
-	return refusals
+	return rejections
 }
 
-// literal is the text with which a message expression begins.
+// literal matches the string literal at the beginning of a message expression.
 var literal = regexp.MustCompile(`^(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")`)
 
-// rules are the rules of n in the words of the API server.
+// rules returns the rules of n as the API server words them.
 func (n node) rules() []rule {
 	var rules []rule
 	add := func(path, format string, args ...any) {

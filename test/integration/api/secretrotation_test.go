@@ -5,40 +5,40 @@ import "strings"
 const (
 	secretIntervalField  = ".rotation.interval"
 	secretIntervalRule   = "spec.secret.generated.rotation.interval must be at least 1h"
-	secretIntervalFormat = "spec.secret.generated.rotation.interval must be a duration in hours, minutes and whole seconds, such as 720h"
+	secretIntervalFormat = "spec.secret.generated.rotation.interval must be a duration in hours, minutes, and whole seconds, such as 720h"
 
 	overlapField  = ".rotation.overlap"
 	overlapRule   = "spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is "
-	overlapFormat = "spec.secret.generated.rotation.overlap must be a duration in hours, minutes and whole seconds, such as 24h"
+	overlapFormat = "spec.secret.generated.rotation.overlap must be a duration in hours, minutes, and whole seconds, such as 24h"
 
 	secretRotateAfterField = ".rotation.rotateAfter"
 )
 
-// secretRotationValidations are for the schedule in spec.secret.generated.
+// secretRotationValidations covers the rotation schedule in spec.secret.generated.
 var secretRotationValidations = map[string]validation{
-	"rotation that is empty": generated("rotation: {}", "", ""),
+	"empty rotation": generated("rotation: {}", "", ""),
 
-	"secret interval of 1h":              generated("rotation: {interval: 1h}", "", ""),
-	"secret interval of years":           generated("rotation: {interval: 99999h99999h99999h}", "", ""),
-	"secret interval of 59m59s":          generated("rotation: {interval: 59m59s}", secretIntervalField, `Invalid value: "59m59s": `+secretIntervalRule),
-	"secret interval in days":            generated("rotation: {interval: 30d}", secretIntervalField, `Invalid value: "30d": `+secretIntervalFormat),
-	"secret interval below zero":         generated("rotation: {interval: -1h}", secretIntervalField, secretIntervalFormat),
-	"secret interval as a number":        generated("rotation: {interval: 3600}", secretIntervalField, "must be of type string"),
-	"secret interval that is long":       generated("rotation: {interval: "+strings.Repeat("1h", 17)+"}", secretIntervalField, "may not be more than 32"),
-	"secret interval wrong, overlap not": generated("rotation: {interval: 30d, overlap: 1h}", secretIntervalField, secretIntervalFormat),
+	"secret interval of 1h":                        generated("rotation: {interval: 1h}", "", ""),
+	"secret interval of years":                     generated("rotation: {interval: 99999h99999h99999h}", "", ""),
+	"secret interval of 59m59s":                    generated("rotation: {interval: 59m59s}", secretIntervalField, `Invalid value: "59m59s": `+secretIntervalRule),
+	"secret interval in days":                      generated("rotation: {interval: 30d}", secretIntervalField, `Invalid value: "30d": `+secretIntervalFormat),
+	"negative secret interval":                     generated("rotation: {interval: -1h}", secretIntervalField, secretIntervalFormat),
+	"secret interval as a number":                  generated("rotation: {interval: 3600}", secretIntervalField, "must be of type string"),
+	"long secret interval":                         generated("rotation: {interval: "+strings.Repeat("1h", 17)+"}", secretIntervalField, "may not be more than 32"),
+	"invalid secret interval with a valid overlap": generated("rotation: {interval: 30d, overlap: 1h}", secretIntervalField, secretIntervalFormat),
 
-	"overlap of nothing":                   generated("rotation: {overlap: 0s}", "", ""),
-	"overlap alone":                        generated("rotation: {overlap: 99999h}", "", ""),
-	"overlap a second short of interval":   generated("rotation: {interval: 1h, overlap: 59m59s}", "", ""),
-	"overlap of the interval":              generated("rotation: {interval: 1h, overlap: 60m}", overlapField, overlapRule+"1h"),
-	"overlap beyond the interval":          generated("rotation: {interval: 24h, overlap: 48h}", overlapField, overlapRule+"24h"),
-	"overlap in days":                      generated("rotation: {interval: 24h, overlap: 1d}", overlapField, `Invalid value: "1d": `+overlapFormat),
-	"overlap with a fraction":              generated("rotation: {overlap: 1.5h}", overlapField, overlapFormat),
-	"overlap that is long":                 generated("rotation: {overlap: "+strings.Repeat("1h", 17)+"}", overlapField, "may not be more than 32"),
-	"overlap as a number":                  generated("rotation: {overlap: 3600}", overlapField, "must be of type string"),
-	"secret rotateAfter in UTC":            generated("rotation: {rotateAfter: '2026-03-01T12:00:00Z'}", "", ""),
-	"secret rotateAfter with a fraction":   generated("rotation: {rotateAfter: '2026-03-01T12:00:00.123456789+01:00'}", "", ""),
-	"secret rotateAfter as a date":         generated("rotation: {rotateAfter: '2026-03-01'}", secretRotateAfterField, "in body should match"),
-	"secret rotateAfter on no day":         generated("rotation: {rotateAfter: '2026-02-30T12:00:00Z'}", secretRotateAfterField, "must be of type date-time"),
-	"secret rotateAfter in an absurd zone": generated("rotation: {rotateAfter: '2026-03-01T12:00:00+99:99'}", secretRotateAfterField, "in body should match"),
+	"overlap of 0s":                              generated("rotation: {overlap: 0s}", "", ""),
+	"overlap without an interval":                generated("rotation: {overlap: 99999h}", "", ""),
+	"overlap a second shorter than the interval": generated("rotation: {interval: 1h, overlap: 59m59s}", "", ""),
+	"overlap equal to the interval":              generated("rotation: {interval: 1h, overlap: 60m}", overlapField, overlapRule+"1h"),
+	"overlap longer than the interval":           generated("rotation: {interval: 24h, overlap: 48h}", overlapField, overlapRule+"24h"),
+	"overlap in days":                            generated("rotation: {interval: 24h, overlap: 1d}", overlapField, `Invalid value: "1d": `+overlapFormat),
+	"overlap with a fraction":                    generated("rotation: {overlap: 1.5h}", overlapField, overlapFormat),
+	"long overlap":                               generated("rotation: {overlap: "+strings.Repeat("1h", 17)+"}", overlapField, "may not be more than 32"),
+	"overlap as a number":                        generated("rotation: {overlap: 3600}", overlapField, "must be of type string"),
+	"secret rotateAfter in UTC":                  generated("rotation: {rotateAfter: '2026-03-01T12:00:00Z'}", "", ""),
+	"secret rotateAfter with a fraction":         generated("rotation: {rotateAfter: '2026-03-01T12:00:00.123456789+01:00'}", "", ""),
+	"secret rotateAfter as a date":               generated("rotation: {rotateAfter: '2026-03-01'}", secretRotateAfterField, "in body should match"),
+	"secret rotateAfter on an invalid day":       generated("rotation: {rotateAfter: '2026-02-30T12:00:00Z'}", secretRotateAfterField, "must be of type date-time"),
+	"secret rotateAfter with an invalid offset":  generated("rotation: {rotateAfter: '2026-03-01T12:00:00+99:99'}", secretRotateAfterField, "in body should match"),
 }

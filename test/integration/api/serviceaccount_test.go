@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	accountNameRule  = "spec.serviceAccounts.name must be the name of a service account: lower-case letters, digits, and inner hyphens and dots"
-	accountDefault   = "spec.serviceAccounts.name must not be default, which every pod of the namespace has that names no service account: make one for this workload"
+	accountNameRule  = "spec.serviceAccounts.name must be a valid service account name: lowercase letters, digits, and inner hyphens and dots"
+	accountDefault   = "spec.serviceAccounts.name must not be default, which Pods use unless they specify another service account; create a service account for this workload"
 	accountNameField = "spec.serviceAccounts[0].name"
 )
 
-// accounts is a list of that many service accounts.
+// accounts returns a list of n service accounts.
 func accounts(n int) string {
 	var names []string
 	for i := range n {
@@ -21,26 +21,26 @@ func accounts(n int) string {
 }
 
 var serviceAccountValidations = map[string]validation{
-	"one account":                  {spec: "serviceAccounts: [{name: a-1.b}]"},
-	"eight accounts":               {spec: accounts(8)},
-	"account with a long name":     {spec: "serviceAccounts: [{name: " + strings.Repeat("a", 253) + "}]"},
-	"account almost default":       {spec: "serviceAccounts: [{name: default2}]"},
-	"account, a key and a secret":  {spec: "{serviceAccounts: [{name: a}], publicKeys: [" + ecKey("a") + "], secret: {generated: {}}}"},
-	"no accounts":                  {spec: "serviceAccounts: []", wantField: "spec.serviceAccounts", wantRule: "should have at least 1 items"},
-	"nine accounts":                {spec: accounts(9), wantField: "spec.serviceAccounts", wantRule: "must have at most 8 items"},
-	"one account twice":            {spec: "serviceAccounts: [{name: a}, {name: a}]", wantField: "spec.serviceAccounts[1]", wantRule: "Duplicate value"},
-	"account without name":         {spec: "serviceAccounts: [{}]", wantField: accountNameField, wantRule: "Required value"},
-	"account with an empty name":   {spec: `serviceAccounts: [{name: ""}]`, wantField: accountNameField, wantRule: accountNameRule},
-	"account default":              {spec: "serviceAccounts: [{name: default}]", wantField: accountNameField, wantRule: `Invalid value: "default": ` + accountDefault},
-	"account from elsewhere":       {spec: "serviceAccounts: [{name: other/a}]", wantField: accountNameField, wantRule: accountNameRule},
-	"account in capitals":          {spec: "serviceAccounts: [{name: Billing}]", wantField: accountNameField, wantRule: accountNameRule},
-	"account with too long a name": {spec: "serviceAccounts: [{name: " + strings.Repeat("a", 254) + "}]", wantField: accountNameField, wantRule: "may not be more than 253"},
+	"one account":                           {spec: "serviceAccounts: [{name: a-1.b}]"},
+	"eight accounts":                        {spec: accounts(8)},
+	"account with a long name":              {spec: "serviceAccounts: [{name: " + strings.Repeat("a", 253) + "}]"},
+	"account with a name like default":      {spec: "serviceAccounts: [{name: default2}]"},
+	"account with a key and a secret":       {spec: "{serviceAccounts: [{name: a}], publicKeys: [" + ecKey("a") + "], secret: {generated: {}}}"},
+	"empty list of accounts":                {spec: "serviceAccounts: []", wantField: "spec.serviceAccounts", wantRule: "should have at least 1 items"},
+	"nine accounts":                         {spec: accounts(9), wantField: "spec.serviceAccounts", wantRule: "must have at most 8 items"},
+	"duplicate account":                     {spec: "serviceAccounts: [{name: a}, {name: a}]", wantField: "spec.serviceAccounts[1]", wantRule: "Duplicate value"},
+	"account without a name":                {spec: "serviceAccounts: [{}]", wantField: accountNameField, wantRule: "Required value"},
+	"account with an empty name":            {spec: `serviceAccounts: [{name: ""}]`, wantField: accountNameField, wantRule: accountNameRule},
+	"account default":                       {spec: "serviceAccounts: [{name: default}]", wantField: accountNameField, wantRule: `Invalid value: "default": ` + accountDefault},
+	"account name with a slash":             {spec: "serviceAccounts: [{name: other/a}]", wantField: accountNameField, wantRule: accountNameRule},
+	"account name in uppercase":             {spec: "serviceAccounts: [{name: Billing}]", wantField: accountNameField, wantRule: accountNameRule},
+	"account with a name of 254 characters": {spec: "serviceAccounts: [{name: " + strings.Repeat("a", 254) + "}]", wantField: accountNameField, wantRule: "may not be more than 253"},
 }
 
-// serviceAccountTransitions are changes between a secret and accounts.
+// serviceAccountTransitions covers changes between a secret and service accounts.
 var serviceAccountTransitions = map[string]transition{
-	"another account":              {before: "serviceAccounts: [{name: a}]", after: "serviceAccounts: [{name: b}]"},
-	"generated name to accounts":   {before: "secret: {generated: {secretName: s}}", after: "serviceAccounts: [{name: a}]"},
-	"accounts to a generated name": {before: "serviceAccounts: [{name: a}]", after: "{serviceAccounts: [{name: a}], secret: {generated: {secretName: s}}}"},
-	"accounts to nothing":          {before: "serviceAccounts: [{name: a}]", after: ""},
+	"account replaced":                     {before: "serviceAccounts: [{name: a}]", after: "serviceAccounts: [{name: b}]"},
+	"generated with a name to accounts":    {before: "secret: {generated: {secretName: s}}", after: "serviceAccounts: [{name: a}]"},
+	"secret with a name added to accounts": {before: "serviceAccounts: [{name: a}]", after: "{serviceAccounts: [{name: a}], secret: {generated: {secretName: s}}}"},
+	"accounts removed":                     {before: "serviceAccounts: [{name: a}]", after: ""},
 }

@@ -33,17 +33,17 @@ func testScheme() *runtime.Scheme {
 	return scheme
 }
 
-// validation is an object that the API server accepts, or refuses for what is wanted.
+// validation is an object that the API server accepts, or rejects with the wanted error.
 type validation struct {
-	name   string // metadata.name; left out, "acme"
-	spec   string // YAML: members that are added to the smallest valid spec, or replace its own
+	name   string // metadata.name; defaults to "acme"
+	spec   string // YAML with fields that are added to the minimal valid spec or replace its fields
 	noSpec bool
 
-	wantField string // the path that the error names; empty: the object is accepted
-	wantRule  string // a part of what the error says of it
+	wantField string // path in the error; empty if the object is accepted
+	wantRule  string // substring of the error for this path
 }
 
-// transition is a change of a spec, as in validation.
+// transition is a change of a spec, with fields as in validation.
 type transition struct {
 	name          string
 	before, after string
@@ -52,20 +52,20 @@ type transition struct {
 	wantRule  string
 }
 
-// kind is a kind of object with the cases for its rules.
+// kind is a resource kind with the cases for its rules.
 type kind struct {
-	name         string
-	crd          string // file name in config/crd/bases
-	smallestSpec string
-	validations  []map[string]validation
-	transitions  []map[string]transition
+	name        string
+	crd         string // file name in config/crd/bases
+	minimalSpec string
+	validations []map[string]validation
+	transitions []map[string]transition
 }
 
 var kinds = []kind{
 	{
-		name:         "Realm",
-		crd:          "auth.realmkeeper.dev_realms.yaml",
-		smallestSpec: "allowedNamespaces: {from: All}",
+		name:        "Realm",
+		crd:         "auth.realmkeeper.dev_realms.yaml",
+		minimalSpec: "allowedNamespaces: {from: All}",
 		validations: []map[string]validation{
 			realmValidations, allowedNamespacesValidations, rotationValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
@@ -73,15 +73,15 @@ var kinds = []kind{
 		transitions: []map[string]transition{realmTransitions},
 	},
 	{
-		name:         "ApiClient",
-		crd:          "auth.realmkeeper.dev_apiclients.yaml",
-		smallestSpec: "realmRef: {name: acme}",
+		name:        "ApiClient",
+		crd:         "auth.realmkeeper.dev_apiclients.yaml",
+		minimalSpec: "realmRef: {name: acme}",
 		validations: []map[string]validation{
-			apiClientValidations, generatedSecretValidations, secretRotationValidations, broughtSecretValidations,
+			apiClientValidations, generatedSecretValidations, secretRotationValidations, providedSecretValidations,
 			publicKeyValidations, privateKeyValidations, serviceAccountValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
 		},
-		transitions: []map[string]transition{apiClientTransitions, broughtSecretTransitions, publicKeyTransitions, serviceAccountTransitions},
+		transitions: []map[string]transition{apiClientTransitions, providedSecretTransitions, publicKeyTransitions, serviceAccountTransitions},
 	},
 }
 
@@ -97,7 +97,7 @@ func TestValidation(t *testing.T) {
 						delete(object.Object, "spec")
 					}
 					err := env.Client.Create(t.Context(), object, client.DryRunAll)
-					expectVerdict(t, err, tc.wantField, tc.wantRule)
+					expectValidation(t, err, tc.wantField, tc.wantRule)
 					if err == nil {
 						expectUsable(t, object)
 					}
@@ -113,7 +113,8 @@ func TestTransitions(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			for name, tc := range merged(kind.transitions) {
 				t.Run(name, func(t *testing.T) {
-					// Not every kind has a namespace; the name keeps Realms apart too.
+					// Cluster-scoped kinds have no namespace, so the name also keeps the objects
+					// apart.
 					namespace := env.Namespace(t)
 					name := tc.name
 					if name == "" {
@@ -121,17 +122,17 @@ func TestTransitions(t *testing.T) {
 					}
 					object := kind.object(t, namespace, name, tc.before)
 					if err := env.Client.Create(t.Context(), object); err != nil {
-						t.Fatalf("Create the object to change: %v", err)
+						t.Fatalf("Failed to create the object: %v", err)
 					}
 					object.Object["spec"] = kind.object(t, namespace, name, tc.after).Object["spec"]
-					expectVerdict(t, env.Client.Update(t.Context(), object), tc.wantField, tc.wantRule)
+					expectValidation(t, env.Client.Update(t.Context(), object), tc.wantField, tc.wantRule)
 				})
 			}
 		})
 	}
 }
 
-// object is the smallest valid object of k with the members of spec.
+// object returns the minimal valid object of k with the fields of spec added.
 func (k kind) object(t *testing.T, namespace, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	if name == "" {
@@ -141,7 +142,7 @@ func (k kind) object(t *testing.T, namespace, name, spec string) *unstructured.U
 	if k.name != "Realm" {
 		metadata["namespace"] = namespace
 	}
-	members := fromYAML(t, k.smallestSpec)
+	members := fromYAML(t, k.minimalSpec)
 	maps.Copy(members, fromYAML(t, spec))
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1alpha1.GroupVersion.String(),
@@ -155,18 +156,18 @@ func fromYAML(t *testing.T, text string) map[string]any {
 	t.Helper()
 	members := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &members); err != nil {
-		t.Fatalf("Parse %q: %v", text, err)
+		t.Fatalf("Failed to parse %q: %v", text, err)
 	}
 	return members
 }
 
-// merged joins tables, whose names must differ.
+// merged joins tables. It panics if two cases have the same name.
 func merged[T any](tables []map[string]T) map[string]T {
 	all := map[string]T{}
 	for _, table := range tables {
 		for name, tc := range table {
 			if _, ok := all[name]; ok {
-				panic("two cases are called " + name)
+				panic("two cases have the name " + name)
 			}
 			all[name] = tc
 		}
@@ -174,32 +175,32 @@ func merged[T any](tables []map[string]T) map[string]T {
 	return all
 }
 
-// expectVerdict checks that err says nothing, or that it names the field and the rule.
-func expectVerdict(t *testing.T, err error, wantField, wantRule string) {
+// expectValidation checks that err is nil, or that it names the wanted field and rule.
+func expectValidation(t *testing.T, err error, wantField, wantRule string) {
 	t.Helper()
 	if wantField == "" {
 		if err != nil {
-			t.Errorf("Refused: %v", err)
+			t.Errorf("Rejected: %v", err)
 		}
 		return
 	}
 	if !apierrors.IsInvalid(err) {
-		t.Fatalf("Not refused as invalid: %v", err)
+		t.Fatalf("Got error %v, want one with the reason Invalid", err)
 	}
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	if !ok {
-		t.Fatalf("Not an answer of the API server: %v", err)
+		t.Fatalf("Got error %v, want a response of the API server", err)
 	}
 	for _, cause := range status.ErrStatus.Details.Causes {
 		if cause.Field == wantField && strings.Contains(cause.Message, wantRule) {
 			return
 		}
 	}
-	t.Errorf("No error names %s and says %q:\n%v", wantField, wantRule, err)
+	t.Errorf("Got error %v, want one for %s with %q", err, wantField, wantRule)
 }
 
-// expectUsable checks that Go and Kubernetes can use what the API server let pass. A list
-// with one object that can't be read stops an informer for all of them.
+// expectUsable checks that Go and Kubernetes can use an object that the API server accepted. A list
+// with a single unreadable object stops an informer for all of them.
 func expectUsable(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	typed, err := testScheme().New(object.GroupVersionKind())
@@ -207,13 +208,13 @@ func expectUsable(t *testing.T, object *unstructured.Unstructured) {
 		t.Fatal(err)
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
-		t.Fatalf("Accepted, but not readable: %v", err)
+		t.Fatalf("Object was accepted but cannot be decoded: %v", err)
 	}
 	switch typed := typed.(type) {
 	case *v1alpha1.Realm:
 		if s := typed.Spec.AllowedNamespaces.Selector; s != nil {
 			if _, err := metav1.LabelSelectorAsSelector(s.LabelSelector()); err != nil {
-				t.Errorf("Accepted, but not a label selector: %v", err)
+				t.Errorf("Selector was accepted but is not a valid label selector: %v", err)
 			}
 		}
 	case *v1alpha1.ApiClient:
@@ -221,7 +222,7 @@ func expectUsable(t *testing.T, object *unstructured.Unstructured) {
 	}
 }
 
-// expectSecretIsAccepted checks that the API server accepts the consumer Secret of client.
+// expectSecretIsAccepted checks that the API server accepts the credentials Secret of apiClient.
 func expectSecretIsAccepted(t *testing.T, apiClient *v1alpha1.ApiClient) {
 	t.Helper()
 	generated := apiClient.GeneratedSecret()
@@ -242,26 +243,26 @@ func expectSecretIsAccepted(t *testing.T, apiClient *v1alpha1.ApiClient) {
 		secret.Data[string(key)] = nil
 	}
 	if err := testenv.Start(t).Client.Create(t.Context(), secret, client.DryRunAll); err != nil {
-		t.Errorf("Accepted, but its Secret is not: %v", err)
+		t.Errorf("ApiClient was accepted but its Secret was rejected: %v", err)
 	}
 }
 
-// TestUnknownFields checks that a field which isn't there is named.
-func TestUnknownFields(t *testing.T) {
+// TestUnknownFieldsAreNamed checks that strict field validation names an unknown field.
+func TestUnknownFieldsAreNamed(t *testing.T) {
 	env := testenv.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			object := kind.object(t, env.Namespace(t), "", "rotation: {}")
 			err := env.Client.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 			if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.rotation"`) {
-				t.Errorf("The unknown field isn't named: %v", err)
+				t.Errorf("Got error %v, want a bad request that names the unknown field", err)
 			}
 		})
 	}
 }
 
-// TestStoredSpecIsWhatWasWritten checks that the API server adds no defaults.
-func TestStoredSpecIsWhatWasWritten(t *testing.T) {
+// TestSpecHasNoDefaults checks that the API server adds no defaults.
+func TestSpecHasNoDefaults(t *testing.T) {
 	env := testenv.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -277,9 +278,9 @@ func TestStoredSpecIsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestNewObjectsAreNotSettled checks that nobody takes an object which the operator hasn't
-// seen for one that is as its spec says: kstatus does so without a status.
-func TestNewObjectsAreNotSettled(t *testing.T) {
+// TestNewObjectsAreInProgress checks that kstatus does not report an object that the operator
+// hasn't processed as reconciled, which it would do for an object without a status.
+func TestNewObjectsAreInProgress(t *testing.T) {
 	env := testenv.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -296,7 +297,7 @@ func TestNewObjectsAreNotSettled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Status != status.InProgressStatus {
-				t.Errorf("kstatus reads it as %s", got.Status)
+				t.Errorf("kstatus: got %s, want %s", got.Status, status.InProgressStatus)
 			}
 		})
 	}

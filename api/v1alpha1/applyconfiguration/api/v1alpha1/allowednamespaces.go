@@ -14,15 +14,15 @@ import (
 //
 // AllowedNamespaces is a set of namespaces.
 type AllowedNamespacesApplyConfiguration struct {
-	// from says which namespaces are allowed: with All every one, with Names those in
-	// names, with Selector those whose labels match selector.
+	// from selects which namespaces are allowed. All allows every namespace, Names allows the
+	// namespaces listed in names, and Selector allows the namespaces whose labels match selector.
 	From *apiv1alpha1.NamespacesFrom `json:"from,omitempty"`
-	// names are the allowed namespaces, at least 1 and at most 256. They need not exist
-	// yet. Required when from is Names, and must be left out otherwise.
+	// names lists the allowed namespaces. It must have 1 to 256 entries. The namespaces do not need
+	// to exist yet. Required if from is Names; must be unset otherwise.
 	Names []string `json:"names,omitempty"`
-	// selector matches the labels of the allowed namespaces. The label
-	// kubernetes.io/metadata.name, which every namespace carries, matches by name.
-	// Required when from is Selector, and must be left out otherwise.
+	// selector selects the allowed namespaces by their labels. To select a namespace by name, use
+	// the label kubernetes.io/metadata.name, which every namespace has. Required if from is
+	// Selector; must be unset otherwise.
 	Selector *NamespaceSelectorApplyConfiguration `json:"selector,omitempty"`
 }
 

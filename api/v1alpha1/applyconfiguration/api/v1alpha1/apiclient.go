@@ -17,19 +17,20 @@ import (
 // ApiClientApplyConfiguration represents a declarative configuration of the ApiClient type for use
 // with apply.
 //
-// ApiClient is a client of a Realm: an identity that gets access tokens with the
-// client credentials grant (RFC 6749, section 4.4), and the credentials for it.
+// ApiClient is an OAuth 2.0 client of a Realm. It gets access tokens with the client credentials
+// grant (RFC 6749, section 4.4).
 //
-// A deleted ApiClient that is created again is a new one: the secrets of the old one are
-// refused. Tokens that it got verify offline until they expire.
+// If you delete an ApiClient and create it again, the new object is a different client: the secrets
+// of the old one are rejected. Tokens issued to the old client pass offline verification until they
+// expire.
 type ApiClientApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard metadata of a Kubernetes object. Where spec.clientId is
-	// left out, namespace and name make up the client id.
+	// metadata is the standard Kubernetes object metadata. If spec.clientId is unset, the client ID
+	// is derived from the namespace and name.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the client shall be.
+	// spec defines the desired state of the ApiClient.
 	Spec *ApiClientSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the client is now. The operator writes it.
+	// status is the observed state of the ApiClient. It is written by the operator.
 	Status *ApiClientStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -12,75 +12,77 @@ import (
 // ApiClientSpecApplyConfiguration represents a declarative configuration of the ApiClientSpec type for use
 // with apply.
 //
-// ApiClientSpec is what an ApiClient shall be.
+// ApiClientSpec defines the desired state of an ApiClient.
 type ApiClientSpecApplyConfiguration struct {
-	// realmRef names the realm of this client. The realm must allow this namespace
-	// (spec.allowedNamespaces). It may be created later than the client.
+	// realmRef references the realm of this client. The realm must allow the client's namespace in
+	// spec.allowedNamespaces. You can create the client before the realm.
 	RealmRef *RealmReferenceApplyConfiguration `json:"realmRef,omitempty"`
 	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 64 letters, digits,
-	// underscores and hyphens. It is unique in its realm: of several ApiClients with the
-	// same one the oldest wins, and the others aren't Accepted (ClientIdConflict). It is
-	// immutable, and can't be added or removed later.
+	// underscores, and hyphens. It must be unique in the realm. If several ApiClients have the same
+	// client ID, the oldest is accepted; the others are not Accepted (ClientIdConflict). clientId
+	// is immutable and cannot be added or removed later.
 	//
-	// Left out, the client id is "<namespace>.<name>" of this object. No clientId can be
-	// equal to that, for it holds no dot, and no other object can have it, for a
-	// namespace holds none either. It is as long as the two names are, at most 317
-	// characters, and like every clientId it needs no encoding in a URL or form.
+	// Defaults to "<namespace>.<name>". The default never conflicts with a clientId, which cannot
+	// contain a dot, or with the default of another ApiClient, because namespaces cannot contain
+	// dots. It has at most 317 characters. Neither form needs encoding in a URL or form.
 	ClientID *string `json:"clientId,omitempty"`
-	// description says for people what the client is for, at most 256 characters. It has
-	// no effect on tokens. Left out, there is none.
+	// description describes the purpose of the client in at most 256 characters. It has no effect
+	// on tokens. If unset, the client has no description.
 	Description *string `json:"description,omitempty"`
-	// scopes are the scopes that the client may ask for, at most 256 of at most 128
-	// characters each, and all that it gets when it asks for none. Each one must be a
-	// scope of the realm; a client with another isn't Accepted (ScopeNotInRealm).
-	// Left out or empty, the client has no scopes.
+	// scopes lists the scopes that the client can request. It can have at most 256 entries of at
+	// most 128 characters. A token request without a scope gets all of them. Each scope must be
+	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). If unset or
+	// empty, the client has no scopes.
 	Scopes []string `json:"scopes,omitempty"`
-	// audiences are the values that the aud claim of the client's tokens may have, at
-	// most 16 of at most 256 characters each, and all that it gets when it asks for none.
-	// Each one must be an audience of the realm; a client with another isn't Accepted
-	// (AudienceNotInRealm). Left out or empty, the client has the realm's audiences.
+	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
+	// most 16 entries of at most 256 characters. A token request without an audience gets all of
+	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted
+	// (AudienceNotInRealm). If unset or empty, the client has all audiences of the realm.
 	Audiences []string `json:"audiences,omitempty"`
-	// tokenLifetime is how long an access token of this client is valid, as a duration
-	// from 10s to 24h in hours, minutes and whole seconds, such as "5m" or "1h30m". It
-	// may not exceed the realm's; a client that does isn't Accepted
-	// (LifetimeExceedsRealm). A change holds for tokens issued from then on.
-	// Left out, the realm's lifetime holds, and follows it.
+	// tokenLifetime is the lifetime of the client's access tokens: a duration from 10s to 24h in
+	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It must not exceed the lifetime
+	// of the realm; otherwise the client is not Accepted (LifetimeExceedsRealm). A change applies
+	// to tokens issued after it. Defaults to the lifetime of the realm, including later changes to
+	// it.
 	TokenLifetime *v1.Duration `json:"tokenLifetime,omitempty"`
-	// limits bound what the client may do, beside the limits of its realm: of two that differ
-	// the lower one holds. Left out, the realm's alone hold.
+	// limits restricts the client in addition to the limits of its realm. If both set the same
+	// limit, the lower value applies. If unset, only the limits of the realm apply.
 	Limits *LimitsApplyConfiguration `json:"limits,omitempty"`
-	// suspend stops the client while it is true: it gets no token, and introspection and
-	// verify refuse those that it has. Nothing is lost; with false it goes on with the same secret. Left out, false.
+	// suspend stops the client while it is true. A suspended client cannot get tokens, and the
+	// introspection and verify endpoints reject its existing tokens. Nothing is deleted: if you set
+	// suspend to false, the client continues with the same secret. Defaults to false.
 	Suspend *bool `json:"suspend,omitempty"`
-	// expiresAt stops the client as suspend does, from this instant on, as an RFC 3339
-	// time between the years 1000 and 2999, such as "2031-12-31T23:59:59Z". A later instant revives it. Left out, the
-	// client doesn't expire.
+	// expiresAt is the time at which the client expires: an RFC 3339 time between the years 1000
+	// and 2999, such as "2031-12-31T23:59:59Z". An expired client is treated like a suspended one.
+	// A later time reactivates it. If unset, the client does not expire.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
-	// tokensValidAfter revokes tokens: introspection and verify refuse those of the client
-	// that were issued before this instant, an RFC 3339 time between the years 1000 and
-	// 2999, such as "2026-03-01T12:00:00Z". A token counts as issued at the start of its
-	// second. In the future the instant refuses every token until it has passed. Verifiers that know
-	// nothing but the public keys don't learn of it: for them a token ends with its
-	// lifetime. Left out, no token is refused for its age.
+	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
+	// of the client that were issued before this time, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
+	// the future rejects every token until it has passed. Verifiers that only use the public keys
+	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
+	// rejected because of their age.
 	TokensValidAfter *v1.Time `json:"tokensValidAfter,omitempty"`
-	// secret says where the client secret comes from: the operator makes one, someone
-	// provides it in a Secret, or here are hashes. It may change; a secret that came from
-	// elsewhere before stays valid for the overlap, if there is one. Left out, the operator
-	// makes one, as with "generated: {}"; but a client with publicKeys or serviceAccounts
-	// then has no client secret at all, and one that it had before ends at once.
+	// secret selects the source of the client secret: generated by the operator, provided in a
+	// Secret, or given as hashes. You can change the source later; the previous secret then stays
+	// valid for the overlap of the new source, if it has one. If unset, the operator generates a
+	// secret, as with "generated: {}", unless publicKeys or serviceAccounts is set. In that case
+	// the client has no client secret, and a previous one is revoked immediately.
 	Secret *ClientSecretSourceApplyConfiguration `json:"secret,omitempty"`
-	// publicKeys are the keys, at most 4, with which the client signs assertions instead of
-	// sending a secret (private_key_jwt: RFC 7523, and OpenID Connect Core 1.0, section 9).
-	// Each is valid as long as it stands here; with two, the workloads can change from one
-	// to the other. A client with a key that isn't supported isn't Accepted
-	// (PublicKeyNotSupported). Left out, the client can't authenticate this way.
+	// publicKeys lists at most 4 public keys with which the client authenticates instead of a
+	// secret. The client signs assertions with the private key (private_key_jwt: RFC 7523, and
+	// OpenID Connect Core 1.0, section 9). A key is valid while it is listed; list two keys to let
+	// workloads switch from one to the other. A client with an unsupported key is not Accepted
+	// (PublicKeyNotSupported). If unset, the client cannot authenticate with assertions signed by
+	// its own key.
 	PublicKeys []PublicKeyApplyConfiguration `json:"publicKeys,omitempty"`
-	// serviceAccounts are service accounts of this namespace, at most 8, that may act as the
-	// client: a pod presents its projected token, whose audience is the realm's issuer, as
-	// client assertion. One that doesn't exist is waited for; a client that can
-	// authenticate in no other way isn't Accepted meanwhile (ServiceAccountNotFound). One
-	// that is deleted and made again is another, and old tokens don't revive.
-	// Left out, no service account may.
+	// serviceAccounts lists at most 8 service accounts in the client's namespace that can
+	// authenticate as the client. A Pod presents its projected service account token, issued for
+	// the realm's issuer as audience, as the client assertion. A listed service account does not
+	// need to exist yet; but if none exists and the client has no other way to authenticate, the
+	// client is not Accepted (ServiceAccountNotFound). A service account that is deleted and
+	// created again is a different one: its old tokens do not become valid again. If unset, no
+	// service account can authenticate as the client.
 	ServiceAccounts []ServiceAccountReferenceApplyConfiguration `json:"serviceAccounts,omitempty"`
 }
 

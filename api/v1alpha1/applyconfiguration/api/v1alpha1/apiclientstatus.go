@@ -13,28 +13,28 @@ import (
 // ApiClientStatusApplyConfiguration represents a declarative configuration of the ApiClientStatus type for use
 // with apply.
 //
-// ApiClientStatus is what an ApiClient is now.
+// ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatusApplyConfiguration struct {
-	// conditions tell the state of the client: Accepted, Programmed and Ready always,
-	// Reconciling and Stalled only while they are True.
+	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
+	// present. Reconciling and Stalled are present only while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the metadata.generation that this status is about: -1 as long
-	// as the operator hasn't seen the object, so that nobody takes it for settled.
+	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
+	// operator has processed the object, so that tools do not report a new object as reconciled.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// clientId is the client identifier with which the client asks for tokens.
+	// clientId is the effective client identifier. The client sends it in token requests.
 	ClientID *string `json:"clientId,omitempty"`
-	// tokenEndpoint is the URL where the client gets tokens (RFC 6749, section 3.2).
+	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
-	// secretName is the name of the consumer Secret, once it has been written. Left out
-	// where no client secret is generated.
+	// secretName is the name of the credentials Secret. It is set after the Secret has been
+	// written. Unset if the client secret is not generated.
 	SecretName *string `json:"secretName,omitempty"`
-	// secrets are the client secrets that are valid now, without their values.
+	// secrets lists the client secrets that are currently valid, without their values.
 	Secrets []ClientSecretStatusApplyConfiguration `json:"secrets,omitempty"`
-	// lastRotationTime is when the last secret was made that replaced another in a
-	// rotation. Left out, there was no rotation yet.
+	// lastRotationTime is the time at which the most recent secret that replaced another one was
+	// created. Unset if the secret has never been rotated.
 	LastRotationTime *metav1.Time `json:"lastRotationTime,omitempty"`
-	// nextRotationTime is when the next rotation begins. Left out, none is planned, or one
-	// is under way.
+	// nextRotationTime is the time at which the next rotation starts. Unset if no rotation is
+	// scheduled or one is in progress.
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
 }
 

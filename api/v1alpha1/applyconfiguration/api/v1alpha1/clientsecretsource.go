@@ -8,16 +8,16 @@ package v1alpha1
 // ClientSecretSourceApplyConfiguration represents a declarative configuration of the ClientSecretSource type for use
 // with apply.
 //
-// ClientSecretSource says where a client secret comes from. Exactly one member is set.
+// ClientSecretSource selects the source of a client secret. Exactly one member must be set.
 type ClientSecretSourceApplyConfiguration struct {
-	// generated lets the operator make a secret of 256 random bits and keep it in a
-	// Secret of the client's namespace, for workloads to mount.
+	// generated makes the operator generate a secret of 256 random bits and store it in a Secret in
+	// the client's namespace, which workloads can mount.
 	Generated *GeneratedSecretApplyConfiguration `json:"generated,omitempty"`
-	// provided takes a secret that someone keeps in a Secret of the client's namespace.
+	// provided uses a secret from an existing Secret in the client's namespace.
 	Provided *ProvidedSecretApplyConfiguration `json:"provided,omitempty"`
-	// hashed are the hashes of one or two secrets, of which the cluster never sees the
-	// plain text. Each is valid as long as it stands here; with two, the workloads can
-	// change from one to the other.
+	// hashed lists the hashes of one or two secrets. Their plaintext never enters the cluster. A
+	// secret is valid while its hash is listed; list two to let workloads switch from one to the
+	// other.
 	Hashed []HashedSecretApplyConfiguration `json:"hashed,omitempty"`
 }
 

@@ -12,13 +12,13 @@ import (
 // ClientSecretStatusApplyConfiguration represents a declarative configuration of the ClientSecretStatus type for use
 // with apply.
 //
-// ClientSecretStatus is a valid client secret of an ApiClient.
+// ClientSecretStatus describes a valid client secret of an ApiClient.
 type ClientSecretStatusApplyConfiguration struct {
-	// id names the secret in audit lines. It tells nothing about its value.
+	// id identifies the secret in audit events. It reveals nothing about the secret's value.
 	ID *string `json:"id,omitempty"`
-	// createdAt is when the secret was made.
+	// createdAt is the time at which the secret was created.
 	CreatedAt *v1.Time `json:"createdAt,omitempty"`
-	// expiresAt is from when on the secret is refused. Left out, it has no end.
+	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
 }
 

@@ -12,37 +12,39 @@ import (
 // GeneratedSecretApplyConfiguration represents a declarative configuration of the GeneratedSecret type for use
 // with apply.
 //
-// GeneratedSecret is a client secret that the operator makes, and the Secret object
-// that hands it out: the consumer Secret. It is of type Opaque, goes with the ApiClient,
-// and holds all that a workload needs to get a token.
+// GeneratedSecret configures a client secret that the operator generates and the credentials Secret
+// that contains it. The credentials Secret has the type Opaque, is deleted with the ApiClient, and
+// contains everything that a workload needs to get a token.
 type GeneratedSecretApplyConfiguration struct {
-	// secretName is the name of the consumer Secret, at most 253 characters. A Secret of
-	// that name that isn't this client's is never touched; the client isn't Accepted then
-	// (SecretConflict). It is immutable as long as the secret is generated. Left out, the name of the ApiClient; to write
-	// out just that, or to leave it out again, is no change.
+	// secretName is the name of the credentials Secret, at most 253 characters. If a Secret with
+	// that name exists and the client does not own it, the operator does not modify it and the
+	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
+	// generated. Defaults to the name of the ApiClient; setting that name explicitly, or removing
+	// it again, is not a change.
 	SecretName *string `json:"secretName,omitempty"`
-	// template is metadata for the consumer Secret, besides the operator's own. Left out,
-	// none.
+	// template is metadata that is added to the credentials Secret. If unset, the operator adds
+	// only its own metadata.
 	Template *SecretTemplateApplyConfiguration `json:"template,omitempty"`
-	// keys renames the data keys of the consumer Secret, for workloads that look for them
-	// under other names: from the name that a key has by default to the one that it shall
-	// have, as in "client_id: OAUTH_CLIENT_ID". By default they are
+	// keys renames the data keys of the credentials Secret for workloads that expect other names.
+	// It maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default
+	// names are:
 	//
-	// - client_id: the client id
+	// - client_id: the client ID
 	// - client_secret: the client secret
-	// - token_url: the token endpoint under the instance domain
-	// - cluster_token_url: the token endpoint under the token servers' Service, for
-	// workloads of this cluster
+	// - token_url: the token endpoint at the instance domain
+	// - cluster_token_url: the token endpoint at the token servers' Service, for workloads in
+	// this cluster
 	// - issuer: the issuer of the realm, which is the iss claim of its tokens
 	// - jwks_url: the URL of the realm's public keys
-	// - scope: the scopes of the client, joined by spaces
-	// - ca.crt: the certificate authority of the token endpoint in PEM, only when the
-	// serving certificate is the instance's own
+	// - scope: the scopes of the client, separated by spaces
+	// - ca.crt: the certificate authority of the token endpoint in PEM format; present only if
+	// the instance manages the serving certificate itself
 	//
-	// No two may end up with the same name. A key that is left out keeps its name.
+	// The resulting names must be unique. Keys that are not listed keep their default names. If
+	// unset, all keys have their default names.
 	Keys map[string]apiv1alpha1.SecretDataKey `json:"keys,omitempty"`
-	// rotation says when the secret is replaced by another. Left out, it stays until
-	// someone deletes the consumer Secret, which ends it at once.
+	// rotation configures when the secret is rotated. If unset, the secret stays valid until the
+	// credentials Secret is deleted, which revokes it immediately.
 	Rotation *SecretRotationApplyConfiguration `json:"rotation,omitempty"`
 }
 

@@ -12,24 +12,24 @@ import (
 // HashedSecretApplyConfiguration represents a declarative configuration of the HashedSecret type for use
 // with apply.
 //
-// HashedSecret is the hash of a client secret whose plain text never enters the cluster.
-// "kubectl realmkeeper hash" makes one.
+// HashedSecret is the hash of a client secret whose plaintext never enters the cluster. To create
+// one, run "kubectl realmkeeper hash".
 type HashedSecretApplyConfiguration struct {
-	// id names the secret in status and audit lines: 1 to 64 letters, digits, dots,
-	// underscores and hyphens.
+	// id identifies the secret in the status and in audit events: 1 to 64 letters, digits, dots,
+	// underscores, and hyphens.
 	ID *string `json:"id,omitempty"`
-	// hash is the hash of the secret in PHC string format. A client with one that isn't
-	// supported isn't Accepted (HashNotSupported). These are:
+	// hash is the hash of the secret in PHC string format. A client with an unsupported hash is not
+	// Accepted (HashNotSupported). The supported formats are:
 	//
 	// - $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, with at most 65536 KiB, 4
-	// passes and 4 lanes
-	// - $hmac-sha256$<salt>$<mac>, only for secrets that a machine made of 128 random bits
-	// or more: it is no protection for one that a person chose
+	// passes, and 4 lanes
+	// - $hmac-sha256$<salt>$<mac>, only for machine-generated secrets with at least 128 random
+	// bits; it does not protect secrets chosen by a person
 	//
-	// Salt, tag and mac are Base64 without padding.
+	// Salt, tag, and MAC are encoded in Base64 without padding.
 	Hash *string `json:"hash,omitempty"`
-	// expiresAt is from when on the secret is refused, as an RFC 3339 time between the
-	// years 1000 and 2999, such as "2031-12-31T23:59:59Z". Left out, it has no end.
+	// expiresAt is the time at which the secret expires: an RFC 3339 time between the years 1000
+	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
 }
 

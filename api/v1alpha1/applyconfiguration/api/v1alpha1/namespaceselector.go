@@ -12,15 +12,15 @@ import (
 // NamespaceSelectorApplyConfiguration represents a declarative configuration of the NamespaceSelector type for use
 // with apply.
 //
-// NamespaceSelector matches namespaces by their labels. It reads as the label selector
-// of Kubernetes does, all requirements of matchLabels and matchExpressions joined by
-// "and", but its parts are bounded, so that the API server checks them in full.
+// NamespaceSelector selects namespaces by their labels. It has the semantics of a Kubernetes label
+// selector: a namespace must meet all requirements of matchLabels and matchExpressions. Unlike a
+// label selector it has size limits, which allow the API server to validate it completely.
 type NamespaceSelectorApplyConfiguration struct {
-	// matchLabels are labels that a namespace must have with these values, at most 16.
-	// Left out, none.
+	// matchLabels lists labels that a namespace must have with exactly these values. It can have at
+	// most 16 entries. If unset, no labels are required.
 	MatchLabels map[string]apiv1alpha1.LabelValue `json:"matchLabels,omitempty"`
-	// matchExpressions are further requirements that the labels of a namespace must meet,
-	// at most 16. Left out, none.
+	// matchExpressions lists further requirements that the labels of a namespace must meet. It can
+	// have at most 16 entries. If unset, there are no further requirements.
 	MatchExpressions []NamespaceSelectorRequirementApplyConfiguration `json:"matchExpressions,omitempty"`
 }
 

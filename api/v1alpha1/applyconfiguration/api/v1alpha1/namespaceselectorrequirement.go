@@ -12,16 +12,16 @@ import (
 // NamespaceSelectorRequirementApplyConfiguration represents a declarative configuration of the NamespaceSelectorRequirement type for use
 // with apply.
 //
-// NamespaceSelectorRequirement is a requirement that relates a label to values.
+// NamespaceSelectorRequirement is a requirement on the value of one label.
 type NamespaceSelectorRequirementApplyConfiguration struct {
-	// key is the key of the label.
+	// key is the label key.
 	Key *string `json:"key,omitempty"`
-	// operator relates the label to values: with In its value is one of them, with NotIn
-	// it is none of them or the label is missing, with Exists the label is there, with
-	// DoesNotExist it isn't.
+	// operator is the relation between the label and values. In requires that the label has one of
+	// the values. NotIn requires that the label has none of them or is missing. Exists requires
+	// that the label is present, and DoesNotExist that it is not.
 	Operator *v1.LabelSelectorOperator `json:"operator,omitempty"`
-	// values are the values of the label, at most 64. Required when operator is In or
-	// NotIn, and must be left out otherwise.
+	// values lists label values. It can have at most 64 entries. Required if operator is In or
+	// NotIn; must be unset otherwise.
 	Values []string `json:"values,omitempty"`
 }
 

@@ -12,17 +12,17 @@ import (
 // ProvidedSecretApplyConfiguration represents a declarative configuration of the ProvidedSecret type for use
 // with apply.
 //
-// ProvidedSecret is a client secret that someone brings along in a Secret, such as one that
-// another tool writes there from a vault. Nothing is generated: until the Secret is there,
-// the client waits. The operator keeps no more of it than a hash.
+// ProvidedSecret is a client secret that exists in a Secret, such as one that another tool syncs
+// there from a vault. The operator generates nothing; the client is not Accepted until the Secret
+// exists. The operator stores only a hash of the client secret.
 type ProvidedSecretApplyConfiguration struct {
-	// secretRef says where the client secret is.
+	// secretRef references the Secret and key that contain the client secret.
 	SecretRef *SecretKeyReferenceApplyConfiguration `json:"secretRef,omitempty"`
-	// overlap is how long the old value stays valid after a change, as a duration in
-	// hours, minutes and whole seconds, such as "1h". The new value is taken up at once;
-	// of several changes within the overlap the last old value stays. It also holds for
-	// the secret that the client had before spec.secret came to be provided.
-	// Left out, 0s: the old value ends at once.
+	// overlap is how long the old value stays valid after a change: a duration in hours, minutes,
+	// and whole seconds, such as "1h". The new value is accepted immediately. After several changes
+	// within the overlap, only the most recent old value stays valid. overlap also applies to the
+	// secret that the client had before spec.secret was changed to provided. Defaults to 0s, which
+	// revokes the old value immediately.
 	Overlap *v1.Duration `json:"overlap,omitempty"`
 }
 

@@ -12,53 +12,53 @@ import (
 // PublicKeyApplyConfiguration represents a declarative configuration of the PublicKey type for use
 // with apply.
 //
-// PublicKey is a public key as a JSON Web Key (RFC 7517) with which a client signs its
-// assertions. Each key has one algorithm, and an assertion can't choose another: that of
-// its curve, or, for RSA, what alg says.
+// PublicKey is a JSON Web Key (RFC 7517) that verifies the assertions of a client. Each key has
+// exactly one algorithm, which an assertion cannot change: that of its curve or, for RSA, the one
+// in alg.
 //
-// In YAML the names y and n stand in quotes, for bare ones are booleans; a key in JSON can be
-// taken over as it is.
+// In YAML, quote the names y and n, because YAML reads them as booleans otherwise. You can copy a
+// key in JSON format unchanged.
 type PublicKeyApplyConfiguration struct {
-	// kid is the key id, unique in this client: 1 to 128 letters, digits and characters of
-	// "._~:/+=@-". An assertion names its key by it; where the client has one key alone, it
-	// may leave that out.
+	// kid is the key ID, unique in this client: 1 to 128 letters, digits, and characters from
+	// "._~:/+=@-". An assertion selects its key with kid; it can omit kid if the client has only
+	// one key.
 	KeyID *string `json:"kid,omitempty"`
-	// kty is the key type: EC, OKP (for Ed25519) or RSA.
+	// kty is the key type: EC, OKP (for Ed25519), or RSA.
 	KeyType *string `json:"kty,omitempty"`
-	// alg is the one algorithm that the key verifies. It is required for RSA: RS256 or
-	// PS256. Left out, that of the curve: ES256, ES384 or EdDSA.
+	// alg is the only algorithm that the key verifies. It is required for RSA keys and must be
+	// RS256 or PS256. Defaults to the algorithm of the curve: ES256, ES384, or EdDSA.
 	Algorithm *apiv1alpha1.SigningAlgorithm `json:"alg,omitempty"`
-	// use is what the key is for: sig. Left out, the same.
+	// use is the intended use of the key. The only value is sig. Defaults to sig.
 	Use *string `json:"use,omitempty"`
-	// crv is the curve: P-256 or P-384 for EC, Ed25519 for OKP, which both require it. It is left out
-	// for RSA.
+	// crv is the curve: P-256 or P-384 for EC keys, Ed25519 for OKP keys. It is required for both.
+	// Leave it unset for RSA keys.
 	Curve *string `json:"crv,omitempty"`
-	// x is the x coordinate of the point, or the public key of Ed25519, as Base64url
-	// without padding. It is left out for RSA.
+	// x is the x coordinate of the point, or the Ed25519 public key, in Base64url without padding.
+	// It is required for EC and OKP keys. Leave it unset for RSA keys.
 	X *apiv1alpha1.PublicKeyMember `json:"x,omitempty"`
-	// y is the y coordinate of the point, as Base64url without padding. It is left out for
-	// OKP and RSA.
+	// y is the y coordinate of the point in Base64url without padding. It is required for EC keys.
+	// Leave it unset for OKP and RSA keys.
 	Y *apiv1alpha1.PublicKeyMember `json:"y,omitempty"`
-	// n is the modulus of an RSA key of 2048 to 4096 bits, as Base64url without padding. It
-	// is left out for others.
+	// n is the modulus of an RSA key of 2048 to 4096 bits, in Base64url without padding. It is
+	// required for RSA keys. Leave it unset for other keys.
 	N *apiv1alpha1.PublicKeyMember `json:"n,omitempty"`
-	// e is the public exponent of an RSA key, as Base64url without padding: "AQAB" for
-	// nearly all. It is left out for others.
+	// e is the public exponent of an RSA key in Base64url without padding, usually "AQAB". It is
+	// required for RSA keys. Leave it unset for other keys.
 	E *apiv1alpha1.PublicKeyMember `json:"e,omitempty"`
-	// d is private and always left out: a key that has it is refused.
+	// d is private and must be unset: a key with this member is rejected.
 	D *apiv1alpha1.PrivateKeyMember `json:"d,omitempty"`
-	// p is private and always left out: a key that has it is refused.
+	// p is private and must be unset: a key with this member is rejected.
 	P *apiv1alpha1.PrivateKeyMember `json:"p,omitempty"`
-	// q is private and always left out: a key that has it is refused.
+	// q is private and must be unset: a key with this member is rejected.
 	Q *apiv1alpha1.PrivateKeyMember `json:"q,omitempty"`
-	// dp is private and always left out: a key that has it is refused.
+	// dp is private and must be unset: a key with this member is rejected.
 	DP *apiv1alpha1.PrivateKeyMember `json:"dp,omitempty"`
-	// dq is private and always left out: a key that has it is refused.
+	// dq is private and must be unset: a key with this member is rejected.
 	DQ *apiv1alpha1.PrivateKeyMember `json:"dq,omitempty"`
-	// qi is private and always left out: a key that has it is refused.
+	// qi is private and must be unset: a key with this member is rejected.
 	QI *apiv1alpha1.PrivateKeyMember `json:"qi,omitempty"`
-	// k is a symmetric key, which is private, and always left out: a key that has it is
-	// refused.
+	// k is a symmetric key, which is private, and must be unset: a key with this member is
+	// rejected.
 	K *apiv1alpha1.PrivateKeyMember `json:"k,omitempty"`
 }
 

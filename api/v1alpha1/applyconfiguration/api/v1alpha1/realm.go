@@ -17,23 +17,22 @@ import (
 // RealmApplyConfiguration represents a declarative configuration of the Realm type for use
 // with apply.
 //
-// Realm is an OAuth 2.0 authorization server of its own: an issuer with its signing
-// keys, its scopes and audiences, and the clients that ApiClients add to it.
+// Realm is an OAuth 2.0 authorization server: an issuer with its own signing keys, scopes,
+// audiences, and clients. Clients are added with ApiClients.
 //
-// Its name is the first segment of the path of its endpoints, so it is a DNS label of
-// at most 63 characters. It serves
-// https://api.<instance domain>/<name>/oauth2/token.
+// The name of a Realm is the first path segment of its endpoints, so it must be a DNS label of at
+// most 63 characters. The token endpoint is https://api.<instance domain>/<name>/oauth2/token.
 //
-// A deleted Realm that is created again is a new one: it signs with new keys, and
-// tokens of the old one don't verify.
+// If you delete a Realm and create it again, the new object is a different realm: it signs with new
+// keys, and tokens of the old realm fail verification.
 type RealmApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard metadata of a Kubernetes object. The name must be a DNS
-	// label of at most 63 characters.
+	// metadata is the standard Kubernetes object metadata. The name must be a DNS label of at most
+	// 63 characters.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the realm shall be.
+	// spec defines the desired state of the Realm.
 	Spec *RealmSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the realm is now. The operator writes it.
+	// status is the observed state of the Realm. It is written by the operator.
 	Status *RealmStatusApplyConfiguration `json:"status,omitempty"`
 }
 

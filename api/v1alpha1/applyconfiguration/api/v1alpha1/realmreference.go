@@ -8,10 +8,10 @@ package v1alpha1
 // RealmReferenceApplyConfiguration represents a declarative configuration of the RealmReference type for use
 // with apply.
 //
-// RealmReference names a Realm.
+// RealmReference references a Realm.
 type RealmReferenceApplyConfiguration struct {
-	// name is the name of the Realm. It is immutable: a client of another realm is
-	// another client.
+	// name is the name of the Realm. It is immutable; to move to another realm, create another
+	// client.
 	Name *string `json:"name,omitempty"`
 }
 

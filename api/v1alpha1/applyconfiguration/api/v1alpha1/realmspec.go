@@ -12,51 +12,50 @@ import (
 // RealmSpecApplyConfiguration represents a declarative configuration of the RealmSpec type for use
 // with apply.
 //
-// RealmSpec is what a Realm shall be.
+// RealmSpec defines the desired state of a Realm.
 type RealmSpecApplyConfiguration struct {
-	// displayName is the name of the realm for people, at most 128 characters. It has no
-	// effect on tokens. Left out, the realm is shown under its metadata.name.
+	// displayName is the human-readable name of the realm, at most 128 characters. It has no effect
+	// on tokens. Defaults to metadata.name.
 	DisplayName *string `json:"displayName,omitempty"`
-	// tokenLifetime is how long an access token of this realm is valid, as a duration
-	// from 10s to 24h in hours, minutes and whole seconds, such as "5m" or "1h30m". It is
-	// the upper bound for the lifetime that an ApiClient may ask for. It may not exceed
-	// the instance's maximum; a realm that does isn't Accepted
-	// (LifetimeExceedsInstanceMaximum). A change holds for tokens issued from then on.
-	// Left out, the instance's default lifetime holds, and follows it.
+	// tokenLifetime is the lifetime of the realm's access tokens: a duration from 10s to 24h in
+	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It is also the maximum for the
+	// tokenLifetime of ApiClients. It must not exceed the instance's maximum; otherwise the realm
+	// is not Accepted (LifetimeExceedsInstanceMaximum). A change applies to tokens issued after it.
+	// Defaults to the instance's default lifetime, including later changes to it.
 	TokenLifetime *v1.Duration `json:"tokenLifetime,omitempty"`
-	// audiences are the values that the aud claim of a token of this realm may have, at
-	// most 16 of at most 256 characters each. Each one is an absolute URI without a
-	// fragment (RFC 8707, section 2) such as "https://orders.example.com", or a name
-	// without a colon such as "orders" (RFC 7519, section 2).
+	// audiences lists the values that the aud claim of the realm's tokens can have. It can have at
+	// most 16 entries of at most 256 characters. Each entry is an absolute URI without a fragment
+	// (RFC 8707, section 2), such as "https://orders.example.com", or a name without a colon (RFC
+	// 7519, section 2), such as "orders".
 	//
-	// A token carries all audiences of its client unless the request asks for some of
-	// them. A client has all audiences of its realm unless it lists its own.
-	// Left out or empty, the only audience is the issuer.
+	// A token contains all audiences of its client unless the request selects some of them. A
+	// client has all audiences of its realm unless it lists its own. If unset or empty, the only
+	// audience is the issuer.
 	Audiences []string `json:"audiences,omitempty"`
-	// scopes are the scopes that an ApiClient of this realm may list, at most 256 of at
-	// most 128 characters each. Each one is a scope-token of RFC 6749, section 3.3:
-	// printable ASCII characters without space, double quote and backslash. When a
-	// scope is taken away, the clients that list it are no longer accepted and get no
-	// token until they drop it.
-	// Left out or empty, the realm has no scopes, and tokens carry no scope claim.
+	// scopes lists the scopes that ApiClients of this realm can use. It can have at most 256
+	// entries of at most 128 characters. Each entry is a scope token (RFC 6749, section 3.3):
+	// printable ASCII characters except space, double quote, and backslash. If you remove a scope,
+	// clients that list it are no longer Accepted and cannot get tokens until they remove it too.
+	// If unset or empty, the realm has no scopes and tokens have no scope claim.
 	Scopes []string `json:"scopes,omitempty"`
-	// allowedNamespaces says in which namespaces an ApiClient may join this realm. It has
-	// no default: who may create clients is a decision. When a namespace is no longer
-	// allowed, its clients get no more tokens.
+	// allowedNamespaces selects the namespaces in which ApiClients can use this realm. It has no
+	// default, because you must decide who can create clients. If you remove a namespace, its
+	// clients can no longer get tokens.
 	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`
-	// signing says how tokens are signed. Left out, as if it were empty.
+	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
 	Signing *SigningApplyConfiguration `json:"signing,omitempty"`
-	// limits bound what each single client of the realm may do. Left out, nothing is limited.
+	// limits restricts each client of the realm. If unset, there are no limits.
 	Limits *LimitsApplyConfiguration `json:"limits,omitempty"`
-	// suspend stops the realm while it is true: no client of it gets a token, and
-	// introspection and verify refuse those that are under way. Nothing is lost; with false the realm goes on with the same keys and secrets. Left out, false.
+	// suspend stops the realm while it is true. Clients of a suspended realm cannot get tokens, and
+	// the introspection and verify endpoints reject existing tokens. Nothing is deleted: if you set
+	// suspend to false, the realm continues with the same keys and secrets. Defaults to false.
 	Suspend *bool `json:"suspend,omitempty"`
-	// tokensValidAfter revokes tokens: introspection and verify refuse those of the realm
-	// that were issued before this instant, an RFC 3339 time between the years 1000 and
-	// 2999, such as "2026-03-01T12:00:00Z". A token counts as issued at the start of its
-	// second. In the future the instant refuses every token until it has passed. Verifiers that know
-	// nothing but the public keys don't learn of it: for them a token ends with its
-	// lifetime. Left out, no token is refused for its age.
+	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
+	// of the realm that were issued before this time, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
+	// the future rejects every token until it has passed. Verifiers that only use the public keys
+	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
+	// rejected because of their age.
 	TokensValidAfter *v1.Time `json:"tokensValidAfter,omitempty"`
 }
 

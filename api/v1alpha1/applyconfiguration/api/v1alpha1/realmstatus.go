@@ -13,31 +13,30 @@ import (
 // RealmStatusApplyConfiguration represents a declarative configuration of the RealmStatus type for use
 // with apply.
 //
-// RealmStatus is what a Realm is now.
+// RealmStatus is the observed state of a Realm.
 type RealmStatusApplyConfiguration struct {
-	// conditions tell the state of the realm: Accepted, Programmed and Ready always,
-	// Reconciling and Stalled only while they are True.
+	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
+	// present. Reconciling and Stalled are present only while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the metadata.generation that this status is about: -1 as long
-	// as the operator hasn't seen the object, so that nobody takes it for settled.
+	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
+	// operator has processed the object, so that tools do not report a new object as reconciled.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// issuer is the iss claim of the realm's tokens (RFC 8414, section 2):
 	// https://api.<instance domain>/<name>.
 	Issuer *string `json:"issuer,omitempty"`
-	// tokenEndpoint is the URL where clients of the realm get tokens (RFC 6749,
-	// section 3.2).
+	// tokenEndpoint is the URL of the realm's token endpoint (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
 	// jwksUri is the URL of the public keys that verify the realm's tokens (RFC 7517,
 	// section 5).
 	JWKSURI *string `json:"jwksUri,omitempty"`
-	// tokenLifetime is how long a token of the realm is valid: spec.tokenLifetime, or
-	// the instance's default where that is left out.
+	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
+	// instance's default if that is unset.
 	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
-	// signingKeys are the published keys of the realm, without their private parts.
+	// signingKeys lists the published keys of the realm, without their private parts.
 	SigningKeys []SigningKeyStatusApplyConfiguration `json:"signingKeys,omitempty"`
-	// nextKeyTransitionTime is when the next change of the signing keys is due: a new key
-	// is published, begins to sign, or an old one is published no more. Left out while
-	// that waits for token servers to load the last change.
+	// nextKeyTransitionTime is the time of the next change to the signing keys: a new key is
+	// published, the pending key becomes Active, or an old key is removed. Unset while the next
+	// change is waiting for token servers to load the last one.
 	NextKeyTransitionTime *metav1.Time `json:"nextKeyTransitionTime,omitempty"`
 }
 

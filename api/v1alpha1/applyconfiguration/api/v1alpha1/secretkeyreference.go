@@ -12,16 +12,16 @@ import (
 // SecretKeyReferenceApplyConfiguration represents a declarative configuration of the SecretKeyReference type for use
 // with apply.
 //
-// SecretKeyReference names a data key of a Secret in the same namespace.
+// SecretKeyReference references a data key of a Secret in the same namespace.
 type SecretKeyReferenceApplyConfiguration struct {
-	// name is the name of the Secret. It must carry the label
-	// auth.realmkeeper.dev/client-secret with the value "true", which allows the operator
-	// to read it; without it the client isn't Accepted (SecretNotLabelled), and neither is
-	// it without the Secret (SecretNotFound).
+	// name is the name of the Secret. The Secret must have the label
+	// auth.realmkeeper.dev/client-secret with the value "true", which allows the operator to read
+	// it. If the label is missing, the client is not Accepted (SecretNotLabelled). If the Secret is
+	// missing, the client is not Accepted (SecretNotFound).
 	Name *string `json:"name,omitempty"`
-	// key is the data key that holds the client secret: 16 to 1024 characters, none of
-	// them a control character, not even a line break at the end. Others aren't Accepted
-	// (SecretTooShort, SecretNotUsable). Left out, "client_secret".
+	// key is the data key that contains the client secret. The secret must have 16 to 1024
+	// characters and no control characters, such as a trailing line break; otherwise the client is
+	// not Accepted (SecretTooShort, SecretNotUsable). Defaults to "client_secret".
 	Key *apiv1alpha1.SecretDataKey `json:"key,omitempty"`
 }
 

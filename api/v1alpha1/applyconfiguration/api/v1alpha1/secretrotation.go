@@ -12,29 +12,30 @@ import (
 // SecretRotationApplyConfiguration represents a declarative configuration of the SecretRotation type for use
 // with apply.
 //
-// SecretRotation says when a generated secret is replaced by another, and how long it stays
-// valid beside it.
+// SecretRotation configures when a generated secret is replaced by a new one, and how long the old
+// one stays valid.
 //
-// Every live token server accepts the new secret before the consumer Secret gets it, and
-// goes on accepting the old one for the overlap, in which workloads read the Secret again. A client has
-// two secrets at most: while an old one is still valid, no rotation begins.
+// Every live token server accepts the new secret before it is written to the credentials Secret.
+// Token servers continue to accept the old secret for the overlap, so that workloads have time to
+// reload the Secret. A client has at most two valid secrets: no rotation starts while an old secret
+// is still valid.
 type SecretRotationApplyConfiguration struct {
-	// interval is how old a secret becomes before it is replaced, as a duration of at
-	// least 1h in hours, minutes and whole seconds, such as "720h". Left out, age
-	// doesn't matter.
+	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
+	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
+	// their age.
 	Interval *v1.Duration `json:"interval,omitempty"`
-	// overlap is how long the old secret stays valid after the consumer Secret has got
-	// the new one, as a duration shorter than interval in hours, minutes and whole
-	// seconds, such as "24h". Choose it longer than workloads need to take up a changed
-	// Secret; with "0s" the old secret ends at once. It also holds for the secret that
-	// the client had before spec.secret came to be generated. Left out, 24h, or half of
-	// interval where that is shorter.
+	// overlap is how long the old secret stays valid after the new one has been written to the
+	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
+	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
+	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
+	// had before spec.secret was changed to generated. Defaults to 24h, or half of interval if that
+	// is shorter.
 	Overlap *v1.Duration `json:"overlap,omitempty"`
-	// rotateAfter replaces, once, a secret that was made before this instant, as soon as
-	// it has passed: an RFC 3339 time between the years 1000 and 2999, such as
-	// "2031-12-31T23:59:59Z". A secret that is younger stays, so the field may stand in
-	// Git for ever; a later instant rotates again. Fractions of a second don't count.
-	// Left out, there is no such rotation.
+	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
+	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
+	// the field can stay in Git permanently; set a later time to rotate again. If unset, no such
+	// rotation takes place.
 	RotateAfter *v1.Time `json:"rotateAfter,omitempty"`
 }
 

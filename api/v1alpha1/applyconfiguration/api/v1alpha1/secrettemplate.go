@@ -12,14 +12,14 @@ import (
 // SecretTemplateApplyConfiguration represents a declarative configuration of the SecretTemplate type for use
 // with apply.
 //
-// SecretTemplate is metadata for a Secret that the operator makes.
+// SecretTemplate is metadata for a Secret that the operator creates.
 type SecretTemplateApplyConfiguration struct {
-	// labels are labels for the Secret, at most 16. Those with the prefix
-	// auth.realmkeeper.dev/ are the operator's own. Left out, none.
+	// labels lists labels for the Secret. It can have at most 16 entries. The prefix
+	// auth.realmkeeper.dev/ is reserved for the operator. If unset, no labels are added.
 	Labels map[string]apiv1alpha1.LabelValue `json:"labels,omitempty"`
-	// annotations are annotations for the Secret, at most 16, with values of at most 4096
-	// characters. Those with the prefix auth.realmkeeper.dev/ are the operator's own.
-	// Left out, none.
+	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
+	// at most 4096 characters. The prefix auth.realmkeeper.dev/ is reserved for the operator. If
+	// unset, no annotations are added.
 	Annotations map[string]apiv1alpha1.AnnotationValue `json:"annotations,omitempty"`
 }
 

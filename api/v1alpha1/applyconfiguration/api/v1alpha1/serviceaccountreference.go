@@ -8,10 +8,10 @@ package v1alpha1
 // ServiceAccountReferenceApplyConfiguration represents a declarative configuration of the ServiceAccountReference type for use
 // with apply.
 //
-// ServiceAccountReference names a service account in the same namespace.
+// ServiceAccountReference references a service account in the same namespace.
 type ServiceAccountReferenceApplyConfiguration struct {
-	// name is the name of the service account. It isn't "default", which every pod has that
-	// names none.
+	// name is the name of the service account. It must not be "default", which Pods use unless they
+	// specify another service account.
 	Name *string `json:"name,omitempty"`
 }
 

@@ -13,32 +13,31 @@ import (
 // SigningApplyConfiguration represents a declarative configuration of the Signing type for use
 // with apply.
 //
-// Signing says how a Realm signs tokens, and when it changes its key.
+// Signing configures how a Realm signs tokens and when it rotates its key.
 //
-// A new key is published ahead of its first signature, so that verifiers know it by then,
-// and stays published until the last token that it signed has expired.
+// A new key is published before it signs the first token, so that verifiers can load it in time. An
+// old key stays published until the last token that it signed has expired.
 type SigningApplyConfiguration struct {
-	// algorithm is the algorithm of the realm's signing key: ES256, ES384, EdDSA, RS256
-	// or PS256. ES256 is fast and understood everywhere; RS256 is for verifiers that know
-	// nothing else. A change is a rotation: the key of the new algorithm is published
-	// ahead as any other. Left out, ES256.
+	// algorithm is the algorithm of the realm's signing key: ES256, ES384, EdDSA, RS256, or PS256.
+	// ES256 is fast and widely supported. Use RS256 for verifiers that support nothing else. A
+	// change is a rotation: the key with the new algorithm is published in advance like any other
+	// key. Defaults to ES256.
 	Algorithm *apiv1alpha1.SigningAlgorithm `json:"algorithm,omitempty"`
-	// rotationInterval is how long a key signs before the next one does, as a duration of
-	// at least 1h in hours, minutes and whole seconds, such as "720h". Left out, 720h,
-	// which is 30 days.
+	// rotationInterval is how long a key signs tokens before the next key replaces it: a duration
+	// of at least 1h in hours, minutes, and whole seconds, such as "720h". Defaults to 720h, which
+	// is 30 days.
 	RotationInterval *v1.Duration `json:"rotationInterval,omitempty"`
-	// publishAhead is how long a key is published before it signs, as a duration of at
-	// least 10m and at most half of rotationInterval, in hours, minutes and whole seconds,
-	// such as "24h". It counts from when every live token server publishes the key.
-	// Verifiers may cache the keys for 5 minutes; a longer time is for those that cache
-	// longer, or have keys brought to them by hand. Left out, 1h, or half of rotationInterval where that is
-	// shorter.
+	// publishAhead is how long a key is published before it signs tokens: a duration of at least
+	// 10m and at most half of rotationInterval, in hours, minutes, and whole seconds, such as
+	// "24h". The time starts when every live token server publishes the key. Verifiers are allowed
+	// to cache the keys for 5 minutes; use a longer time if your verifiers cache keys longer or you
+	// distribute keys manually. Defaults to 1h, or half of rotationInterval if that is shorter.
 	PublishAhead *v1.Duration `json:"publishAhead,omitempty"`
-	// rotateAfter replaces, once, the keys that were made before this instant, as soon as
-	// it has passed: an RFC 3339 time between the years 1000 and 2999, such as
-	// "2031-12-31T23:59:59Z". The new key is published ahead as any other. A key that is
-	// younger stays, so the field may stand in Git for ever; a later instant rotates
-	// again. Left out, keys change by rotationInterval alone.
+	// rotateAfter triggers a single rotation: when this time has passed, keys created before it are
+	// replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". The new key is published in advance like any other key. Newer keys
+	// are not affected, so the field can stay in Git permanently; set a later time to rotate again.
+	// If unset, keys are rotated only by rotationInterval.
 	RotateAfter *v1.Time `json:"rotateAfter,omitempty"`
 }
 

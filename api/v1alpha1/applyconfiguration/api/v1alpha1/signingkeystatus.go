@@ -13,24 +13,23 @@ import (
 // SigningKeyStatusApplyConfiguration represents a declarative configuration of the SigningKeyStatus type for use
 // with apply.
 //
-// SigningKeyStatus is a published signing key of a Realm.
+// SigningKeyStatus describes a published signing key of a Realm.
 type SigningKeyStatusApplyConfiguration struct {
-	// keyID is the kid of the key in the realm's key set and in the header of its tokens
-	// (RFC 7517, section 4.5).
+	// keyID is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
+	// of its tokens.
 	KeyID *string `json:"keyID,omitempty"`
-	// algorithm is the signature algorithm of the key, which never changes.
+	// algorithm is the signature algorithm of the key. It never changes.
 	Algorithm *apiv1alpha1.SigningAlgorithm `json:"algorithm,omitempty"`
-	// state is where the key stands: Pending is published and doesn't sign yet, Active
-	// signs, Retiring signs no more and is still published.
+	// state is the lifecycle state of the key. Pending means that it is published but does not sign
+	// yet, Active that it signs, and Retiring that it no longer signs but is still published.
 	State *apiv1alpha1.SigningKeyState `json:"state,omitempty"`
-	// createdAt is when the key was made.
+	// createdAt is the time at which the key was generated.
 	CreatedAt *v1.Time `json:"createdAt,omitempty"`
-	// activeAt is when the key began to sign. Left out while it is Pending.
+	// activeAt is the time at which the key started to sign tokens. Unset while the key is Pending.
 	ActiveAt *v1.Time `json:"activeAt,omitempty"`
-	// removeAt is when a Retiring key is published no more: the longest token that it can
-	// have signed has expired then, and 5 minutes have passed for clocks that are behind.
-	// Left out in the other states, and until every live token server has stopped signing
-	// with the key.
+	// removeAt is the time at which a Retiring key is removed from the key set. By then the last
+	// token that it can have signed has expired, plus 5 minutes to allow for slow clocks. Unset in
+	// the other states, and until every live token server has stopped signing with the key.
 	RemoveAt *v1.Time `json:"removeAt,omitempty"`
 }
 
