@@ -42,7 +42,7 @@ help: ## List the targets.
 ##@ Try it
 
 .PHONY: demo
-demo: ## Run everything on this machine, without containers, and get a token.
+demo: ## Run everything on this machine without containers: get a token, open the portal.
 	@echo "Building the demo; about 2 min the first time ..."
 	@go run ./test/demo up
 
@@ -84,7 +84,7 @@ chart: ## Package the Helm chart into dist/, for the image of the same version.
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, once per version (5 min).
-	@test/controlplane/build.sh >/dev/null
+	@test/controlplane/build.sh kubectl >/dev/null
 
 .PHONY: clean
 clean: ## Remove what was built here. The shared caches and a running demo stay.

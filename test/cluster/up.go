@@ -98,7 +98,7 @@ func (c *cluster) create(ctx context.Context, lock *os.File) error {
 	if err := c.installPackages(ctx); err != nil {
 		return err
 	}
-	binDir, err := controlplane.BinDir(ctx, os.Stderr, node.Binaries()...)
+	binDir, err := controlplane.BinDir(ctx, os.Stderr, append(node.Binaries(), "kubectl")...)
 	if err != nil {
 		return err
 	}

@@ -12,10 +12,11 @@ import (
 	"path/filepath"
 )
 
-// BinDir returns the directory of the control plane's binaries, and of others that
-// build.sh knows by name, after building what is missing, which takes some minutes once
-// per machine; progress goes to the writer. KUBEBUILDER_ASSETS comes first where it is
-// set. It must be called from within the repository.
+// BinDir returns the directory that contains etcd, kube-apiserver, kube-controller-manager
+// and the other named binaries, such as kubectl. It builds missing binaries with build.sh,
+// which takes several minutes once per machine and writes its progress to the writer.
+// Binaries in KUBEBUILDER_ASSETS take precedence. The working directory must be in the
+// repository.
 func BinDir(ctx context.Context, progress io.Writer, others ...string) (string, error) {
 	root, err := RepositoryRoot()
 	if err != nil {

@@ -1,30 +1,29 @@
 #!/usr/bin/env bash
 # build.sh [NAME...]
 #
-# Builds the control plane that tests and the demo run: etcd, kube-apiserver,
-# kube-controller-manager and kubectl, from the Go modules pinned beside this file;
-# and those of kubelet, kube-scheduler, kube-proxy and coredns that are named, which
-# only a cluster with a node needs.
+# Builds the control plane that the tests and the demo run: etcd, kube-apiserver and
+# kube-controller-manager, from the Go modules that are pinned in the directories next to
+# this file. NAME adds kubectl, or what a cluster with a node needs: kubelet,
+# kube-scheduler, kube-proxy and coredns.
 #
-# Each is built once, into a cache that all checkouts share; the versions and the
-# way of building are part of the directory's name. Progress goes to stderr. The
-# only line on stdout is the directory that holds the binaries.
+# Each binary is built once, in a cache that all checkouts share. The name of the cache
+# directory depends on the versions and the build flags. Progress goes to stderr. The only
+# line on stdout is the directory that contains the binaries.
 #
-# KUBEBUILDER_ASSETS, when set, comes first: what it has is taken from there, and
-# only what it lacks is built.
+# Binaries in KUBEBUILDER_ASSETS, if it is set, take precedence. Only missing ones are built.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-binaries=(etcd kube-apiserver kube-controller-manager kubectl "$@")
+binaries=(etcd kube-apiserver kube-controller-manager "$@")
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "test/controlplane/build.sh: $*"; exit 1; }
 
-# A workspace, a module mode or a C compiler must not change what is built.
+# The result must not depend on a Go workspace or a C compiler.
 export GOWORK=off CGO_ENABLED=0
-toolchain=$(go env GOVERSION GOOS GOARCH) || die "go is needed, and is not on the PATH"
+toolchain=$(go env GOVERSION GOOS GOARCH) || die "go is not in PATH; install Go"
 
-version_of() { # version_of MODULE DIR: the version that DIR/go.mod requires
+version_of() { # version_of MODULE DIR: print the version of MODULE in DIR/go.mod
 	local version
 	version=$(awk -v module="$1" '$1 == module { print $2; exit }' "$here/$2/go.mod")
 	[[ -n $version ]] || die "$2/go.mod does not require $1"
@@ -43,7 +42,7 @@ home=${XDG_CACHE_HOME:-$HOME/.cache}/realmkeeper
 cache=$home/$kubernetes-$key
 bin=$cache/bin
 
-missing() { # missing NAME...: those that neither the user's directory nor the cache has
+missing() { # missing NAME...: print the names that are in neither KUBEBUILDER_ASSETS nor the cache
 	local name
 	for name in "$@"; do
 		[[ -n ${KUBEBUILDER_ASSETS:-} && -x $KUBEBUILDER_ASSETS/$name ]] ||
@@ -53,10 +52,10 @@ missing() { # missing NAME...: those that neither the user's directory nor the c
 
 build() { # build NAME VERSION MODULE-DIR PACKAGE DURATION
 	local name=$1 version=$2 dir=$3 package=$4 duration=$5 start=$SECONDS
-	say "Building $name $version from source: about $duration on two cores, once ..."
-	# Built beside its place and renamed into it: a name in $bin is always a whole binary.
+	say "Building $name $version from source. This happens once and takes about $duration on two cores ..."
+	# Build to a temporary file and rename it, so that $bin only contains complete binaries.
 	go build -C "$here/$dir" -buildvcs=false -ldflags "$ldflags" -o "$building/$name" "$package" >&2 ||
-		die "building $name $version failed; what the compiler said is above"
+		die "failed to build $name $version; see the compiler output above"
 	mv "$building/$name" "$bin/$name"
 	say "Built $name in $((SECONDS - start)) s."
 }
@@ -65,10 +64,10 @@ build_missing() {
 	mkdir -p "$bin"
 	exec {lock}>"$cache/lock"
 	if ! flock --nonblock "$lock"; then
-		say "Another run is building the control plane; waiting for it ..."
+		say "Waiting for another run that builds the control plane ..."
 		flock "$lock"
 	fi
-	# With the lock held nobody else builds: what lies here was left by a killed run.
+	# The lock excludes other builds, so these directories are from a killed run.
 	rm -rf "$cache"/building.*
 	building=$(mktemp -d "$cache/building.XXXXXX")
 	trap 'rm -rf "$building"' EXIT
@@ -82,14 +81,14 @@ build_missing() {
 			build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "30 s"
 			;;
 		coredns) build "$name" "$coredns" coredns github.com/coredns/coredns "2 min" ;;
-		*) die "$name is none of the binaries that it knows" ;;
+		*) die "unknown binary $name" ;;
 		esac
 	done
 	flock --unlock "$lock"
 }
 
 [[ -z ${KUBEBUILDER_ASSETS:-} || -d $KUBEBUILDER_ASSETS ]] ||
-	die "KUBEBUILDER_ASSETS is $KUBEBUILDER_ASSETS, which is no directory"
+	die "KUBEBUILDER_ASSETS must be a directory, not $KUBEBUILDER_ASSETS"
 
 [[ -z $(missing "${binaries[@]}") ]] || build_missing
 
@@ -98,8 +97,8 @@ if [[ -z ${KUBEBUILDER_ASSETS:-} ]]; then
 	exit
 fi
 
-# Whoever runs the binaries wants them in one directory: links, each replaced by a
-# rename, so that a run beside this one never sees a name without its binary.
+# Link all binaries into one directory. Rename each link into place, so that a concurrent
+# run never sees a missing name.
 assets=$(cd "$KUBEBUILDER_ASSETS" && pwd)
 mixed=$home/assets-$(printf '%s' "$assets" "$key" | sha256sum | cut -c1-12)
 mkdir -p "$mixed"

@@ -138,7 +138,7 @@ func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.conf
 // Kubeconfig is the path of a kubeconfig, mode 0600, with the credentials of RESTConfig.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.options.Dir, kubeconfigFile) }
 
-// BinDir is where the binaries are: etcd, kube-apiserver, kube-controller-manager, kubectl.
+// BinDir returns the directory that contains the binaries.
 func (c *ControlPlane) BinDir() string { return c.options.BinDir }
 
 // StartAPIServer starts the API server again after StopAPIServer, at the same address

@@ -148,7 +148,7 @@ func TestBinDirPrefersTheUsersBinaries(t *testing.T) {
 
 func binDir(t *testing.T) string {
 	t.Helper()
-	dir, err := controlplane.BinDir(t.Context(), os.Stderr)
+	dir, err := controlplane.BinDir(t.Context(), os.Stderr, "kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ say() { printf '%s\n' "$*"; }
 say "Building what the end-to-end tests run; some 6 min the first time ..."
 mkdir -p "$bin"
 export CGO_ENABLED=0
-kubernetes=$(test/controlplane/build.sh)
+kubernetes=$(test/controlplane/build.sh kubectl)
 ln -sf "$kubernetes/kubectl" "$bin/kubectl"
 go build -modfile=hack/tools/helm/go.mod -o "$bin/helm" helm.sh/helm/v4/cmd/helm
 [[ ${E2E_HELM:-} != *helm3* ]] || go build -modfile=hack/tools/helm/go.mod -o "$bin/helm3" helm.sh/helm/v3/cmd/helm

@@ -102,7 +102,7 @@ func Start(t testing.TB) *Env {
 
 func start(o *options) (*Env, error) {
 	// Building has a time of its own, which the test binary's -timeout bounds.
-	binDir, err := controlplane.BinDir(context.Background(), os.Stderr)
+	binDir, err := controlplane.BinDir(context.Background(), os.Stderr, "kubectl")
 	if err != nil {
 		return nil, err
 	}
