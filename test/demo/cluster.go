@@ -28,13 +28,14 @@ import (
 // fieldOwner is the field manager of what the demo applies.
 const fieldOwner = "realmkeeper-demo"
 
-// connect makes the client of an administrator.
+// connect creates a client with administrator permissions.
 func (d *demo) connect() error {
 	config, err := clientcmd.BuildConfigFromFlags("", d.adminKubeconfig())
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // nobody else needs sparing
+	config.QPS = -1 // no rate limit, because nothing else uses this API server
+	d.config = config
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
@@ -43,8 +44,9 @@ func (d *demo) connect() error {
 	return err
 }
 
-// install applies what an administrator applies once: the system namespace, the CRDs,
-// and the operator's rights. Its Deployment is left out; the demo runs the process.
+// install applies what an administrator applies once: the system namespace, the CRDs and
+// the operator's permissions. It omits the operator's Deployment, because the demo runs
+// the operator as a process.
 func (d *demo) install(ctx context.Context) error {
 	d.Step("Applying config/manager/namespace.yaml, config/crd and config/rbac ...")
 	for _, path := range []string{"config/manager/namespace.yaml", "config/crd", "config/rbac"} {
@@ -52,13 +54,13 @@ func (d *demo) install(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.await(ctx, "waiting for the CRDs to be served", func(ctx context.Context) error {
+	return d.await(ctx, "wait until the CRDs are served", func(ctx context.Context) error {
 		return errors.Join(d.cluster.List(ctx, &v1alpha1.RealmList{}), d.cluster.List(ctx, &v1alpha1.ApiClientList{}))
 	})
 }
 
-// apply applies the objects of a manifest or kustomization of the repository, and
-// returns them.
+// apply applies the objects in a manifest or kustomization of the repository and returns
+// them.
 func (d *demo) apply(ctx context.Context, path string) ([]*unstructured.Unstructured, error) {
 	objects, err := readManifests(filepath.Join(d.root, path))
 	if err != nil {
@@ -68,14 +70,14 @@ func (d *demo) apply(ctx context.Context, path string) ([]*unstructured.Unstruct
 		err := d.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 			client.FieldOwner(fieldOwner), client.ForceOwnership)
 		if err != nil {
-			return nil, fmt.Errorf("applying %s: %w", describe(object), err)
+			return nil, fmt.Errorf("apply %s: %w", describe(object), err)
 		}
 	}
 	return objects, nil
 }
 
-// readManifests reads the objects of a YAML file, or of the resources of a kustomization
-// in their order. It knows nothing else of kustomize.
+// readManifests reads the objects in a YAML file, or in the resources of a kustomization,
+// in order. It supports no other field of a kustomization.
 func readManifests(path string) ([]*unstructured.Unstructured, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -92,7 +94,7 @@ func readManifests(path string) ([]*unstructured.Unstructured, error) {
 		Resources []string `json:"resources"`
 	}
 	if err := sigsyaml.Unmarshal(content, &kustomization); err != nil {
-		return nil, fmt.Errorf("reading the kustomization in %s: %w", path, err)
+		return nil, fmt.Errorf("read the kustomization in %s: %w", path, err)
 	}
 	var objects []*unstructured.Unstructured
 	for _, resource := range kustomization.Resources {
@@ -117,29 +119,23 @@ func readManifest(path string) ([]*unstructured.Unstructured, error) {
 		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
 			return objects, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", path, err)
+			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
-		if len(object.Object) > 0 { // else there are only comments between two separators
+		if len(object.Object) > 0 { // a document can consist of comments only
 			objects = append(objects, object)
 		}
 	}
 }
 
-// describe names an object as in "ApiClient acme-apps/billing".
+// describe returns the kind and name of an object, such as "ApiClient acme-apps/billing".
 func describe(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + strings.TrimPrefix(client.ObjectKeyFromObject(object).String(), "/")
 }
 
-// serviceAccountKubeconfig writes a kubeconfig with the rights of a ServiceAccount of the
-// system namespace, which a Pod would have: the demo's processes may do no more than in
-// a cluster.
+// serviceAccountKubeconfig writes a kubeconfig with the permissions of a ServiceAccount in
+// the system namespace, so that the processes have the same permissions as in a cluster.
 func (d *demo) serviceAccountKubeconfig(ctx context.Context, name string) (path string, err error) {
-	year := int64(365 * 24 * time.Hour / time.Second)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &year}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
-	err = d.await(ctx, "getting a token of ServiceAccount "+name, func(ctx context.Context) error {
-		return d.cluster.SubResource("token").Create(ctx, account, request)
-	})
+	token, err := d.serviceAccountToken(ctx, name, 365*24*time.Hour)
 	if err != nil {
 		return "", err
 	}
@@ -148,8 +144,19 @@ func (d *demo) serviceAccountKubeconfig(ctx context.Context, name string) (path 
 		return "", err
 	}
 	for user := range config.AuthInfos {
-		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: request.Status.Token}
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
 	}
 	path = filepath.Join(d.runDir(), name+".kubeconfig")
 	return path, clientcmd.WriteToFile(*config, path)
+}
+
+// serviceAccountToken returns a token for a ServiceAccount in the system namespace.
+func (d *demo) serviceAccountToken(ctx context.Context, name string, lifetime time.Duration) (string, error) {
+	seconds := int64(lifetime / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: name}}
+	err := d.await(ctx, "get a token for ServiceAccount "+name, func(ctx context.Context) error {
+		return d.cluster.SubResource("token").Create(ctx, account, request)
+	})
+	return request.Status.Token, err
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
@@ -18,41 +19,43 @@ import (
 )
 
 const (
-	// systemNamespace is the one of config/manager/namespace.yaml.
+	// systemNamespace is the namespace in config/manager/namespace.yaml.
 	systemNamespace = "realmkeeper-system"
-	// patience bounds every wait but those for builds.
-	patience = time.Minute
-	// grace is how long a process may take to end in good order.
+	// timeout limits each wait except builds.
+	timeout = time.Minute
+	// grace is how long a process may take to exit before it is killed.
 	grace = 10 * time.Second
 )
 
-var errInterrupted = errors.New("it was interrupted")
+var errInterrupted = errors.New("interrupted")
 
-// demo is one demo, and what this run of the program has to do with it.
+// demo holds the state of one run of this program.
 type demo struct {
-	root string // of the repository
+	root string // the repository
 	dir  string
 	*progress.Progress
 
-	binDir  string // of the control plane
+	binDir  string // the binaries of the control plane
+	kubectl string // the directory to prepend to PATH for kubectl, or empty
 	ports   ports
+	config  *rest.Config // of an administrator
 	cluster client.Client
 
-	// What this run has started, and stops again when it fails.
+	// Everything that this run has started, and stops if it fails.
 	controlPlane *controlplane.ControlPlane
 	started      []*process.Process
 }
 
 func (d *demo) file(name string) string { return filepath.Join(d.dir, name) }
 
-// runDir is the directory of the processes. It is that of the control plane, which
-// stops the processes that others have put on record there, too.
+// runDir is the directory of the processes. The control plane uses the same directory,
+// because it stops all processes that are recorded there.
 func (d *demo) runDir() string { return d.file("run") }
 
-// adminKubeconfig is written by the control plane.
+// adminKubeconfig is a file that the control plane writes.
 func (d *demo) adminKubeconfig() string { return filepath.Join(d.runDir(), "kubeconfig") }
 
-// up brings the demo up from whatever state it is in, and ends with a token.
+// up starts everything that isn't running and then requests a token.
 func (d *demo) up(ctx context.Context) (err error) {
 	unlock, err := d.lock()
 	if err != nil {
@@ -68,23 +71,15 @@ func (d *demo) up(ctx context.Context) (err error) {
 	if d.binDir, err = controlplane.BinDir(ctx, os.Stderr); err != nil {
 		return err
 	}
-	if err := d.takeStock(); err != nil {
+	if err := d.inspect(); err != nil {
 		return err
 	}
-	if err := d.build(ctx); err != nil {
-		return err
-	}
-	if err := d.startControlPlane(ctx); err != nil {
-		return err
-	}
-	if err := d.install(ctx); err != nil {
-		return err
-	}
-	if err := d.startOperator(ctx); err != nil {
-		return err
-	}
-	if err := d.startTokenServers(ctx); err != nil {
-		return err
+	for _, start := range []func(context.Context) error{
+		d.build, d.startControlPlane, d.findKubectl, d.install, d.startOperator, d.startTokenServers, d.startPortal,
+	} {
+		if err := start(ctx); err != nil {
+			return err
+		}
 	}
 	apiClient, err := d.applySamples(ctx)
 	if err != nil {
@@ -93,35 +88,35 @@ func (d *demo) up(ctx context.Context) (err error) {
 	return d.showToken(ctx, apiClient)
 }
 
-// takeStock looks at what an earlier run has left. Without a whole control plane it is
-// of no use: the data of one starts with it.
-func (d *demo) takeStock() error {
+// inspect checks what an earlier run has left. If a component of the control plane has
+// exited, nothing can be reused, because a new control plane starts without data.
+func (d *demo) inspect() error {
 	running := d.running()
-	dead := slices.DeleteFunc(slices.Clone(components), func(name string) bool { return slices.Contains(running, name) })
+	exited := slices.DeleteFunc(slices.Clone(components), func(name string) bool { return slices.Contains(running, name) })
 	_, err := os.Stat(d.runDir())
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case len(dead) == 0:
-		d.Say("The demo is running already.")
-	case slices.ContainsFunc(dead, isControlPlane):
+	case len(exited) == 0:
+		d.Say("The demo is already running.")
+	case slices.ContainsFunc(exited, isControlPlane):
 		if len(running) > 0 {
-			d.Say("Not running any more: %s. The demo starts anew.", strings.Join(dead, ", "))
+			d.Say("No longer running: %s. Starting a new demo.", strings.Join(exited, ", "))
 		}
 		if err := controlplane.StopDetached(d.runDir()); err != nil {
-			return fmt.Errorf("stopping what is left of an earlier demo: %w", err)
+			return fmt.Errorf("stop the processes of an earlier demo: %w", err)
 		}
-		// Its ports go too: they may be others' by now.
+		// Forget the ports, because other programs may use them now.
 		return errors.Join(os.RemoveAll(d.runDir()), os.RemoveAll(d.file(portsFile)))
 	default:
-		d.Say("The demo is running already, but for %s.", strings.Join(dead, ", "))
+		d.Say("The demo is already running, except %s.", strings.Join(exited, ", "))
 	}
 	return d.ports.load(d.file(portsFile))
 }
 
-// undo stops what this run has started, and nothing else.
+// undo stops only what this run has started.
 func (d *demo) undo(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		cause = errInterrupted
@@ -136,18 +131,18 @@ func (d *demo) undo(ctx context.Context, cause error) error {
 		errs = append(errs, d.controlPlane.Stop())
 	}
 	if d.controlPlane != nil || len(d.started) > 0 {
-		errs = append(errs, errors.New("what this run had started is stopped"))
+		errs = append(errs, errors.New("the processes that this run started were stopped"))
 	}
 	if _, err := os.Stat(d.runDir()); err == nil {
-		errs = append(errs, fmt.Errorf("the logs are %s", d.short("run/*.log")))
+		errs = append(errs, fmt.Errorf("see the logs in %s", d.short("run/*.log")))
 	}
 	return errors.Join(errs...)
 }
 
-// await tries until there is no error, and gives up when a process that this run has
-// started ends, or after some time.
+// await retries until try succeeds. It fails if a process that this run has started
+// exits, if the error is a finalError, or after the timeout.
 func (d *demo) await(ctx context.Context, doing string, try func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -161,22 +156,22 @@ func (d *demo) await(ctx context.Context, doing string, try func(context.Context
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 		for _, p := range d.started {
-			if ended := p.Exited(); ended != nil {
-				return fmt.Errorf("%s: %w", doing, ended)
+			if exited := p.Exited(); exited != nil {
+				return fmt.Errorf("%s: %w", doing, exited)
 			}
 		}
 		if ctx.Err() == nil {
-			last = err // and not that the time was over
+			last = err // not the error of an expired context
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: given up after %s: %w", doing, patience, last)
+			return fmt.Errorf("%s: timed out after %s: %w", doing, timeout, last)
 		case <-tick.C:
 		}
 	}
 }
 
-// finalError is one that waiting doesn't mend.
+// finalError is an error that retrying does not resolve.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }

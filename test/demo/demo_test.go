@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"os/exec"
@@ -21,10 +24,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "operator", "token-server-0", "token-server-1"}
+var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "operator", "token-server-0", "token-server-1", "portal"}
 
-// A newcomer's hour with the demo, in one go since each start takes seconds.
-func TestDemo(t *testing.T) {
+// TestLifecycle follows the commands that the demo prints. It is a single test, because each
+// start takes several seconds.
+func TestLifecycle(t *testing.T) {
 	g := NewWithT(t)
 	program := build(t)
 	dir := newDir(t, program)
@@ -39,6 +43,7 @@ func TestDemo(t *testing.T) {
 		ContainSubstring(`"sub": "acme-apps.billing"`),
 		ContainSubstring("\ncurl --cacert '"+dir+"/ca.crt' --user 'acme-apps.billing:rk_"),
 		ContainSubstring("no nodes and no scheduler"),
+		ContainSubstring("kubectl create token initial-admin --namespace realmkeeper-system"),
 		ContainSubstring("make demo-down"),
 	))
 	g.Expect(running(dir)).To(Equal(components))
@@ -51,23 +56,33 @@ func TestDemo(t *testing.T) {
 	metrics, err := http.Get(first["METRICS_URL"])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(metrics).To(HaveHTTPBody(ContainSubstring("\nrealmkeeper_registry_clients 1\n")))
+	g.Expect(out).To(ContainSubstring("\n  " + first["PORTAL_URL"] + "\n"))
+	g.Expect(signIn(g, first["PORTAL_URL"], printedToken(out))).To(ContainSubstring("acme-apps.billing"))
+	g.Expect(signIn(g, first["PORTAL_URL"], "x."+printedToken(out))).NotTo(ContainSubstring("acme-apps.billing"))
 
 	out, err = run(program, dir, "up")
 	g.Expect(err).NotTo(HaveOccurred(), out)
-	g.Expect(out).To(And(ContainSubstring("The demo is running already.\n"), ContainSubstring("200 OK")))
+	g.Expect(out).To(And(ContainSubstring("The demo is already running.\n"), ContainSubstring("200 OK")))
 	g.Expect(sourced(g, dir)).To(Equal(first))
 
 	kill(g, dir, "token-server-0")
 	served := func(g Gomega) { g.Expect(status(g, first)).To(Equal(http.StatusOK)) }
-	g.Eventually(served).Should(Succeed()) // its sockets may last a moment longer than its record
+	g.Eventually(served).Should(Succeed()) // the sockets can outlive the process for a moment
 	g.Consistently(served).Should(Succeed())
 	out, err = run(program, dir, "up")
 	g.Expect(err).NotTo(HaveOccurred(), out)
-	g.Expect(out).To(ContainSubstring("The demo is running already, but for token-server-0.\n"))
+	g.Expect(out).To(ContainSubstring("The demo is already running, except token-server-0.\n"))
 	g.Expect(running(dir)).To(Equal(components))
 	g.Expect(sourced(g, dir)).To(Equal(first))
 
-	kill(g, dir, "token-server-0", "token-server-1", "operator")
+	kill(g, dir, "portal")
+	out, err = run(program, dir, "up")
+	g.Expect(err).NotTo(HaveOccurred(), out)
+	g.Expect(out).To(ContainSubstring("The demo is already running, except portal.\n"))
+	g.Expect(sourced(g, dir)).To(Equal(first))
+	g.Expect(signIn(g, first["PORTAL_URL"], printedToken(out))).To(ContainSubstring("acme-apps.billing"))
+
+	kill(g, dir, "token-server-0", "token-server-1", "operator", "portal")
 	address, err := url.Parse(first["AUTH_URL"])
 	g.Expect(err).NotTo(HaveOccurred())
 	var listener net.Listener
@@ -78,13 +93,13 @@ func TestDemo(t *testing.T) {
 	out, err = run(program, dir, "up")
 	g.Expect(listener.Close()).To(Succeed())
 	g.Expect(err).To(HaveOccurred(), out)
-	g.Expect(out).To(And(ContainSubstring("is taken by another program"), ContainSubstring("the logs are "+dir)))
-	g.Expect(running(dir)).To(Equal(components[:3])) // the rest it had started itself
+	g.Expect(out).To(And(ContainSubstring("is used by another program"), ContainSubstring("see the logs in "+dir)))
+	g.Expect(running(dir)).To(Equal(components[:3])) // up stops what it has started
 
 	kill(g, dir, "kube-apiserver")
 	out, err = run(program, dir, "up")
 	g.Expect(err).NotTo(HaveOccurred(), out)
-	g.Expect(out).To(ContainSubstring("The demo starts anew."))
+	g.Expect(out).To(ContainSubstring("Starting a new demo."))
 	g.Expect(sourced(g, dir)["CLIENT_SECRET"]).NotTo(Equal(first["CLIENT_SECRET"]))
 	g.Expect(status(g, sourced(g, dir))).To(Equal(http.StatusOK))
 
@@ -92,10 +107,10 @@ func TestDemo(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), out)
 	g.Expect(out).To(ContainSubstring("Stopped: " + strings.Join(components, ", ")))
 	g.Expect(dir).NotTo(BeADirectory())
-	g.Expect(run(program, dir, "down")).To(ContainSubstring("There is no demo"))
+	g.Expect(run(program, dir, "down")).To(ContainSubstring("No demo found"))
 }
 
-func TestInterruptedDemoLeavesNothingRunning(t *testing.T) {
+func TestInterruptedStartStopsAllProcesses(t *testing.T) {
 	g := NewWithT(t)
 	program := build(t)
 	dir := newDir(t, program)
@@ -109,12 +124,41 @@ func TestInterruptedDemoLeavesNothingRunning(t *testing.T) {
 
 	second, err := run(program, dir, "up")
 	g.Expect(err).To(HaveOccurred())
-	g.Expect(second).To(ContainSubstring("another make demo or make demo-down is at work"))
+	g.Expect(second).To(ContainSubstring("another make demo or make demo-down is using"))
 
 	g.Expect(up.Process.Signal(os.Interrupt)).To(Succeed())
 	g.Eventually(ended).WithTimeout(time.Minute).Should(Receive(HaveOccurred()))
 	g.Expect(out.String()).To(ContainSubstring("interrupted"))
 	g.Expect(running(dir)).To(BeEmpty())
+}
+
+func TestUsesTheInstalledKubectlWithinTheSkewPolicy(t *testing.T) {
+	g := NewWithT(t)
+	program := build(t)
+	dir := newDir(t, program)
+	built, err := controlplane.BinDir(t.Context(), os.Stderr, "kubectl")
+	g.Expect(err).NotTo(HaveOccurred())
+	printed, err := exec.Command(filepath.Join(built, "kubectl"), "version", "--client").Output()
+	g.Expect(err).NotTo(HaveOccurred())
+	var minor int
+	_, err = fmt.Sscanf(string(printed), "Client Version: v1.%d.", &minor)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	installed := t.TempDir()
+	t.Setenv("PATH", installed+":"+os.Getenv("PATH"))
+	for skew, supported := range map[int]bool{-2: false, -1: true, 0: true, 1: true, 2: false} {
+		kubectl := fmt.Sprintf("#!/bin/sh\necho '{\"clientVersion\":{\"gitVersion\":\"v1.%d.1-vendor\"}}'\n", minor+skew)
+		g.Expect(os.WriteFile(filepath.Join(installed, "kubectl"), []byte(kubectl), 0o700)).To(Succeed())
+		out, err := run(program, dir, "up")
+		g.Expect(err).NotTo(HaveOccurred(), out)
+		want := filepath.Join(built, "kubectl")
+		if supported {
+			want = filepath.Join(installed, "kubectl")
+		}
+		found, err := exec.Command("/bin/sh", "-c", `. "$0"; command -v kubectl`, filepath.Join(dir, "env")).Output()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(strings.TrimSpace(string(found))).To(Equal(want), "minor version %+d", skew)
+	}
 }
 
 func build(t *testing.T) string {
@@ -128,8 +172,8 @@ func build(t *testing.T) string {
 	return program
 }
 
-// newDir returns a directory for a demo, which is stopped when the test ends, even if
-// that is killed: a shell notices when the pipe from the test is closed.
+// newDir returns a directory for a demo that is stopped when the test ends. A shell waits
+// until the pipe from the test is closed, so the demo is stopped even if the test is killed.
 func newDir(t *testing.T, program string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "demo")
@@ -166,7 +210,7 @@ func running(dir string) []string {
 	return names
 }
 
-// kill ends processes as a newcomer would, by the first line of their records.
+// kill kills processes with the command that the demo prints.
 func kill(g Gomega, dir string, names ...string) {
 	for _, name := range names {
 		pid, err := exec.Command("head", "-n", "1", filepath.Join(dir, "run", name+".pid")).Output()
@@ -182,9 +226,9 @@ func mode(g Gomega, path string) os.FileMode {
 	return info.Mode().Perm()
 }
 
-// sourced returns what a shell knows after it has sourced the demo's env.
+// sourced returns the variables of a shell that has sourced the env file of the demo.
 func sourced(g Gomega, dir string) map[string]string {
-	names := []string{"KUBECONFIG", "AUTH_URL", "CA_FILE", "REALM", "CLIENT_ID", "CLIENT_SECRET", "TOKEN_URL", "METRICS_URL"}
+	names := []string{"KUBECONFIG", "AUTH_URL", "CA_FILE", "REALM", "CLIENT_ID", "CLIENT_SECRET", "TOKEN_URL", "METRICS_URL", "PORTAL_URL"}
 	values := map[string]string{}
 	for _, name := range names {
 		shell := exec.Command("/bin/sh", "-c", `. "$0"; printenv "$1"`, filepath.Join(dir, "env"), name)
@@ -195,7 +239,43 @@ func sourced(g Gomega, dir string) map[string]string {
 	return values
 }
 
-// status asks for a token and returns the status code of the answer.
+// printedToken returns the token that the demo prints for the portal.
+func printedToken(out string) string {
+	_, rest, _ := strings.Cut(out, "sign in with this token")
+	_, rest, _ = strings.Cut(rest, "\n\n")
+	token, _, _ := strings.Cut(rest, "\n")
+	return token
+}
+
+// signIn signs in to the portal with a token and returns the page that the portal shows.
+func signIn(g Gomega, portal, token string) string {
+	jar, err := cookiejar.New(nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	client := &http.Client{Jar: insecureJar{jar}}
+	response, err := client.PostForm(portal+"/sign-in", url.Values{"token": {token}})
+	g.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	g.Expect(err).NotTo(HaveOccurred())
+	return string(page)
+}
+
+// insecureJar treats http://localhost as secure, as browsers do.
+type insecureJar struct{ http.CookieJar }
+
+func (j insecureJar) SetCookies(u *url.URL, cookies []*http.Cookie) {
+	j.CookieJar.SetCookies(secure(u), cookies)
+}
+
+func (j insecureJar) Cookies(u *url.URL) []*http.Cookie { return j.CookieJar.Cookies(secure(u)) }
+
+func secure(u *url.URL) *url.URL {
+	c := *u
+	c.Scheme = "https"
+	return &c
+}
+
+// status requests a token and returns the status code.
 func status(g Gomega, env map[string]string) int {
 	authority, err := os.ReadFile(env["CA_FILE"])
 	g.Expect(err).NotTo(HaveOccurred())

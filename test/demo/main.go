@@ -3,19 +3,21 @@
 //	go run ./test/demo up      // make demo
 //	go run ./test/demo down    // make demo-down
 //
-// Up starts a control plane, the operator and two token servers as processes of this
-// machine, applies config/samples, asks for a token as a client would, and leaves
-// everything running. Run again, it starts what has ended meanwhile. Down stops it all.
+// Up starts a control plane, the operator, two token servers and the portal as local
+// processes, applies config/samples, requests a token as a client would, and leaves
+// everything running. If you run it again, it restarts the processes that have exited.
+// Down stops everything.
 //
-// The directory .demo holds all that it makes:
+// All files are in the directory .demo:
 //
-//	env          what a shell needs to go on: source it
+//	env          shell variables for the commands that up prints; source it
 //	ca.crt       the certificate authority of the token endpoint
 //	config.yaml  the instance configuration
 //	ports.json   the ports
+//	session.key  the key that seals the portal's sessions
 //	tls.*        the serving certificate of the token servers
-//	bin/         operator and token server
-//	run/         the processes: data, credentials, a log and a process id each
+//	bin/         the operator, the token server and the portal
+//	run/         data and credentials, and a log and a process ID per process
 package main
 
 import (
@@ -40,14 +42,14 @@ import (
 
 const usage = `Usage: go run ./test/demo [--dir DIR] up|down
 
-  up    run Realmkeeper on this machine and get a token; everything is left running
-  down  stop it and remove all that it made
+  up    run Realmkeeper on this machine and get a token; everything keeps running
+  down  stop all processes and remove all files
 `
 
 func main() {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(flags.Output(), usage); flags.PrintDefaults() }
-	dir := flags.String("dir", "", "the `directory` of the demo; default: .demo in the repository")
+	dir := flags.String("dir", "", "`Directory` of the demo; defaults to .demo in the repository")
 	if err := flags.Parse(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
 		return
 	} else if err != nil {
@@ -57,13 +59,13 @@ func main() {
 		flags.Usage()
 		os.Exit(2)
 	}
-	// A second signal ends the program at once; down then stops what is left.
+	// A second signal ends the program immediately. Down then stops what is still running.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 	ctrllog.SetLogger(logr.Discard())
 
 	if err := run(ctx, flags.Arg(0), *dir); err != nil {
-		fmt.Fprintf(os.Stderr, "\nThe demo could not be brought %s: %v\n", flags.Arg(0), err)
+		fmt.Fprintf(os.Stderr, "\ndemo %s: %v\n", flags.Arg(0), err)
 		os.Exit(1)
 	}
 }
@@ -93,10 +95,10 @@ func newDemo(dir string, out io.Writer) (*demo, error) {
 	return &demo{root: root, dir: dir, Progress: progress.New(out)}, nil
 }
 
-// down stops every process on record, and removes the directory.
+// down stops every recorded process and removes the directory.
 func (d *demo) down() error {
 	if _, err := os.Stat(d.dir); errors.Is(err, os.ErrNotExist) {
-		d.Say("There is no demo in %s.", d.dir)
+		d.Say("No demo found in %s.", d.dir)
 		return nil
 	}
 	unlock, err := d.lock()
@@ -106,10 +108,10 @@ func (d *demo) down() error {
 	defer unlock()
 	running := d.running()
 	if err := controlplane.StopDetached(d.runDir()); err != nil {
-		return fmt.Errorf("stopping the demo: %w", err)
+		return fmt.Errorf("stop the demo: %w", err)
 	}
 	if err := os.RemoveAll(d.dir); err != nil {
-		return fmt.Errorf("removing what the demo made: %w", err)
+		return fmt.Errorf("remove the files of the demo: %w", err)
 	}
 	if len(running) > 0 {
 		d.Say("Stopped: %s.", strings.Join(running, ", "))
@@ -118,14 +120,14 @@ func (d *demo) down() error {
 	return nil
 }
 
-// lock keeps other runs of this program away from the directory.
+// lock prevents concurrent runs of this program on the directory.
 func (d *demo) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return nil, err
 	}
 	lock, err := filelock.Try(d.dir)
 	if errors.Is(err, filelock.ErrLocked) {
-		return nil, fmt.Errorf("another make demo or make demo-down is at work in %s; wait for its end, or end it with Ctrl-C", d.dir)
+		return nil, fmt.Errorf("another make demo or make demo-down is using %s; wait until it finishes, or stop it with Ctrl-C", d.dir)
 	}
 	return lock.Release, err
 }

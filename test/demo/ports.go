@@ -14,26 +14,31 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
 )
 
-// preferredPort is the public port where it is free: easy to remember and to type.
-const preferredPort = 8443
+// The ports to use if they are free, because they are easy to remember and to type.
+const (
+	preferredPublic = 8443
+	preferredPortal = 8080
+)
 
-// tokenServers is their number.
+// tokenServers is the number of token servers.
 const tokenServers = 2
 
 // portsFile keeps the ports for later runs.
 const portsFile = "ports.json"
 
-// ports are those of a demo, all on 127.0.0.1. They stay the same as long as it lives.
+// ports are the ports of a demo on 127.0.0.1. They don't change until the demo is removed.
 type ports struct {
-	Public     int               `json:"public"`     // HTTPS, which the token servers share
-	Operations [tokenServers]int `json:"operations"` // health and metrics, one for each
+	Public           int               `json:"public"`     // HTTPS, shared by the token servers
+	Operations       [tokenServers]int `json:"operations"` // health and metrics of each token server
+	Portal           int               `json:"portal"`
+	PortalOperations int               `json:"portalOperations"`
 
-	// locks reserve the ports that no process of the demo holds yet. Processes inherit
-	// them: a port is the demo's as long as a process uses it.
+	// locks reserve ports until a process of the demo inherits them. A port belongs to the
+	// demo as long as a process of the demo uses it.
 	locks map[int]*os.File
 }
 
-// load reads the ports of an earlier run, if it came as far as to choose any.
+// load reads the ports of an earlier run, if that run has chosen any.
 func (p *ports) load(path string) error {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -44,7 +49,26 @@ func (p *ports) load(path string) error {
 	return json.Unmarshal(content, p)
 }
 
-func (p *ports) save(path string) error {
+// choose chooses the ports that aren't set and writes all of them to the file.
+func (p *ports) choose(path string) error {
+	for port, preferred := range map[*int]int{
+		&p.Public: preferredPublic, &p.Portal: preferredPortal,
+		&p.Operations[0]: 0, &p.Operations[1]: 0, &p.PortalOperations: 0,
+	} {
+		if *port != 0 {
+			continue
+		}
+		if preferred != 0 && p.reserve(preferred) == nil {
+			*port = preferred
+			continue
+		}
+		reserved, err := controlplane.ReservePort()
+		if err != nil {
+			return err
+		}
+		*port = reserved.Number()
+		p.hold(reserved.Number(), reserved.Lock())
+	}
 	content, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -52,31 +76,8 @@ func (p *ports) save(path string) error {
 	return os.WriteFile(path, append(content, '\n'), 0o600)
 }
 
-// choose takes ports for a new demo.
-func (p *ports) choose() error {
-	for i := range p.Operations {
-		port, err := controlplane.ReservePort()
-		if err != nil {
-			return err
-		}
-		p.Operations[i] = port.Number()
-		p.hold(port.Number(), port.Lock())
-	}
-	if p.reserve(preferredPort) == nil {
-		p.Public = preferredPort
-		return nil
-	}
-	port, err := controlplane.ReservePort()
-	if err != nil {
-		return err
-	}
-	p.Public = port.Number()
-	p.hold(port.Number(), port.Lock())
-	return nil
-}
-
-// reserve takes a port of the demo again that no process of it holds. The lock is the
-// one that controlplane.ReservePort takes, so that two demos never share a port.
+// reserve reserves a port of the demo that no process of the demo uses. It takes the same
+// lock as controlplane.ReservePort, so that two demos never share a port.
 func (p *ports) reserve(number int) error {
 	if p.locks[number] != nil {
 		return nil
@@ -91,11 +92,11 @@ func (p *ports) reserve(number int) error {
 	}
 	lock, err := filelock.Try(filepath.Join(dir, strconv.Itoa(number)))
 	if err == nil {
-		err = free(number)
+		err = checkFree(number)
 	}
 	if err != nil {
 		lock.Release()
-		return fmt.Errorf("port %d is taken by another program; make demo-down and make demo choose another: %w", number, err)
+		return fmt.Errorf("port %d is used by another program; run make demo-down and make demo to choose another port: %w", number, err)
 	}
 	p.hold(number, lock.File())
 	return nil
@@ -108,14 +109,15 @@ func (p *ports) hold(number int, lock *os.File) {
 	p.locks[number] = lock
 }
 
-// free tells whether nobody listens. Clients find *.localhost under both addresses.
-func free(number int) error {
+// checkFree returns an error if a program listens on the port. It checks both loopback
+// addresses, because *.localhost resolves to both.
+func checkFree(number int) error {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(number)))
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
-		if err == nil { // else there is no IPv6 here
+		if err == nil { // other errors mean that there is no IPv6
 			listener.Close()
 		}
 	}

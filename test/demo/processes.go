@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,12 +13,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-// operator is the name of its process, and of its ServiceAccount behind "realmkeeper-".
+// operator is the name of the process. The ServiceAccount is named realmkeeper-operator.
 const operator = "operator"
 
-// components are the processes of a demo, in the order of their start.
+// components are the processes of a demo in start order.
 var components = []string{
-	"etcd", "kube-apiserver", "kube-controller-manager", operator, tokenServer(0), tokenServer(1),
+	"etcd", "kube-apiserver", "kube-controller-manager", operator, tokenServer(0), tokenServer(1), portal,
 }
 
 func tokenServer(i int) string { return fmt.Sprintf("token-server-%d", i) }
@@ -26,17 +27,18 @@ func isControlPlane(name string) bool { return slices.Contains(components[:3], n
 
 func (d *demo) isRunning(name string) bool { return process.Running(d.runDir(), name) }
 
-// running returns the components that run.
+// running returns the components that are running.
 func (d *demo) running() []string {
 	return slices.DeleteFunc(slices.Clone(components), func(name string) bool { return !d.isRunning(name) })
 }
 
-// startControlPlane starts one unless it runs, and connects to it. Its controller manager
-// makes Pods of Deployments, as in a cluster; without nodes they stay Pending.
+// startControlPlane starts a control plane if none is running and connects to it. The
+// controller manager creates Pods for Deployments. They stay Pending, because there are
+// no nodes.
 func (d *demo) startControlPlane(ctx context.Context) error {
 	if !d.isRunning(components[0]) {
 		d.Step("Starting etcd, kube-apiserver and kube-controller-manager ...")
-		bounded, cancel := context.WithTimeout(ctx, 2*patience)
+		bounded, cancel := context.WithTimeout(ctx, 2*timeout)
 		defer cancel()
 		var err error
 		d.controlPlane, err = controlplane.Start(bounded, controlplane.Options{
@@ -46,28 +48,28 @@ func (d *demo) startControlPlane(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.connect()
+	return errors.Join(d.connect(), d.ports.choose(d.file(portsFile)))
 }
 
-// build builds operator and token server, unless all of them run.
+// build builds the programs unless all of them are running.
 func (d *demo) build(ctx context.Context) error {
 	if len(d.running()) == len(components) {
 		return nil
 	}
-	d.Step("Building operator and token server; about 20 s when they have changed ...")
+	d.Step("Building the operator, the token server and the portal; about 20 s after a change ...")
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w",
-		"-o", d.file("bin")+string(filepath.Separator), "./cmd/operator", "./cmd/token-server")
+		"-o", d.file("bin")+string(filepath.Separator), "./cmd/operator", "./cmd/token-server", "./cmd/portal")
 	build.Dir = d.root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
-		return fmt.Errorf("building operator and token server: %w", err)
+		return fmt.Errorf("build the operator, the token server and the portal: %w", err)
 	}
 	return nil
 }
 
-// start starts a program of the product, which outlives this one and takes over the
-// locks on its ports.
+// start starts one of the built programs. It outlives this program and inherits the locks
+// on its ports.
 func (d *demo) start(program, name string, ports []int, args ...string) error {
 	var locks []*os.File
 	for _, port := range ports {

@@ -15,30 +15,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 )
 
-const instanceConfiguration = `# The instance that make demo runs. docs/operations.md describes every key.
+const instanceConfiguration = `# The instance that make demo runs. docs/operations.md describes all keys.
 apiVersion: config.realmkeeper.dev/v1alpha1
 kind: InstanceConfiguration
-instanceDomain: realmkeeper.localhost # every name below localhost is this machine (RFC 6761)
+instanceDomain: realmkeeper.localhost # names below localhost resolve to this machine (RFC 6761)
 externalPort: %d
 security:
   defaultTokenLifetime: 1h
 tokenServer:
-  # There is no such image: the Pods of the operator's Deployment have no node to run on.
+  # This image does not exist. The Pods of the Deployment stay Pending, because there are no nodes.
   image: realmkeeper:demo
 `
 
-// startOperator starts the operator unless it runs.
+// startOperator starts the operator if it isn't running and waits until it has created
+// everything that the token servers need.
 func (d *demo) startOperator(ctx context.Context) error {
 	if d.isRunning(operator) {
 		return nil
-	}
-	if d.ports.Public == 0 {
-		if err := d.ports.choose(); err != nil {
-			return err
-		}
-		if err := d.ports.save(d.file(portsFile)); err != nil {
-			return err
-		}
 	}
 	if err := os.WriteFile(d.file("config.yaml"), fmt.Appendf(nil, instanceConfiguration, d.ports.Public), 0o600); err != nil {
 		return err
@@ -51,7 +44,8 @@ func (d *demo) startOperator(ctx context.Context) error {
 		"--config="+d.file("config.yaml"),
 		"--namespace="+systemNamespace,
 		"--kubeconfig="+kubeconfig,
-		// There is one operator, and one that was killed holds its Lease for a while.
+		// There is only one operator. With leader election, it would wait until the Lease
+		// of a killed one expires.
 		"--leader-elect=false",
 		"--health-probe-bind-address=0",
 		"--metrics-bind-address=0",
@@ -59,19 +53,18 @@ func (d *demo) startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The Deployment is the last that it makes for the token servers: what they need is
-	// there then, rights and certificate.
+	// The operator creates the Deployment last, after the permissions and the certificate.
 	key := client.ObjectKey{Namespace: systemNamespace, Name: config.TokenServiceName}
-	return d.await(ctx, "waiting for the operator", func(ctx context.Context) error {
+	return d.await(ctx, "wait for the operator", func(ctx context.Context) error {
 		return d.cluster.Get(ctx, key, &appsv1.Deployment{})
 	})
 }
 
-// startTokenServers starts those that don't run, and waits until they serve.
+// startTokenServers starts the token servers that aren't running and waits until they serve.
 //
-// In a cluster a Service spreads connections over the token servers' Pods. Here the
-// kernel does: the two listen at one port with SO_REUSEPORT, and each new connection
-// goes to one of those that still listen.
+// In a cluster, a Service distributes connections across the Pods of the token servers.
+// Here the kernel does it: both token servers listen on the same port with SO_REUSEPORT,
+// and each new connection goes to one that is listening.
 func (d *demo) startTokenServers(ctx context.Context) error {
 	if err := d.writeServingCertificate(ctx); err != nil {
 		return err
@@ -107,15 +100,15 @@ func (d *demo) startTokenServers(ctx context.Context) error {
 		}
 	}
 	for i, port := range d.ports.Operations {
-		if err := d.await(ctx, "waiting for "+tokenServer(i), func(ctx context.Context) error { return ready(ctx, port) }); err != nil {
+		if err := d.await(ctx, "wait for "+tokenServer(i), func(ctx context.Context) error { return ready(ctx, port) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeServingCertificate writes what the operator keeps in a Secret, which the token
-// servers' Pods would mount.
+// writeServingCertificate writes the certificate and key from the Secret that the Pods of
+// the token servers would mount.
 func (d *demo) writeServingCertificate(ctx context.Context) error {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: systemNamespace, Name: servingcert.ServingSecret}
@@ -130,7 +123,7 @@ func (d *demo) writeServingCertificate(ctx context.Context) error {
 	return nil
 }
 
-// ready asks a token server.
+// ready checks /readyz of a token server or of the portal.
 func ready(ctx context.Context, operationsPort int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -144,7 +137,7 @@ func ready(ctx context.Context, operationsPort int) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz answers %s", response.Status)
+		return fmt.Errorf("/readyz returns %s", response.Status)
 	}
 	return nil
 }

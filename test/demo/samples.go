@@ -17,8 +17,8 @@ import (
 
 var errNoSample = errors.New("config/samples has no ApiClient")
 
-// applySamples applies config/samples, waits until everything in it is Ready, and returns
-// its first ApiClient.
+// applySamples applies config/samples, waits until its objects are Ready, and returns the
+// first ApiClient.
 func (d *demo) applySamples(ctx context.Context) (*v1alpha1.ApiClient, error) {
 	d.Step("Applying config/samples ...")
 	objects, err := d.apply(ctx, "config/samples")
@@ -46,32 +46,31 @@ func (d *demo) applySamples(ctx context.Context) (*v1alpha1.ApiClient, error) {
 	return first, nil
 }
 
-// awaitReady waits until the object is Ready, and tells its conditions as they change.
+// awaitReady waits until the object is Ready and prints its conditions when they change.
 func (d *demo) awaitReady(ctx context.Context, object *unstructured.Unstructured) error {
-	name, told := describe(object), ""
-	return d.await(ctx, "waiting for "+name+" to be Ready", func(ctx context.Context) error {
+	name, printed := describe(object), ""
+	return d.await(ctx, "wait until "+name+" is Ready", func(ctx context.Context) error {
 		if err := d.cluster.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
-		var is struct {
+		var current struct {
 			Status struct {
 				Conditions []metav1.Condition `json:"conditions"`
 			} `json:"status"`
 		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &is); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &current); err != nil {
 			return err
 		}
-		now := tell(is.Status.Conditions)
-		if now != told {
-			d.Step("  %s: %s", name, now)
-			told = now
+		if line := summarize(current.Status.Conditions); line != printed {
+			d.Step("  %s: %s", name, line)
+			printed = line
 		}
-		return readiness(object, is.Status.Conditions)
+		return readiness(object, current.Status.Conditions)
 	})
 }
 
-// tell puts the conditions into one line, with the message of Ready, which is their summary.
-func tell(conditions []metav1.Condition) string {
+// summarize returns the conditions and the message of Ready, which sums them up, as one line.
+func summarize(conditions []metav1.Condition) string {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 	if ready == nil {
 		return "no status yet"
@@ -86,17 +85,17 @@ func tell(conditions []metav1.Condition) string {
 	return strings.Join(parts, " ") + ": " + ready.Message
 }
 
-// readiness is nil for an object whose newest generation is Ready. What waits for a
-// person, a fault or a decision such as a suspension, is final.
+// readiness returns nil if the current generation of the object is Ready. The error is
+// final if the object needs a change by a user, such as the end of a suspension.
 func readiness(object *unstructured.Unstructured, conditions []metav1.Condition) error {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != object.GetGeneration() {
-		return errors.New("the operator has not looked at it yet")
+		return errors.New("the operator has not observed the current generation")
 	}
 	if ready.Status == metav1.ConditionTrue {
 		return nil
 	}
-	err := fmt.Errorf("it is not: %s: %s", ready.Reason, ready.Message)
+	err := fmt.Errorf("not Ready: %s: %s", ready.Reason, ready.Message)
 	stalled := meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionStalled))
 	switch reason := v1alpha1.ConditionReason(ready.Reason); {
 	case stalled, reason == v1alpha1.ReasonSuspended, reason == v1alpha1.ReasonExpired:

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -14,25 +13,25 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/config"
 )
 
-// showToken gets and verifies a token, and tells how to go on from there.
+// showToken gets and verifies a token and prints what to try next.
 func (d *demo) showToken(ctx context.Context, c *v1alpha1.ApiClient) error {
-	with, err := d.credentials(ctx, c)
+	creds, err := d.credentials(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := d.writeEnv(c, with); err != nil {
+	if err := d.writeEnv(c, creds); err != nil {
 		return err
 	}
-	d.Step("Asking for a token ...")
-	httpClient, err := httpClient(with.authority, d.ports.Public)
+	d.Step("Requesting a token ...")
+	httpClient, err := httpClient(creds.authority, d.ports.Public)
 	if err != nil {
 		return err
 	}
-	got, err := request(ctx, httpClient, with)
+	got, err := request(ctx, httpClient, creds)
 	if err != nil {
 		return err
 	}
-	header, claims, err := verified(ctx, httpClient, with, got.token)
+	header, claims, err := verify(ctx, httpClient, creds, got.token)
 	if err != nil {
 		return err
 	}
@@ -46,95 +45,97 @@ Authorization: Basic base64(%s:<client secret>)
 %s
 %s
 
-The token, verified with the keys at %s:
+The token, verified with the keys from %s:
 
 %s
 %s
 
-The same with curl:
+The same request with curl:
 
 curl --cacert %s --user %s --request POST %s`,
-		with.tokenURL, with.clientID, got.status, got.body, with.jwksURL, indent(header), indent(claims),
-		quote(d.file("ca.crt")), quote(with.clientID+":"+with.clientSecret), quote(with.tokenURL+"?grant_type=client_credentials"))
+		creds.tokenURL, creds.clientID, got.status, got.body, creds.jwksURL, indent(header), indent(claims),
+		quote(d.file("ca.crt")), quote(creds.clientID+":"+creds.clientSecret), quote(creds.tokenURL+"?grant_type=client_credentials"))
 	d.showNext(c)
+	if err := d.showPortal(ctx); err != nil {
+		return err
+	}
+	d.Say("\nThe logs are in %s. To stop and remove everything:\n\n  make demo-down", d.short("run/*.log"))
 	return nil
 }
 
-// showNext tells what to try next, as lines for a shell in the repository.
+// showNext prints commands to try next, to run in the repository.
 func (d *demo) showNext(c *v1alpha1.ApiClient) {
-	kubectl := ""
-	if _, err := exec.LookPath("kubectl"); err != nil {
-		kubectl = "\n  PATH=\"$PATH:" + d.binDir + "\" # for kubectl, which is not on yours"
-	}
-	d.Say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), kubectl, c.Name, c.Namespace, systemNamespace, config.TokenServiceName,
-		d.short("run/"+tokenServer(1)+".pid"), d.short("run/kube-apiserver.pid"), d.short("run/*.log"))
+	d.Say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), c.Name, c.Namespace, systemNamespace, config.TokenServiceName,
+		d.short("run/"+tokenServer(1)+".pid"), d.short("run/kube-apiserver.pid"))
 }
 
 const nextSteps = `
-Everything is left running: a control plane, the operator and two token servers.
+Everything keeps running: a control plane, the operator, two token servers and the portal.
 
-As in a cluster, the operator has made the Deployment %[6]s in
-%[5]s. This control plane has no nodes and no scheduler, so its Pods
-stay Pending. The local processes token-server-0 and token-server-1 serve in their place.
+As in a cluster, the operator has created the Deployment %[5]s in
+%[4]s. This control plane has no nodes and no scheduler, so the Pods
+stay Pending. The local processes token-server-0 and token-server-1 serve instead.
 
-What to try next, in bash, in this directory:
+To try more, run these commands in bash in this directory:
 
-  source %[1]s%[2]s
+  source %[1]s
   token() { curl --cacert "$CA_FILE" --user "$CLIENT_ID:$CLIENT_SECRET" --request POST "$TOKEN_URL?grant_type=client_credentials"; }
 
-See what there is, and what the operator made of it:
+List the objects and see what the operator has created:
 
   kubectl get realms,apiclients --all-namespaces
-  kubectl describe apiclient %[3]s --namespace %[4]s
-  kubectl get deployments,pods,leases --namespace %[5]s
+  kubectl describe apiclient %[2]s --namespace %[3]s
+  kubectl get deployments,pods,leases --namespace %[4]s
 
-Suspend the client, get 401 invalid_client, and let it go on with the same secret:
+Suspend the client, get 401 invalid_client, and resume it with the same secret:
 
-  kubectl patch apiclient %[3]s --namespace %[4]s --type merge --patch '{"spec":{"suspend":true}}'
+  kubectl patch apiclient %[2]s --namespace %[3]s --type merge --patch '{"spec":{"suspend":true}}'
   token
-  kubectl patch apiclient %[3]s --namespace %[4]s --type merge --patch '{"spec":{"suspend":false}}'
+  kubectl patch apiclient %[2]s --namespace %[3]s --type merge --patch '{"spec":{"suspend":false}}'
 
-Kill one of the two token servers and get a token from the other; make demo starts the
-first again:
+Kill one of the two token servers and get a token from the other one. Then restart the
+first one with make demo:
+
+  kill -9 "$(head -n 1 %[6]s)"
+  token
+  make demo
+
+Kill the API server. You still get tokens. Then make demo starts a new demo; source
+%[1]s again:
 
   kill -9 "$(head -n 1 %[7]s)"
   token
   make demo
-
-Kill the API server and get tokens all the same; make demo starts everything anew, so
-source %[1]s again after it:
-
-  kill -9 "$(head -n 1 %[8]s)"
-  token
-
-The logs are %[9]s. To stop and remove everything:
-
-  make demo-down
+  source %[1]s
 `
 
-// writeEnv writes what a shell needs to go on.
-func (d *demo) writeEnv(c *v1alpha1.ApiClient, with credentials) error {
-	if err := os.WriteFile(d.file("ca.crt"), with.authority, 0o600); err != nil {
+// writeEnv writes the shell variables that the printed commands use.
+func (d *demo) writeEnv(c *v1alpha1.ApiClient, creds credentials) error {
+	if err := os.WriteFile(d.file("ca.crt"), creds.authority, 0o600); err != nil {
 		return err
 	}
 	realm := c.Spec.RealmRef.Name
 	var env bytes.Buffer
+	if d.kubectl != "" {
+		fmt.Fprintf(&env, "export PATH=%s:\"$PATH\" # for kubectl\n", quote(d.kubectl))
+	}
 	for _, variable := range []struct{ name, value string }{
 		{"KUBECONFIG", d.adminKubeconfig()},
-		{"AUTH_URL", strings.TrimSuffix(with.issuer, "/"+realm)},
+		{"AUTH_URL", strings.TrimSuffix(creds.issuer, "/"+realm)},
 		{"CA_FILE", d.file("ca.crt")},
 		{"REALM", realm},
-		{"CLIENT_ID", with.clientID},
-		{"CLIENT_SECRET", with.clientSecret},
-		{"TOKEN_URL", with.tokenURL},
+		{"CLIENT_ID", creds.clientID},
+		{"CLIENT_SECRET", creds.clientSecret},
+		{"TOKEN_URL", creds.tokenURL},
 		{"METRICS_URL", "http://" + address(d.ports.Operations[0]) + "/metrics"},
+		{"PORTAL_URL", d.portalURL()},
 	} {
 		fmt.Fprintf(&env, "export %s=%s\n", variable.name, quote(variable.value))
 	}
 	return os.WriteFile(d.file("env"), env.Bytes(), 0o600)
 }
 
-// short is the path of a file of the demo as one types it in the repository.
+// short returns the path of a file of the demo relative to the repository, if possible.
 func (d *demo) short(name string) string {
 	path := d.file(name)
 	if relative, err := filepath.Rel(d.root, path); err == nil && filepath.IsLocal(relative) {
@@ -143,7 +144,7 @@ func (d *demo) short(name string) string {
 	return path
 }
 
-// quote makes one word of a shell of any text.
+// quote quotes any text as a single word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func indent(document []byte) string {

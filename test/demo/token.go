@@ -22,7 +22,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// credentials are what a workload reads from the consumer Secret of its ApiClient.
+// credentials are the data that a workload reads from the credentials Secret of its ApiClient.
 type credentials struct {
 	clientID, clientSecret    string
 	tokenURL, issuer, jwksURL string
@@ -46,12 +46,12 @@ func (d *demo) credentials(ctx context.Context, c *v1alpha1.ApiClient) (credenti
 	}, nil
 }
 
-// httpClient trusts the certificate authority and nobody else. It finds the service at
-// 127.0.0.1 without asking for its name, which not every resolver knows.
+// httpClient returns a client that trusts only this certificate authority. It connects to
+// 127.0.0.1 without resolving the host name, because not every resolver knows *.localhost.
 func httpClient(authority []byte, port int) (*http.Client, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authority) {
-		return nil, errors.New("the consumer Secret has no certificate authority")
+		return nil, errors.New("the credentials Secret contains no certificate authority")
 	}
 	return &http.Client{Timeout: grace, Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
@@ -63,64 +63,64 @@ func httpClient(authority []byte, port int) (*http.Client, error) {
 	}}, nil
 }
 
-// answer is what the token endpoint has answered.
-type answer struct {
+// response is a response of the token endpoint.
+type response struct {
 	status string
 	body   string
 	token  string
 }
 
-// request asks for a token in the documented way: POST, the credentials with HTTP Basic,
-// grant_type in the query, and no body.
-func request(ctx context.Context, httpClient *http.Client, c credentials) (answer, error) {
+// request requests a token as the documentation describes: a POST with HTTP Basic
+// authentication, grant_type in the query, and no body.
+func request(ctx context.Context, httpClient *http.Client, c credentials) (response, error) {
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, c.tokenURL+"?grant_type=client_credentials", http.NoBody)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	post.SetBasicAuth(c.clientID, c.clientSecret)
 	status, body, err := do(httpClient, post)
 	if err != nil {
-		return answer{}, fmt.Errorf("asking for a token: %w", err)
+		return response{}, fmt.Errorf("request a token: %w", err)
 	}
 	var parsed struct {
 		AccessToken string `json:"access_token"`
 	}
 	if err := json.Unmarshal(body, &parsed); err != nil || parsed.AccessToken == "" {
-		return answer{}, fmt.Errorf("asking for a token: the answer is %s: %s", status, body)
+		return response{}, fmt.Errorf("request a token: the response is %s: %s", status, body)
 	}
-	return answer{status: status, body: strings.TrimSpace(string(body)), token: parsed.AccessToken}, nil
+	return response{status: status, body: strings.TrimSpace(string(body)), token: parsed.AccessToken}, nil
 }
 
-// verified returns header and claims of a token after verifying it as an API does: the
-// signature with the published keys of the realm, then issuer and times.
-func verified(ctx context.Context, httpClient *http.Client, c credentials, token string) (header, claims []byte, err error) {
+// verify verifies a token as an API does and returns its header and claims. It checks the
+// signature with the published keys of the realm, then the issuer and the times.
+func verify(ctx context.Context, httpClient *http.Client, c credentials, token string) (header, claims []byte, err error) {
 	get, err := http.NewRequestWithContext(ctx, http.MethodGet, c.jwksURL, http.NoBody)
 	if err != nil {
 		return nil, nil, err
 	}
 	_, body, err := do(httpClient, get)
 	if err != nil {
-		return nil, nil, fmt.Errorf("getting the published keys: %w", err)
+		return nil, nil, fmt.Errorf("get the published keys: %w", err)
 	}
 	var keys jose.JSONWebKeySet
 	if err := json.Unmarshal(body, &keys); err != nil {
-		return nil, nil, fmt.Errorf("reading the published keys: %w", err)
+		return nil, nil, fmt.Errorf("read the published keys: %w", err)
 	}
-	// A key says which algorithm it is for; the token's own word doesn't count.
+	// Accept only the algorithms of the published keys, not the one that the token names.
 	var algorithms []jose.SignatureAlgorithm
 	for _, key := range keys.Keys {
 		algorithms = append(algorithms, jose.SignatureAlgorithm(key.Algorithm))
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the token: %w", err)
+		return nil, nil, fmt.Errorf("read the token: %w", err)
 	}
 	var registered jwt.Claims
 	if err := parsed.Claims(keys, &registered); err != nil {
-		return nil, nil, fmt.Errorf("verifying the token's signature: %w", err)
+		return nil, nil, fmt.Errorf("verify the signature of the token: %w", err)
 	}
 	if err := registered.Validate(jwt.Expected{Issuer: c.issuer, Time: time.Now()}); err != nil {
-		return nil, nil, fmt.Errorf("verifying the token's claims: %w", err)
+		return nil, nil, fmt.Errorf("verify the claims of the token: %w", err)
 	}
 	parts := strings.Split(token, ".")
 	header, headerErr := base64.RawURLEncoding.DecodeString(parts[0])
