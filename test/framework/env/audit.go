@@ -1,4 +1,4 @@
-package testenv
+package env
 
 import (
 	"bufio"
@@ -24,7 +24,7 @@ import (
 func (e *Env) Writes(t testing.TB) []auditv1.Event {
 	t.Helper()
 	if e.AuditLog == "" {
-		t.Fatal("Env.Writes needs testenv.WithAuditLog")
+		t.Fatal("Env.Writes needs env.WithAuditLog")
 	}
 	// A request is logged when it is completed, which may be just after its answer has
 	// arrived. So a last request of our own has to be in the log before it counts.

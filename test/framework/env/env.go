@@ -3,17 +3,17 @@
 // A test binary has one control plane. TestMain says what it is made of, the first
 // test that asks for it starts it, and it ends with the binary:
 //
-//	func TestMain(m *testing.M) { testenv.Main(m, testenv.WithControllerManager()) }
+//	func TestMain(m *testing.M) { env.Main(m, env.WithControllerManager()) }
 //
 //	func TestSomething(t *testing.T) {
-//		env := testenv.Start(t)
+//		env := env.Start(t)
 //		namespace := env.Namespace(t)
 //		...
 //	}
 //
 // Nothing of it outlives the binary, not even when that is killed with SIGKILL.
 // Test binaries run side by side.
-package testenv
+package env
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func Main(m *testing.M, opts ...Option) {
 func Start(t testing.TB) *Env {
 	t.Helper()
 	if binary.options == nil {
-		t.Fatal("testenv.Start needs a TestMain in this package that calls testenv.Main")
+		t.Fatal("env.Start needs a TestMain in this package that calls env.Main")
 	}
 	binary.start.Do(func() { binary.env, binary.err = start(binary.options) })
 	if binary.err != nil {

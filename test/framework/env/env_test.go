@@ -1,4 +1,4 @@
-package testenv_test
+package env_test
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, testenv.WithControllerManager(), testenv.WithAuditLog(),
-		testenv.WithCRDs(filepath.Join("testdata", "crd.yaml")))
+	env.Main(m, env.WithControllerManager(), env.WithAuditLog(),
+		env.WithCRDs(filepath.Join("testdata", "crd.yaml")))
 }
 
 func TestDataOutlivesTheAPIServer(t *testing.T) {
-	env, g := testenv.Start(t), NewWithT(t)
+	env, g := env.Start(t), NewWithT(t)
 	want := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "kept"},
 		Data:       map[string]string{"key": "value"},
@@ -42,14 +42,14 @@ func TestDataOutlivesTheAPIServer(t *testing.T) {
 }
 
 func TestNamespacesDiffer(t *testing.T) {
-	env, g := testenv.Start(t), NewWithT(t)
+	env, g := env.Start(t), NewWithT(t)
 	one, other := env.Namespace(t), env.Namespace(t)
 	g.Expect(one).To(HavePrefix("testnamespacesdiffer-"))
 	g.Expect(one).NotTo(Equal(other))
 }
 
 func TestControllerManagerCollectsGarbage(t *testing.T) {
-	env, g := testenv.Start(t), NewWithT(t)
+	env, g := env.Start(t), NewWithT(t)
 	namespace := env.Namespace(t)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "owner"}}
 	g.Expect(env.Client.Create(t.Context(), owner)).To(Succeed())
@@ -67,7 +67,7 @@ func TestControllerManagerCollectsGarbage(t *testing.T) {
 }
 
 func TestWritesCountsRequestsThatWrite(t *testing.T) {
-	env, g := testenv.Start(t), NewWithT(t)
+	env, g := env.Start(t), NewWithT(t)
 	namespace := env.Namespace(t)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "counted"}}
 	g.Expect(env.Client.Create(t.Context(), object)).To(Succeed())
@@ -84,13 +84,13 @@ func TestWritesCountsRequestsThatWrite(t *testing.T) {
 }
 
 func TestInstallsCRDs(t *testing.T) {
-	env, g := testenv.Start(t), NewWithT(t)
+	env, g := env.Start(t), NewWithT(t)
 	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "test.realmkeeper.dev/v1", Kind: "ThingList"}}
 	g.Expect(env.Client.List(t.Context(), list)).To(Succeed())
 }
 
 func TestKubeconfigWorksForOtherPrograms(t *testing.T) {
-	env, g := testenv.Start(t), NewWithT(t)
+	env, g := env.Start(t), NewWithT(t)
 	info, err := os.Stat(env.Kubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))

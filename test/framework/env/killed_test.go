@@ -1,4 +1,4 @@
-package testenv_test
+package env_test
 
 import (
 	"bufio"
@@ -13,7 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // childEnv makes TestChild do its part in a test binary of its own.
@@ -27,7 +27,7 @@ func TestChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		return
 	}
-	env := testenv.Start(t)
+	env := env.Start(t)
 	fmt.Println(dirPrefix + filepath.Dir(env.Kubeconfig))
 	if _, err := bufio.NewReader(os.Stdin).ReadByte(); err == nil {
 		t.Fatal("Nobody writes here")

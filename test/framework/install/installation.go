@@ -1,6 +1,6 @@
 // Package testinstall runs Realmkeeper for tests as its users do: the real operator and
 // token server binaries against a real API server.
-package testinstall
+package install
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // cluster-scoped, so there can be one at a time; at the end of its test it is stopped, and all
 // Realms and ApiClients are deleted.
 type Installation struct {
-	Env *testenv.Env
+	Env *env.Env
 	// Namespace is the system namespace.
 	Namespace string
 	// LeaderElection makes operators elect a leader. Off, a killed one holds up nobody.
@@ -68,7 +68,7 @@ type Settings struct {
 }
 
 // New makes an installation in which nothing runs yet.
-func New(t testing.TB, env *testenv.Env, settings Settings) *Installation {
+func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 	t.Helper()
 	front, err := controlplane.ReservePort()
 	if err != nil {
@@ -78,7 +78,7 @@ func New(t testing.TB, env *testenv.Env, settings Settings) *Installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &Installation{Env: env, Namespace: env.Namespace(t), dir: t.TempDir(), front: front, metrics: metrics}
+	i := &Installation{Env: cluster, Namespace: cluster.Namespace(t), dir: t.TempDir(), front: front, metrics: metrics}
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
 	i.grantRights(t)

@@ -1,6 +1,6 @@
 //go:build race
 
-package testinstall
+package install
 
 // buildFlags make the binaries what the tests are: what the race detector finds ends the process.
 var buildFlags = []string{"-race"}

@@ -1,4 +1,4 @@
-package testinstall
+package install
 
 import (
 	"bufio"

@@ -1,6 +1,6 @@
 // Package testissuer is a small OpenID Connect issuer for tests: discovery, keys, and the authorization code
 // flow with PKCE, in which whoever comes may say who they are.
-package testissuer
+package issuer
 
 import (
 	"crypto/ecdsa"

@@ -1,6 +1,6 @@
 // Package testload asks token servers for tokens as fast as they give them, and verifies
 // each as the strictest verifier would: it proves that a rotation is noticed by nobody.
-package testload
+package load
 
 import (
 	"context"
@@ -15,12 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // Options are what a load stands on. All are required.
 type Options struct {
-	Servers []*testinstall.TokenServer
+	Servers []*install.TokenServer
 	// Consumer returns the consumer Secret as a workload has it mounted at that moment.
 	Consumer func() *corev1.Secret
 	// Workers is how many ask at once.
@@ -129,7 +129,7 @@ func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*ht
 }
 
 func (l *Load) ask(t testing.TB, server int, clients []*http.Client) (string, error) {
-	a, err := testinstall.RequestToken(t, l.Servers[server], clients[server], l.Consumer())
+	a, err := install.RequestToken(t, l.Servers[server], clients[server], l.Consumer())
 	if err == nil && a.Status != http.StatusOK {
 		err = fmt.Errorf("%s answers %d %s: %s", l.Servers[server].Name, a.Status, a.Error, a.Description)
 	}

@@ -1,0 +1,9 @@
+package scenario
+
+import (
+	"strings"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+func ByOperator(write auditv1.Event) bool { return strings.HasPrefix(write.UserAgent, "operator/") }

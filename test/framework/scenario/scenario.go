@@ -1,0 +1,51 @@
+package scenario
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+func Running(t *testing.T, cluster *env.Env) *install.Installation {
+	t.Helper()
+	inst := install.New(t, cluster, install.Settings{})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	inst.StartTokenServer(t)
+	return inst
+}
+
+// inUse returns an installation with two token servers, and in it a realm with a client
+// that is Ready.
+func InUse(t *testing.T, cluster *env.Env) (*install.Installation, *v1alpha1.Realm, *v1alpha1.ApiClient) {
+	t.Helper()
+	inst := Running(t, cluster)
+	realm, c := install.Realm("acme"), install.ApiClient(cluster.Namespace(t), "billing", "acme")
+	inst.Create(t, realm, c)
+	AwaitUsable(t, inst, c)
+	return inst, realm, c
+}
+
+// converges checks that the client is Ready, and that Ready means usable: at that very
+// moment every token server gives it a token.
+func AwaitUsable(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
+	t.Helper()
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	consumer := inst.ConsumerSecret(t, c)
+	for _, s := range inst.Servers() {
+		a, err := install.RequestToken(t, s, s.Client(t), consumer)
+		if err != nil || a.AccessToken == "" {
+			t.Errorf("%s gives no token to a client that is Ready: %+v, %v", s.Name, a, err)
+		}
+	}
+	realm := &v1alpha1.Realm{}
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm); err != nil {
+		t.Fatal(err)
+	}
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+}

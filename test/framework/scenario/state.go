@@ -1,0 +1,143 @@
+package scenario
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// state is what stands in the cluster, by kind and name, in words that are the same in
+// two runs that came to the same: times, identities and random values are masked.
+type State map[string]string
+
+// kinds are all that the operator writes.
+var kinds = []schema.GroupVersionKind{
+	v1alpha1.GroupVersion.WithKind("Realm"),
+	v1alpha1.GroupVersion.WithKind("ApiClient"),
+	corev1.SchemeGroupVersion.WithKind("Secret"),
+	corev1.SchemeGroupVersion.WithKind("Service"),
+	corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+	appsv1.SchemeGroupVersion.WithKind("Deployment"),
+	rbacv1.SchemeGroupVersion.WithKind("Role"),
+	rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
+	policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+	coordinationv1.SchemeGroupVersion.WithKind("Lease"),
+}
+
+func StateOf(t *testing.T, inst *install.Installation, team string) State {
+	t.Helper()
+	mask := strings.NewReplacer(inst.Namespace, "SYSTEM", team, "TEAM")
+	got := State{}
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := inst.Env.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		for _, obj := range list.Items {
+			if ns := obj.GetNamespace(); ns != "" && ns != inst.Namespace && ns != team {
+				continue
+			}
+			got[mask.Replace(kind.Kind+" "+nameOf(&obj))] = maskRandom(mask.Replace(contentOf(t, &obj)))
+		}
+	}
+	return got
+}
+
+// nameOf names a record by its owner instead of the owner's UID.
+func nameOf(obj *unstructured.Unstructured) string {
+	if owner, ok := obj.GetAnnotations()[v1alpha1.OwnerAnnotation]; ok {
+		return "record of " + owner
+	}
+	return obj.GetNamespace() + "/" + obj.GetName()
+}
+
+func contentOf(t *testing.T, obj *unstructured.Unstructured) string {
+	t.Helper()
+	content := map[string]any{
+		"labels": obj.GetLabels(), "annotations": obj.GetAnnotations(), "owners": len(obj.GetOwnerReferences()),
+		"spec": obj.Object["spec"], "rules": obj.Object["rules"], "subjects": obj.Object["subjects"],
+	}
+	delete(obj.GetAnnotations(), "deployment.kubernetes.io/revision")
+	switch obj.GetKind() {
+	case "Realm", "ApiClient":
+		content["status"] = obj.Object["status"]
+	case "Service":
+		content["spec"], _, _ = unstructured.NestedMap(obj.Object, "spec", "selector")
+	case "Lease": // that it is there is all that lasts
+		return ""
+	case "Secret":
+		content["data"] = dataOf(t, obj)
+	}
+	encoded, err := json.MarshalIndent(content, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
+}
+
+// dataOf shows a Secret's data in plain words.
+func dataOf(t *testing.T, obj *unstructured.Unstructured) map[string]string {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, secret); err != nil {
+		t.Fatal(err)
+	}
+	data := map[string]string{}
+	for key, value := range secret.Data {
+		data[key] = string(value)
+		if key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey || key == "ca.crt" {
+			data[key] = "PEM"
+		}
+	}
+	return data
+}
+
+// maskRandom takes out what differs between two runs that came to the same.
+func maskRandom(s string) string {
+	for _, pattern := range []struct{ find, put string }{
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
+		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "UID"},
+		{`UID/\d+`, "VERSION"},
+		{`rk_[0-9A-Za-z]+`, "SECRET"},
+		{`\$hmac-sha256\$[^"\\]+`, "HASH"},
+		{`(\\?"(kid|keyID|x|y|d|id)\\?": ?\\?")[^"\\]+`, "${1}RANDOM"},
+		{`realmkeeper\.localhost:\d+`, "ADDRESS"},
+	} {
+		s = regexp.MustCompile(pattern.find).ReplaceAllString(s, pattern.put)
+	}
+	return s
+}
+
+// recordsOf returns the records that stand in the system namespace.
+func Records(t *testing.T, inst *install.Installation) []corev1.Secret {
+	t.Helper()
+	records := &corev1.SecretList{}
+	err := inst.Env.Client.List(t.Context(), records, client.InNamespace(inst.Namespace), client.HasLabels{v1alpha1.RecordLabel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range records.Items {
+		if record.KindOf(&records.Items[i]) == "" {
+			t.Errorf("Secret %s is labelled as a record and isn't one", records.Items[i].Name)
+		}
+	}
+	return records.Items
+}

@@ -1,0 +1,68 @@
+package availability_test
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// What the operator says of the token service comes back when it is changed or deleted;
+// what others add stays.
+func TestTokenServiceDriftIsCorrected(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	key := client.ObjectKey{Namespace: inst.Namespace, Name: config.TokenServiceName}
+
+	deployment := &appsv1.Deployment{}
+	deployment.Namespace, deployment.Name = key.Namespace, key.Name
+	install.Eventually(t, "the Deployment", func() error { return cluster.Client.Get(t.Context(), key, deployment) })
+	image := deployment.Spec.Template.Spec.Containers[0].Image
+	install.Change(t, inst, deployment, func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Image = "other"
+		d.Annotations = map[string]string{"theirs": "stays"}
+	})
+	install.Eventually(t, "the image to come back", func() error {
+		if err := cluster.Client.Get(t.Context(), key, deployment); err != nil {
+			return err
+		}
+		if got := deployment.Spec.Template.Spec.Containers[0].Image; got != image {
+			return fmt.Errorf("it is %s", got)
+		}
+		return nil
+	})
+	if deployment.Annotations["theirs"] != "stays" {
+		t.Error("somebody else's annotation is gone")
+	}
+
+	// A HorizontalPodAutoscaler scales through this subresource; its word counts.
+	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
+	if err := cluster.Client.SubResource("scale").Update(t.Context(), deployment, client.WithSubResourceBody(scale)); err != nil {
+		t.Fatal(err)
+	}
+	budget := &policyv1.PodDisruptionBudget{}
+	budget.Namespace, budget.Name = key.Namespace, key.Name
+	inst.Delete(t, budget) // what comes back shows that the operator has looked since
+	install.Eventually(t, "the PodDisruptionBudget to come back", func() error { return cluster.Client.Get(t.Context(), key, budget) })
+	inst.AwaitSettled(t)
+	if err := cluster.Client.Get(t.Context(), key, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if *deployment.Spec.Replicas != 5 {
+		t.Errorf("the Deployment was scaled to 5 and has %d replicas", *deployment.Spec.Replicas)
+	}
+
+	role := &rbacv1.Role{}
+	role.Namespace, role.Name = key.Namespace, key.Name
+	inst.Delete(t, role)
+	install.Eventually(t, "the Role to come back", func() error { return cluster.Client.Get(t.Context(), key, role) })
+}

@@ -1,0 +1,69 @@
+package availability_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// A second run over an unchanged cluster writes nothing, as the API server counts.
+func TestSecondRunWritesNothing(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	namespace := cluster.Namespace(t)
+	inst.Create(t, install.Realm("acme"))
+	var clients []*v1alpha1.ApiClient
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c := install.ApiClient(namespace, name, "acme")
+		c.Spec.Suspend = name == "d"
+		inst.Create(t, c)
+		clients = append(clients, c)
+	}
+	for _, c := range clients[:3] {
+		scenario.AwaitUsable(t, inst, c)
+	}
+	inst.AwaitReady(t, clients[3], "False", v1alpha1.ReasonSuspended)
+	inst.StopOperator(t)
+	before := len(cluster.Writes(t))
+	if !slices.ContainsFunc(cluster.Writes(t), scenario.ByOperator) {
+		t.Fatal("no write of the first run is known as the operator's")
+	}
+
+	inst.StartOperator(t, "")
+	// What the second run shall not do is done when it has come to something new.
+	probe := install.ApiClient(namespace, "probe", "nowhere")
+	inst.Create(t, probe)
+	inst.AwaitReady(t, probe, "False", v1alpha1.ReasonRealmNotFound)
+	inst.AwaitSettled(t)
+	// So it is with the token service.
+	budget := &policyv1.PodDisruptionBudget{}
+	budget.Namespace, budget.Name = inst.Namespace, config.TokenServiceName
+	inst.Delete(t, budget)
+	install.Eventually(t, "the PodDisruptionBudget to come back", func() error {
+		return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(budget), budget)
+	})
+
+	// The probe's Events are named like it.
+	heartbeats := coordinationv1.SchemeGroupVersion.WithResource("leases")
+	for _, write := range cluster.Writes(t)[before:] {
+		ref := write.ObjectRef
+		resource := schema.GroupVersionResource{Group: ref.APIGroup, Version: ref.APIVersion, Resource: ref.Resource}
+		if resource == heartbeats || ref.Name == "probe" || strings.HasPrefix(ref.Name, "probe.") || ref.Resource == "poddisruptionbudgets" || !scenario.ByOperator(write) {
+			continue
+		}
+		told, _ := json.Marshal(ref)
+		t.Errorf("the second run writes: %s %s", write.Verb, told)
+	}
+}

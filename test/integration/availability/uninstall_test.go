@@ -1,0 +1,99 @@
+package availability_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// When the operator's service account goes, all of the token service goes with it, and an
+// operator that still runs for a moment brings nothing back.
+func TestTokenServiceGoesWithTheServiceAccount(t *testing.T) {
+	cluster := env.Start(t)
+	inst := install.New(t, cluster, install.Settings{})
+	account := &corev1.ServiceAccount{}
+	account.Namespace, account.Name = inst.Namespace, "realmkeeper-operator"
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		ServiceAccountName: account.Name, Containers: []corev1.Container{{Name: "operator", Image: "realmkeeper:test"}},
+	}}
+	pod.Namespace, pod.Name = inst.Namespace, "operator"
+	inst.Create(t, pod)
+	inst.Pod = pod.Name
+	inst.StartOperator(t, "")
+	for _, obj := range tokenService(inst) {
+		install.Eventually(t, "the object of the token service", func() error { return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj) })
+		if owners := obj.GetOwnerReferences(); len(owners) != 1 || owners[0].Name != account.Name {
+			t.Errorf("%T belongs to %v", obj, owners)
+		}
+	}
+
+	inst.Delete(t, account)
+	for _, obj := range tokenService(inst) {
+		install.Eventually(t, "the token service to go", func() error {
+			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("reading %T gives %v", obj, err)
+			}
+			return nil
+		})
+	}
+	// The certificate stays, and what would bring it back brings back everything.
+	looked := tokenServiceLooks(t, inst)
+	serving := &corev1.Secret{}
+	serving.Namespace, serving.Name = inst.Namespace, servingcert.ServingSecret
+	inst.Delete(t, serving)
+	install.Eventually(t, "the operator to look at the token service", func() error {
+		if now := tokenServiceLooks(t, inst); now == looked {
+			return fmt.Errorf("it has done so %d times, as before", now)
+		}
+		return nil
+	})
+	for _, obj := range append(tokenService(inst), serving) {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
+			t.Errorf("%T is there again: %v", obj, err)
+		}
+	}
+}
+
+// tokenService returns the objects of the token service, to be read.
+func tokenService(inst *install.Installation) []client.Object {
+	all := []client.Object{
+		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+	}
+	for _, obj := range all {
+		obj.SetNamespace(inst.Namespace)
+		obj.SetName(config.TokenServiceName)
+	}
+	return all
+}
+
+// tokenServiceLooks returns how often the operator has reconciled the token service.
+func tokenServiceLooks(t *testing.T, inst *install.Installation) int {
+	t.Helper()
+	sum := 0
+	for line := range strings.Lines(inst.OperatorMetrics(t)) {
+		if rest, ok := strings.CutPrefix(line, `controller_runtime_reconcile_total{controller="tokenservice",`); ok {
+			_, value, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}

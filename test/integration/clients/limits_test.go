@@ -1,0 +1,52 @@
+package clients_test
+
+import (
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// A limit of the realm, or of the client, reaches every token server, and goes again.
+func TestTokensPerSecond(t *testing.T) {
+	cluster := env.Start(t)
+	inst, realm, c := scenario.InUse(t, cluster)
+	consumer := inst.ConsumerSecret(t, c)
+	inst.AwaitTokens(t, consumer, true)
+
+	// limited asks each token server for tokens as fast as it can.
+	limited := func(t *testing.T, want bool) {
+		t.Helper()
+		for _, s := range inst.Servers() {
+			httpClient, got := s.Client(t), false
+			for range 20 {
+				a, err := install.RequestToken(t, s, httpClient, consumer)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a.Status != http.StatusOK && (a.Status != http.StatusTooManyRequests || a.Error != "temporarily_unavailable") {
+					t.Errorf("%s answers %d %s", s.Name, a.Status, a.Error)
+				}
+				got = got || a.Status == http.StatusTooManyRequests
+			}
+			if got != want {
+				t.Errorf("%s limits: %t, want %t", s.Name, got, want)
+			}
+		}
+	}
+	limited(t, false)
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Limits.TokensPerSecond = new(int32(1)) })
+	scenario.AwaitUsable(t, inst, c)
+	limited(t, true)
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Limits = v1alpha1.Limits{} })
+	scenario.AwaitUsable(t, inst, c)
+	limited(t, false)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Limits.TokensPerSecond = new(int32(1)) })
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	limited(t, true)
+}

@@ -1,0 +1,157 @@
+package clients_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// keyHolder is a workload with a private key of its own.
+type keyHolder struct {
+	id  string
+	key *ecdsa.PrivateKey
+}
+
+func newKeyHolder(t *testing.T, id string) keyHolder {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyHolder{id, key}
+}
+
+// public is what stands in the spec, as a stranger's library writes it.
+func (h keyHolder) public(t *testing.T) v1alpha1.PublicKey {
+	t.Helper()
+	data, err := json.Marshal(jose.JSONWebKey{Key: h.key.Public(), KeyID: h.id, Algorithm: string(jose.ES256), Use: "sig"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jwk v1alpha1.PublicKey
+	if err := json.Unmarshal(data, &jwk); err != nil {
+		t.Fatal(err)
+	}
+	return jwk
+}
+
+// sign returns an assertion that a stranger's library makes.
+func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: h.key, KeyID: h.id}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: c.Status.ClientID, Subject: c.Status.ClientID, Audience: jwt.Audience{c.Status.TokenEndpoint},
+		ID: rand.Text(), IssuedAt: jwt.NewNumericDate(time.Now()), Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute)),
+	}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+// awaitGrants waits until every token server gives a token for an assertion of the holder, or refuses it.
+func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, granted bool) {
+	t.Helper()
+	for _, s := range inst.Servers() {
+		httpClient := s.Client(t)
+		install.Eventually(t, s.Name+" to answer "+h.id, func() error {
+			a, err := install.RequestTokenByAssertion(t, s, httpClient, c.Status.TokenEndpoint, "", h.sign(t, c))
+			switch {
+			case err != nil:
+				return err
+			case granted && a.AccessToken == "", !granted && a.Error != "invalid_client":
+				return fmt.Errorf("it answers %d %s: %s", a.Status, a.Error, a.Description)
+			}
+			return nil
+		})
+	}
+}
+
+// A client with a public key gets tokens by what it signs; there is no secret of it
+// anywhere. Keys come and go, and each is good as long as it stands in the spec.
+func TestPrivateKeyJWT(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	old, next := newKeyHolder(t, "old"), newKeyHolder(t, "next")
+	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.PublicKeys = []v1alpha1.PublicKey{old.public(t)}
+	})
+	inst.Create(t, install.Realm("acme"), c)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
+		t.Errorf("status tells of Secret %q and secrets %v", c.Status.SecretName, c.Status.Secrets)
+	}
+	for _, s := range inst.Servers() { // Ready means that everyone takes it
+		a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, c.Status.ClientID, old.sign(t, c))
+		if err != nil || a.AccessToken == "" {
+			t.Errorf("%s gives no token: %+v, %v", s.Name, a, err)
+		}
+	}
+	secrets := &corev1.SecretList{}
+	if err := cluster.Client.List(t.Context(), secrets, client.InNamespace(c.Namespace)); err != nil || len(secrets.Items) != 0 {
+		t.Errorf("%d Secrets stand beside it, %v", len(secrets.Items), err)
+	}
+
+	next.awaitGrants(t, inst, c, false)
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = append(c.Spec.PublicKeys, next.public(t)) })
+	next.awaitGrants(t, inst, c, true)
+	old.awaitGrants(t, inst, c, true)
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = c.Spec.PublicKeys[1:] })
+	old.awaitGrants(t, inst, c, false)
+	next.awaitGrants(t, inst, c, true)
+
+	broken := next.public(t)
+	broken.Y = broken.X
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = []v1alpha1.PublicKey{broken} })
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonPublicKeyNotSupported)
+	scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, `"next"`, "spec.publicKeys")
+	next.awaitGrants(t, inst, c, false)
+}
+
+// A client may move from a secret to a key: both work while both are asked for, and then
+// the Secret goes.
+func TestFromSecretToKey(t *testing.T) {
+	cluster := env.Start(t)
+	inst, _, c := scenario.InUse(t, cluster)
+	consumer := inst.ConsumerSecret(t, c)
+	holder := newKeyHolder(t, "key")
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+		c.Spec.PublicKeys = []v1alpha1.PublicKey{holder.public(t)}
+	})
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	holder.awaitGrants(t, inst, c, true)
+	inst.AwaitTokens(t, consumer, true)
+
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = nil })
+	inst.AwaitTokens(t, consumer, false)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	holder.awaitGrants(t, inst, c, true)
+	install.Eventually(t, "the Secret to go", func() error {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(consumer), consumer.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
+			return fmt.Errorf("it is there, %v", err)
+		}
+		return nil
+	})
+	if c.Status.SecretName != "" {
+		t.Errorf("status tells of Secret %q", c.Status.SecretName)
+	}
+}

@@ -1,0 +1,277 @@
+package clients_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// A spec that the schema lets pass and something else forbids is told by a condition that
+// names the rule, and gets no token; when it is mended, the client goes on.
+func TestRefusalsAreToldAndEnd(t *testing.T) {
+	cluster := env.Start(t)
+	inst := install.New(t, cluster, install.Settings{MaximumTokenLifetime: "2h"})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	team := cluster.Namespace(t)
+	inst.Create(t, install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.Scopes = []string{"read"}
+		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromNames, Names: []string{team}}
+	}))
+
+	for name, test := range map[string]struct {
+		mistake    func(*v1alpha1.ApiClient)
+		mend       func(*v1alpha1.ApiClient)
+		wantReason v1alpha1.ConditionReason
+		wantWords  []string
+	}{
+		"scope": {
+			mistake:    func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read", "write", "admin"} },
+			mend:       func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} },
+			wantReason: v1alpha1.ReasonScopeNotInRealm, wantWords: []string{"spec.scopes", "admin, write", `"acme"`},
+		},
+		"audience": {
+			mistake:    func(c *v1alpha1.ApiClient) { c.Spec.Audiences = []string{"orders"} },
+			mend:       func(c *v1alpha1.ApiClient) { c.Spec.Audiences = nil },
+			wantReason: v1alpha1.ReasonAudienceNotInRealm, wantWords: []string{"spec.audiences", "orders", `"acme"`},
+		},
+		"lifetime": {
+			mistake:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &metav1.Duration{Duration: 90 * time.Minute} },
+			mend:       func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = nil },
+			wantReason: v1alpha1.ReasonLifetimeExceedsRealm, wantWords: []string{"spec.tokenLifetime", "1h30m0s", "1h0m0s", `"acme"`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := install.ApiClient(team, name, "acme", test.mistake)
+			inst.Create(t, c)
+			inst.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
+			scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, test.wantWords...)
+			scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, test.wantWords...)
+			install.Change(t, inst, c, test.mend)
+			scenario.AwaitUsable(t, inst, c)
+		})
+	}
+
+	t.Run("namespace", func(t *testing.T) {
+		elsewhere := cluster.Namespace(t)
+		c := install.ApiClient(elsewhere, "billing", "acme")
+		inst.Create(t, c)
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, elsewhere, `"acme"`, "spec.allowedNamespaces")
+	})
+	t.Run("realm's lifetime", func(t *testing.T) {
+		realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 3 * time.Hour} })
+		inst.Create(t, realm)
+		inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonLifetimeExceedsInstanceMaximum)
+		scenario.ExpectMessage(t, realm, v1alpha1.ConditionAccepted, "spec.tokenLifetime", "3h0m0s", "2h0m0s", "security.maximumTokenLifetime")
+		install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour} })
+		inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	})
+}
+
+// The oldest ApiClient has the client id; when it goes, the next moves up.
+func TestClientIDConflict(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	team := cluster.Namespace(t)
+	inst.Create(t, install.Realm("acme"))
+	claim := func(name string) *v1alpha1.ApiClient {
+		c := install.ApiClient(team, name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
+		inst.Create(t, c)
+		return c
+	}
+	first := claim("a")
+	scenario.AwaitUsable(t, inst, first)
+	second, third := claim("b"), claim("c")
+	for _, c := range []*v1alpha1.ApiClient{second, third} {
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, `"billing"`, team+"/a")
+	}
+	inst.Delete(t, first)
+	scenario.AwaitUsable(t, inst, second)
+	inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	install.Eventually(t, "the third to be told of the second", func() error {
+		inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+		if message := scenario.ConditionMessage(t, third, v1alpha1.ConditionAccepted); !strings.Contains(message, team+"/b") {
+			return fmt.Errorf("it is told: %s", message)
+		}
+		return nil
+	})
+}
+
+// Who has the client id is decided anew when a namespace comes or goes.
+func TestClientIDConflictFollowsTheNamespaces(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "acme"}}}
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "acme"}}}
+	inst.Create(t, home, other, install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
+			From:     v1alpha1.NamespacesFromSelector,
+			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
+		}
+	}))
+	claim := func(namespace string) *v1alpha1.ApiClient {
+		c := install.ApiClient(namespace, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
+		inst.Create(t, c)
+		return c
+	}
+	older := claim(home.Name)
+	scenario.AwaitUsable(t, inst, older)
+	younger := claim(other.Name)
+	inst.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+
+	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "none" })
+	inst.AwaitReady(t, older, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+	scenario.AwaitUsable(t, inst, younger)
+	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "acme" })
+	scenario.AwaitUsable(t, inst, older)
+	inst.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+}
+
+// A record that loses a label gets it back, and its keys or verifiers with it.
+func TestRecordsKeepTheirLabels(t *testing.T) {
+	cluster := env.Start(t)
+	inst, realm, c := scenario.InUse(t, cluster)
+	consumer := inst.ConsumerSecret(t, c)
+	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
+		for _, name := range []string{record.SecretName(record.KindRealm, realm.UID), record.SecretName(record.KindClient, c.UID)} {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
+			install.Change(t, inst, secret, func(s *corev1.Secret) { delete(s.Labels, label) })
+			install.Eventually(t, label+" to come back to "+name, func() error {
+				err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
+				if err == nil && secret.Labels[label] == "" {
+					err = fmt.Errorf("labels are %v", secret.Labels)
+				}
+				return err
+			})
+		}
+	}
+	inst.AwaitTokens(t, consumer, true)
+	scenario.AwaitUsable(t, inst, c)
+}
+
+// A Secret under the consumer Secret's name that is not ours stays as it is, to the byte.
+func TestForeignSecretIsNeverTouched(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	team := cluster.Namespace(t)
+	foreign := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "billing", Labels: map[string]string{"whose": "theirs"}},
+		StringData: map[string]string{"client_secret": "theirs"},
+	}
+	c := install.ApiClient(team, "billing", "acme")
+	inst.Create(t, foreign, install.Realm("acme"), c)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonSecretConflict)
+	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, `"billing"`, "spec.secret.generated.secretName")
+
+	now := &corev1.Secret{}
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), now); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(foreign, now); diff != "" {
+		t.Errorf("the foreign Secret was touched (-before +now):\n%s", diff)
+	}
+}
+
+// A record that was damaged by hand is skipped, counted and told; its last good state
+// is served until someone restores or deletes it.
+func TestDamagedRecords(t *testing.T) {
+	cluster := env.Start(t)
+	inst, realm, c := scenario.InUse(t, cluster)
+	consumer := inst.ConsumerSecret(t, c)
+
+	for name, test := range map[string]struct {
+		record      string
+		owner       client.Object
+		wantReason  v1alpha1.ConditionReason
+		clientAfter v1alpha1.ConditionReason
+	}{
+		"of a realm":  {record.SecretName(record.KindRealm, realm.UID), realm, v1alpha1.ReasonKeysUnreadable, v1alpha1.ReasonRealmNotReady},
+		"of a client": {record.SecretName(record.KindClient, c.UID), c, v1alpha1.ReasonRecordUnreadable, v1alpha1.ReasonRecordUnreadable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			good := &corev1.Secret{}
+			if err := cluster.Client.Get(t.Context(), types.NamespacedName{Namespace: inst.Namespace, Name: test.record}, good); err != nil {
+				t.Fatal(err)
+			}
+			damaged := good.DeepCopy()
+			install.Change(t, inst, damaged, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":1,"body":"canary"}`) })
+			inst.AwaitReady(t, test.owner, metav1.ConditionFalse, test.wantReason)
+			inst.AwaitReady(t, c, metav1.ConditionFalse, test.clientAfter)
+			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.Namespace+"/"+test.record, "Restore")
+			if message := scenario.ConditionMessage(t, test.owner, v1alpha1.ConditionReady); strings.Contains(message, "canary") {
+				t.Errorf("the message repeats what stands in the record: %s", message)
+			}
+			for _, s := range inst.Servers() {
+				install.Eventually(t, s.Name+" to count it", func() error {
+					if got := s.Metric(t, "realmkeeper_registry_unreadable_records"); got != "1" {
+						return fmt.Errorf("it counts %s", got)
+					}
+					return nil
+				})
+			}
+			inst.AwaitTokens(t, consumer, true)
+
+			install.Change(t, inst, damaged, func(s *corev1.Secret) { s.Data = good.Data })
+			inst.AwaitReady(t, test.owner, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			inst.AwaitTokens(t, consumer, true)
+		})
+	}
+}
+
+// The consumer Secret is ours to keep: what is changed or deleted comes back, with a
+// new secret where the old one is gone.
+func TestConsumerSecretIsKept(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
+			Template: v1alpha1.SecretTemplate{
+				Labels:      map[string]v1alpha1.LabelValue{"team": "billing"},
+				Annotations: map[string]v1alpha1.AnnotationValue{"note": "kept"},
+			},
+		}}
+	})
+	inst.Create(t, install.Realm("acme"), c)
+	scenario.AwaitUsable(t, inst, c)
+	consumer := inst.ConsumerSecret(t, c)
+	if consumer.Labels["team"] != "billing" || consumer.Annotations["note"] != "kept" || consumer.Type != corev1.SecretTypeOpaque {
+		t.Errorf("labels %v, annotations %v, type %s", consumer.Labels, consumer.Annotations, consumer.Type)
+	}
+
+	t.Run("somebody else's label stays", func(t *testing.T) {
+		install.Change(t, inst, consumer.DeepCopy(), func(s *corev1.Secret) {
+			s.Labels["theirs"] = "stays"
+			s.Labels["team"] = "changed"
+		})
+		install.Eventually(t, "our label to come back", func() error {
+			now := inst.ConsumerSecret(t, c)
+			if now.Labels["team"] != "billing" || now.Labels["theirs"] != "stays" {
+				return fmt.Errorf("labels are %v", now.Labels)
+			}
+			return nil
+		})
+		inst.AwaitTokens(t, consumer, true)
+	})
+	t.Run("deleted", func(t *testing.T) {
+		inst.Delete(t, consumer)
+		inst.AwaitTokens(t, consumer, false)
+		scenario.AwaitUsable(t, inst, c)
+		inst.AwaitTokens(t, inst.ConsumerSecret(t, c), true)
+	})
+}

@@ -1,0 +1,183 @@
+package clients_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// Whatever ends a client's right to tokens ends it at every token server, is told in
+// status and by one Event, and where it can be taken back the same secret works again.
+func TestEndsAndReturns(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-", Labels: map[string]string{"realm": "acme"}}}
+	inst.Create(t, team)
+	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.Scopes = []string{"read", "write"}
+		r.Spec.Audiences = []string{"orders", "billing"}
+		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
+			From:     v1alpha1.NamespacesFromSelector,
+			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
+		}
+	})
+	c := install.ApiClient(team.Name, "billing", "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{"write"}
+		c.Spec.Audiences = []string{"billing"}
+		c.Spec.TokenLifetime = &metav1.Duration{Duration: 30 * time.Minute}
+	})
+	inst.Create(t, realm, c)
+	scenario.AwaitUsable(t, inst, c)
+	consumer, events := inst.ConsumerSecret(t, c), tellingOf(t, inst, c)
+
+	type change struct{ end, undo func() }
+	onClient := func(end, undo func(*v1alpha1.ApiClient)) change {
+		return change{func() { install.Change(t, inst, c, end) }, func() { install.Change(t, inst, c, undo) }}
+	}
+	onRealm := func(end, undo func(*v1alpha1.Realm)) change {
+		return change{func() { install.Change(t, inst, realm, end) }, func() { install.Change(t, inst, realm, undo) }}
+	}
+	for name, test := range map[string]struct {
+		change
+		wantReason v1alpha1.ConditionReason
+		wantEvent  string
+	}{
+		"client suspended": {onClient(
+			func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true },
+			func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false },
+		), v1alpha1.ReasonSuspended, "Normal Suspended"},
+		"client expired": {onClient(
+			func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
+			func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = nil },
+		), v1alpha1.ReasonExpired, "Warning Expired"},
+		"realm suspended": {onRealm(
+			func(r *v1alpha1.Realm) { r.Spec.Suspend = true },
+			func(r *v1alpha1.Realm) { r.Spec.Suspend = false },
+		), v1alpha1.ReasonRealmNotReady, "Warning RealmNotReady"},
+		"scope withdrawn": {onRealm(
+			func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} },
+			func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read", "write"} },
+		), v1alpha1.ReasonScopeNotInRealm, "Warning ScopeNotInRealm"},
+		"audience withdrawn": {onRealm(
+			func(r *v1alpha1.Realm) { r.Spec.Audiences = []string{"orders"} },
+			func(r *v1alpha1.Realm) { r.Spec.Audiences = []string{"orders", "billing"} },
+		), v1alpha1.ReasonAudienceNotInRealm, "Warning AudienceNotInRealm"},
+		"realm's lifetime below the client's": {onRealm(
+			func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: time.Minute} },
+			func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = nil },
+		), v1alpha1.ReasonLifetimeExceedsRealm, "Warning LifetimeExceedsRealm"},
+		"namespace no longer allowed": {change{
+			func() {
+				install.Change(t, inst, team, func(n *corev1.Namespace) { n.Labels["realm"] = "other" })
+			},
+			func() { install.Change(t, inst, team, func(n *corev1.Namespace) { n.Labels["realm"] = "acme" }) },
+		}, v1alpha1.ReasonNamespaceNotAllowed, "Warning NamespaceNotAllowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			token := inst.AccessToken(t, consumer)
+			inst.AwaitValid(t, realm.Name, token, true)
+			test.end()
+			inst.AwaitTokens(t, consumer, false)
+			inst.AwaitValid(t, realm.Name, token, false)
+			inst.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
+			events.goesOn(t, test.wantEvent)
+			test.undo()
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			events.goesOn(t, "Normal Ready")
+			inst.AwaitTokens(t, consumer, true)
+			inst.AwaitValid(t, realm.Name, token, true)
+		})
+	}
+
+	for name, revoke := range map[string]func(at time.Time){
+		"client's tokens revoked": func(at time.Time) {
+			install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.TokensValidAfter = &metav1.Time{Time: at} })
+		},
+		"realm's tokens revoked": func(at time.Time) {
+			install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.TokensValidAfter = &metav1.Time{Time: at} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			token := inst.AccessToken(t, consumer)
+			revoke(time.Now().Add(time.Second)) // later than the second that the token is of
+			inst.AwaitValid(t, realm.Name, token, false)
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady) // it gets others
+			install.Eventually(t, "a token of a later second", func() error {
+				if later := inst.AccessToken(t, consumer); !inst.Valid(t, realm.Name, later) {
+					return fmt.Errorf("it is refused")
+				}
+				return nil
+			})
+			inst.AwaitValid(t, realm.Name, token, false)
+		})
+	}
+
+	t.Run("deleted and made again", func(t *testing.T) {
+		token := inst.AccessToken(t, consumer)
+		inst.Delete(t, c)
+		inst.AwaitTokens(t, consumer, false)
+		inst.AwaitValid(t, realm.Name, token, false)
+		// Tokens and objects are dated by the second: one of this second would be the namesake's.
+		deleted := time.Now().Unix()
+		install.Eventually(t, "another second", func() error {
+			if time.Now().Unix() == deleted {
+				return fmt.Errorf("it is the same")
+			}
+			return nil
+		})
+		again := install.ApiClient(c.Namespace, c.Name, "acme")
+		inst.Create(t, again)
+		scenario.AwaitUsable(t, inst, again)
+		inst.AwaitTokens(t, consumer, false) // neither the old secret nor the old token revives
+		inst.AwaitValid(t, realm.Name, token, false)
+		noRecord(t, inst, record.SecretName(record.KindClient, c.UID))
+		events.goesOn(t)
+		c, events = again, tellingOf(t, inst, again)
+	})
+	t.Run("realm deleted and made again", func(t *testing.T) {
+		old := inst.ConsumerSecret(t, c)
+		token := inst.AccessToken(t, old)
+		inst.Delete(t, realm)
+		s := inst.Servers()[0]
+		install.Eventually(t, "the realm to be unknown", func() error {
+			a, err := install.RequestToken(t, s, s.Client(t), old)
+			if err == nil && a.Status != http.StatusNotFound {
+				err = fmt.Errorf("the answer is %d", a.Status)
+			}
+			return err
+		})
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+		events.goesOn(t, "Warning RealmNotFound")
+		noRecord(t, inst, record.SecretName(record.KindRealm, realm.UID))
+
+		again := install.Realm("acme")
+		inst.Create(t, again)
+		scenario.AwaitUsable(t, inst, c)
+		events.goesOn(t, "Normal Ready")
+		inst.AwaitTokens(t, old, false)
+		inst.AwaitValid(t, realm.Name, token, false)
+	})
+}
+
+func noRecord(t *testing.T, inst *install.Installation, name string) {
+	t.Helper()
+	install.Eventually(t, "record "+name+" to be gone", func() error {
+		err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.Namespace, Name: name}, &corev1.Secret{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("reading it gives %v", err)
+	})
+}

@@ -1,0 +1,134 @@
+package faults_test
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// places is everything that can be read of an installation from outside of its processes,
+// by what it is.
+type places map[string]string
+
+func placesOf(t *testing.T, inst *install.Installation) places {
+	t.Helper()
+	p := places{"log of the operator": string(inst.OperatorLog(t)), "metrics of the operator": inst.OperatorMetrics(t)}
+	for _, s := range inst.Servers() {
+		p["log of "+s.Name] = string(inst.Log(t, s))
+		p["metrics of "+s.Name] = s.Metrics(t)
+		files, err := os.ReadDir(s.SnapshotDir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(filepath.Join(s.SnapshotDir, file.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p["snapshot of "+s.Name] += string(content)
+		}
+	}
+	p.addObjects(t, inst)
+	for _, place := range []string{"log of the operator", "metrics of the operator", "log of " + inst.Servers()[0].Name} {
+		if p[place] == "" {
+			t.Errorf("there is no %s", place)
+		}
+	}
+	return p
+}
+
+// addObjects adds all objects of the cluster as the API server has them in JSON: of every
+// resource that can be listed, Events included.
+func (p places) addObjects(t *testing.T, inst *install.Installation) {
+	t.Helper()
+	api, err := discovery.NewDiscoveryClientForConfig(inst.Env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := dynamic.NewForConfig(inst.Env.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := api.ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range groups {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range group.APIResources {
+			resource := &group.APIResources[i]
+			if !slices.Contains(resource.Verbs, "list") {
+				continue
+			}
+			list, err := objects.Resource(version.WithResource(resource.Name)).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatalf("Listing %s: %v", resource.Name, err)
+			}
+			for k := range list.Items {
+				p.addObject(t, &list.Items[k])
+			}
+		}
+	}
+}
+
+func (p places) addObject(t *testing.T, obj *unstructured.Unstructured) {
+	t.Helper()
+	content, err := json.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p[strings.TrimSpace(obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/"))] = string(content)
+}
+
+// holding returns the names of the places that hold one of the secrets, sorted.
+func (p places) holding(secrets []string) []string {
+	var all []string
+	for _, secret := range secrets {
+		all = append(all, formsOf(secret)...)
+	}
+	held := map[string]bool{}
+	for name, content := range p {
+		if slices.ContainsFunc(all, func(form string) bool { return strings.Contains(content, form) }) {
+			held[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(held))
+}
+
+// formsOf returns how a secret may be written: as it is, for a URL, in JSON, as Go prints it
+// and its bytes, in hexadecimal, and in Base64, alone or in the middle of something longer.
+func formsOf(secret string) []string {
+	quoted, _ := json.Marshal(secret) // a string always can be
+	bytes := fmt.Sprintf("%d", []byte(secret))
+	all := []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`), strings.Trim(fmt.Sprintf("%q", secret), `"`),
+		strings.Trim(bytes, "[]"), strings.ReplaceAll(strings.Trim(bytes, "[]"), " ", ","), hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
+	}
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 { // bytes that stand before it in its quantum
+			encoded := encoding.EncodeToString(append(make([]byte, before), secret...))
+			// The first and last characters hold bits of what stands beside it.
+			all = append(all, encoded[[]int{0, 2, 3}[before]:len(encoded)-2])
+		}
+	}
+	return all
+}

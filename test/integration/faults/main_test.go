@@ -1,0 +1,11 @@
+package faults_test
+
+import (
+	"testing"
+
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithAuditLog(), env.WithControllerManager())
+}

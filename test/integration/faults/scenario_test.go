@@ -1,0 +1,190 @@
+package faults_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// story takes an installation through all that makes the operator write: everything is
+// made, and changed once it is Ready. While it lasts, what workloads have is tried without a pause.
+type story struct {
+	inst  *install.Installation
+	team  string
+	realm *v1alpha1.Realm
+	// One client for each change: of the secret that was made, by deletion, by loss of the Secret,
+	// of what is provided, of the hash, and of where the secret comes from.
+	rotated, doomed, lost, provided, hashed, moved *v1alpha1.ApiClient
+	vault, other                                   *corev1.Secret
+	before, after, beside                          string // secrets that people have
+}
+
+func newStory(t *testing.T, cluster *env.Env) *story {
+	t.Helper()
+	s := &story{inst: install.New(t, cluster, install.Settings{SpeedUp: 3600}), team: cluster.Namespace(t)}
+	s.before, s.after, s.beside = secretOfSomeone(t), secretOfSomeone(t), secretOfSomeone(t)
+	s.realm = install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} })
+	s.vault, s.other = vaultOf(s.team, "vault", s.before), vaultOf(s.team, "other", s.beside)
+	s.rotated = install.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
+	s.doomed = install.ApiClient(s.team, "doomed", "acme")
+	s.lost = install.ApiClient(s.team, "lost", "acme")
+	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.vault, 3600*time.Hour) })
+	s.hashed = install.ApiClient(s.team, "hashed", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
+	s.moved = install.ApiClient(s.team, "moved", "acme")
+	return s
+}
+
+// tell tells the story with faults between the operator and the API server.
+func (s *story) tell(t *testing.T, faults install.Faults) *install.FaultProxy {
+	t.Helper()
+	s.inst.Create(t, s.realm, s.vault, s.other)
+	all := []*v1alpha1.ApiClient{s.rotated, s.doomed, s.lost, s.provided, s.hashed, s.moved}
+	for _, c := range all {
+		s.inst.Create(t, c)
+	}
+	proxy := s.inst.StartFaultProxy(t, faults)
+	s.inst.StartOperator(t, s.inst.KubeconfigFor(t, proxy.URL))
+	s.inst.StartTokenServer(t)
+	s.inst.StartTokenServer(t)
+
+	prober := scenario.StartProber(t, s.inst)
+	for _, c := range all {
+		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		if c != s.doomed {
+			prober.Watch(c.Name, s.credentials(c))
+		}
+	}
+	former := map[*v1alpha1.ApiClient]*corev1.Secret{}
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.doomed, s.lost, s.moved} {
+		former[c] = s.inst.ConsumerSecret(t, c)
+	}
+	s.change(t, prober, former)
+	s.awaitChanged(t, former)
+	for _, old := range former {
+		s.inst.AwaitTokens(t, old, false)
+	}
+	prober.Stop(t)
+	return proxy
+}
+
+// credentials returns what the workloads of a client may have, the oldest first.
+func (s *story) credentials(c *v1alpha1.ApiClient) scenario.CredentialSource {
+	c = c.DeepCopy()
+	mounted := scenario.MountedCredentials(s.inst, c)
+	switch c.Name {
+	case s.provided.Name, s.hashed.Name:
+		return func(context.Context) ([]*corev1.Secret, error) {
+			return []*corev1.Secret{scenario.Credentials(c, s.before), scenario.Credentials(c, s.after)}, nil
+		}
+	case s.moved.Name:
+		return func(ctx context.Context) ([]*corev1.Secret, error) {
+			consumer, err := mounted(ctx)
+			return append(consumer, scenario.Credentials(c, s.beside)), err
+		}
+	}
+	return mounted
+}
+
+// change makes all changes at once.
+func (s *story) change(t *testing.T, prober *scenario.Prober, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+	t.Helper()
+	install.Change(t, s.inst, s.realm, func(r *v1alpha1.Realm) {
+		r.Spec.Scopes = []string{"read", "write"}
+		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
+	})
+	scenario.RotateSecret(t, s.inst, s.rotated)
+	install.Change(t, s.inst, s.rotated, func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{"write"}
+		c.Spec.Secret.Generated.Keys = map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyScope: "SCOPE"}
+	})
+	s.inst.Delete(t, s.doomed)
+	prober.Forget("lost") // to delete the Secret is to end what it holds
+	s.inst.Delete(t, former[s.lost])
+	install.Change(t, s.inst, s.vault, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
+	install.Change(t, s.inst, s.hashed, func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
+	install.Change(t, s.inst, s.moved, func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.other, time.Second) })
+}
+
+// awaitChanged waits until everything is as the changes have it.
+func (s *story) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+	t.Helper()
+	scenario.AwaitSecretRotated(t, s.inst, s.rotated)
+	scenario.AwaitSigningKeys(t, s.inst, s.realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
+	install.Eventually(t, "what nobody needs to be gone", func() error {
+		if records := scenario.Records(t, s.inst); len(records) != 6 {
+			return fmt.Errorf("there are %d records", len(records))
+		}
+		for _, c := range []*v1alpha1.ApiClient{s.doomed, s.moved} {
+			err := s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("reading Secret %s gives %v", c.Name, err)
+			}
+		}
+		return nil
+	})
+	for c, secret := range map[*v1alpha1.ApiClient]string{s.provided: s.after, s.hashed: s.after, s.moved: s.beside} {
+		s.inst.AwaitTokens(t, scenario.Credentials(c, secret), true)
+	}
+	s.inst.AwaitTokens(t, scenario.Credentials(s.provided, s.before), true) // for the overlap
+	s.inst.AwaitTokens(t, scenario.Credentials(s.hashed, s.before), false)
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost} {
+		install.Eventually(t, "another secret for "+c.Name, func() error {
+			if now := s.inst.ConsumerSecret(t, c); scenario.ClientSecret(now) == scenario.ClientSecret(former[c]) {
+				return fmt.Errorf("it has the one that it had")
+			}
+			return nil
+		})
+		s.inst.AwaitTokens(t, s.inst.ConsumerSecret(t, c), true)
+	}
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost, s.provided, s.hashed, s.moved} {
+		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	}
+	s.inst.AwaitReady(t, s.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	scenario.AwaitPublishedKeys(t, s.inst, s.realm, s.inst.ConsumerSecret(t, s.lost))
+}
+
+// in is a secret that stands in a vault.
+func in(vault *corev1.Secret, overlap time.Duration) *v1alpha1.ClientSecretSource {
+	return &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
+		SecretRef: v1alpha1.SecretKeyReference{Name: vault.Name, Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: overlap},
+	}}
+}
+
+// vaultOf is a Secret that may be read.
+func vaultOf(namespace, name, value string) *corev1.Secret {
+	s := scenario.ProvidedSecret(namespace, value)
+	s.Name, s.Labels = name, map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	return s
+}
+
+// secretOfSomeone is one that needs no slow hash: these tests are about something else.
+func secretOfSomeone(t *testing.T) string {
+	t.Helper()
+	secret, err := clientsecret.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func hashOf(t *testing.T, secret string) *v1alpha1.ClientSecretSource {
+	t.Helper()
+	verifier, err := clientsecret.Hash(secret, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: verifier.ID(), Hash: verifier.String()}}}
+}

@@ -1,0 +1,101 @@
+package observers_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	lua "github.com/yuin/gopher-lua"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// gitops is the directory of what we give to users of GitOps tools.
+var gitops = filepath.Join("..", "..", "..", "docs", "gitops")
+
+// The ConfigMap that users apply holds the script for both kinds, under the keys where
+// Argo CD looks for them.
+func TestArgoConfigMapHoldsTheScript(t *testing.T) {
+	script := readFile(t, "argocd", "health.lua")
+	var configMap corev1.ConfigMap
+	if err := yaml.UnmarshalStrict(readFile(t, "argocd", "argocd-cm.yaml"), &configMap); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"Realm", "ApiClient"} {
+		key := "resource.customizations.health." + v1alpha1.GroupVersion.Group + "_" + kind
+		if configMap.Data[key] != string(script) {
+			t.Errorf("%s is not what stands in health.lua:\n%s", key, configMap.Data[key])
+		}
+	}
+}
+
+// argoHealth is what a health script answers.
+type argoHealth struct{ Status, Message string }
+
+// argoHealthOf runs our script as Argo CD runs scripts of its users: without the libraries
+// that reach the world, with the object as the global obj, and the answer is what it returns.
+func argoHealthOf(t *testing.T, obj *unstructured.Unstructured) argoHealth {
+	t.Helper()
+	state := lua.NewState(lua.Options{SkipOpenLibs: true})
+	defer state.Close()
+	state.SetContext(t.Context())
+	for name, open := range map[string]lua.LGFunction{
+		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
+	} {
+		state.Push(state.NewFunction(open))
+		state.Push(lua.LString(name))
+		state.Call(1, 0)
+	}
+	state.SetGlobal("obj", luaValue(t, state, obj.Object))
+	if err := state.DoString(string(readFile(t, "argocd", "health.lua"))); err != nil {
+		t.Fatal(err)
+	}
+	answer, ok := state.Get(-1).(*lua.LTable)
+	if !ok {
+		t.Fatalf("the script returns %s, not a table", state.Get(-1).Type())
+	}
+	return argoHealth{answer.RawGetString("status").String(), answer.RawGetString("message").String()}
+}
+
+// luaValue turns a value of decoded JSON into one of Lua.
+func luaValue(t *testing.T, state *lua.LState, value any) lua.LValue {
+	t.Helper()
+	switch v := value.(type) {
+	case nil:
+		return lua.LNil
+	case bool:
+		return lua.LBool(v)
+	case string:
+		return lua.LString(v)
+	case int64:
+		return lua.LNumber(v)
+	case float64:
+		return lua.LNumber(v)
+	case []any:
+		table := state.NewTable()
+		for _, item := range v {
+			table.Append(luaValue(t, state, item))
+		}
+		return table
+	case map[string]any:
+		table := state.NewTable()
+		for key, item := range v {
+			table.RawSetString(key, luaValue(t, state, item))
+		}
+		return table
+	}
+	t.Fatalf("%T is no value of JSON", value)
+	return nil
+}
+
+func readFile(t *testing.T, path ...string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(append([]string{gitops}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

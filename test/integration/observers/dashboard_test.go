@@ -1,0 +1,228 @@
+package observers_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+const charts = "../../../charts/realmkeeper"
+
+// scraped is what Prometheus gets of one process, for test/promql.
+type scraped struct {
+	At     time.Time         `json:"at"`
+	Labels map[string]string `json:"labels"`
+	Text   string            `json:"text"`
+}
+
+// answered is what test/promql says of a query.
+type answered struct {
+	Query  string `json:"query"`
+	Error  string `json:"error"`
+	Series []struct {
+		Labels map[string]string `json:"labels"`
+		Value  string            `json:"value"`
+	} `json:"series"`
+}
+
+// Every panel of the dashboard shows something of a service that is used, and every alert is
+// a query that Prometheus takes.
+func TestDashboardAndAlerts(t *testing.T) {
+	cluster := env.Start(t)
+	inst, _, c := scenario.InUse(t, cluster)
+	use := loadOf(t, inst, c)
+
+	var scrapes []scraped
+	at := time.Now()
+	for range 3 {
+		use()
+		at = at.Add(15 * time.Second) // as if it had taken as long as it does between two scrapes
+		for _, s := range inst.Servers() {
+			scrapes = append(scrapes, scraped{at, map[string]string{"job": "realmkeeper-token-server", "pod": s.Name}, s.Metrics(t)})
+		}
+		scrapes = append(scrapes, scraped{at, map[string]string{"job": "realmkeeper-operator", "pod": "operator"}, inst.OperatorMetrics(t)})
+	}
+	panels := panelQueries(t)
+	alerts := alertQueries(t)
+	var queries []string
+	for _, query := range panels {
+		queries = append(queries, query)
+	}
+	results := evaluated(t, append(queries, alerts...), at, scrapes)
+	for title, query := range panels {
+		got := results[query]
+		if got.Error != "" || len(got.Series) == 0 {
+			t.Errorf("the panel %q shows nothing: %s: %s", title, query, got.Error)
+		}
+		for _, one := range got.Series {
+			if value, err := strconv.ParseFloat(one.Value, 64); err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+				t.Errorf("the panel %q shows %s for %v", title, one.Value, one.Labels)
+			}
+		}
+	}
+	for _, query := range alerts {
+		if got := results[query]; got.Error != "" {
+			t.Errorf("the alert %s: %s", query, got.Error)
+		}
+	}
+}
+
+// loadOf returns what uses the service once in each way that a metric tells of.
+func loadOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) func() {
+	t.Helper()
+	const chosen = "correct horse battery staple"
+	verifier, err := clientsecret.HashSlowly(chosen, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	human := install.ApiClient(c.Namespace, "human", "acme", func(h *v1alpha1.ApiClient) {
+		h.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "only", Hash: verifier.String()}}}
+	})
+	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1alpha1.ApiClient) { l.Spec.Limits.TokensPerSecond = new(int32(1)) })
+	inst.Create(t, human, limited)
+	inst.AwaitReady(t, human, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, limited, metav1.ConditionTrue, v1alpha1.ReasonReady)
+
+	consumer := inst.ConsumerSecret(t, c)
+	with := func(clientID, secret string) *corev1.Secret {
+		s := consumer.DeepCopy()
+		s.Data[v1alpha1.SecretKeyClientID], s.Data[v1alpha1.SecretKeyClientSecret] = []byte(clientID), []byte(secret)
+		return s
+	}
+	asked := []*corev1.Secret{
+		consumer, with(c.EffectiveClientID(), "wrong"), with("nobody", "wrong"), with(human.EffectiveClientID(), chosen),
+		inst.ConsumerSecret(t, limited), inst.ConsumerSecret(t, limited), inst.ConsumerSecret(t, limited),
+	}
+	return func() {
+		for _, s := range inst.Servers() {
+			httpClient := s.Client(t)
+			for _, secret := range asked {
+				if _, err := install.RequestToken(t, s, httpClient, secret); err != nil {
+					t.Fatal(err)
+				}
+			}
+			askAbout(t, httpClient, consumer)
+		}
+	}
+}
+
+// askAbout introspects and verifies something that is no token.
+func askAbout(t *testing.T, httpClient *http.Client, consumer *corev1.Secret) {
+	t.Helper()
+	issuer := string(consumer.Data[v1alpha1.SecretKeyIssuer])
+	introspection, err := http.NewRequestWithContext(t.Context(), http.MethodPost, issuer+"/oauth2/introspect", strings.NewReader(url.Values{"token": {"none"}}.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	introspection.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	introspection.SetBasicAuth(string(consumer.Data[v1alpha1.SecretKeyClientID]), string(consumer.Data[v1alpha1.SecretKeyClientSecret]))
+	verification, err := http.NewRequestWithContext(t.Context(), http.MethodGet, issuer+"/oauth2/verify", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []*http.Request{introspection, verification} {
+		answer, err := httpClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+}
+
+// panelQueries are the queries of the dashboard by the titles of their panels, as Grafana asks them.
+func panelQueries(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(charts, "dashboards", "realmkeeper.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Title   string
+			Type    string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$realm", ".*")
+	queries := map[string]string{}
+	for _, panel := range board.Panels {
+		if panel.Type != "row" && len(panel.Targets) == 0 || queries[panel.Title] != "" {
+			t.Errorf("the panel %q has no query, or there are two of it", panel.Title)
+		}
+		for _, target := range panel.Targets {
+			queries[panel.Title] = variables.Replace(target.Expr)
+		}
+	}
+	return queries
+}
+
+// alertQueries are those of the chart's alerts. They hold no templates of Helm's.
+func alertQueries(t *testing.T) (queries []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(charts, "templates", "monitoring", "prometheus_rule.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, query, found := strings.Cut(line, " expr: "); found {
+			var plain string
+			if err := yaml.Unmarshal([]byte(query), &plain); err != nil {
+				t.Fatal(err)
+			}
+			queries = append(queries, plain)
+		}
+	}
+	if len(queries) == 0 {
+		t.Error("there are no alerts")
+	}
+	return queries
+}
+
+// evaluated asks Prometheus' own engine, in a module of its own.
+func evaluated(t *testing.T, queries []string, at time.Time, scrapes []scraped) map[string]answered {
+	t.Helper()
+	in, err := json.Marshal(map[string]any{"queries": queries, "at": at, "scrapes": scrapes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), "go", "run", ".")
+	command.Dir = filepath.Join("..", "..", "promql")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var out, problems bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(in), &out, &problems
+	if err := command.Run(); err != nil {
+		t.Fatalf("test/promql: %v\n%s", err, &problems)
+	}
+	var results []answered
+	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
+		t.Fatal(err)
+	}
+	byQuery := map[string]answered{}
+	for _, result := range results {
+		byQuery[result.Query] = result
+	}
+	return byQuery
+}

@@ -1,0 +1,73 @@
+package observers_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/runtime/cel"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// Flux takes the manifests of our example: its own types have all their fields.
+func TestFluxTakesTheExample(t *testing.T) {
+	kinds := map[string]func() any{
+		"Namespace":     func() any { return &corev1.Namespace{} },
+		"GitRepository": func() any { return &sourcev1.GitRepository{} },
+		"HelmRelease":   func() any { return &helmv2.HelmRelease{} },
+		"Kustomization": func() any { return &kustomizev1.Kustomization{} },
+	}
+	files, err := filepath.Glob(filepath.Join(gitops, "repository", "clusters", "flux", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no manifests: %v", err)
+	}
+	for _, file := range files {
+		for document := range strings.SplitSeq(string(readFile(t, "repository", "clusters", "flux", filepath.Base(file))), "\n---\n") {
+			var kind metav1.TypeMeta
+			if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+				t.Fatal(err)
+			}
+			newObject, ok := kinds[kind.Kind]
+			if !ok {
+				t.Errorf("%s holds a %s", file, kind.Kind)
+				continue
+			}
+			if err := yaml.UnmarshalStrict([]byte(document), newObject()); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+		}
+	}
+}
+
+// fluxStatusOf evaluates the expressions of our example as Flux does.
+func fluxStatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
+	t.Helper()
+	file := map[string]string{"Realm": "realms.yaml", "ApiClient": "tenants.yaml"}[obj.GetKind()]
+	var kustomization kustomizev1.Kustomization
+	if err := yaml.UnmarshalStrict(readFile(t, "repository", "clusters", "flux", file), &kustomization); err != nil {
+		t.Fatal(err)
+	}
+	for _, check := range kustomization.Spec.HealthCheckExprs {
+		if check.APIVersion != obj.GetAPIVersion() || check.Kind != obj.GetKind() {
+			continue
+		}
+		evaluator, err := cel.NewStatusEvaluator(&check.HealthCheckExpressions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := evaluator.Evaluate(t.Context(), obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result.Status
+	}
+	t.Fatalf("%s has no expressions for %s", file, obj.GetKind())
+	return status.UnknownStatus
+}

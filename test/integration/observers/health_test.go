@@ -1,0 +1,200 @@
+package observers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// health is what GitOps tools make of an object.
+type health struct {
+	// Kstatus is the reading of kstatus, and so of Flux with wait: true.
+	Kstatus status.Status
+	// Flux is its reading with the expressions in docs/gitops/repository.
+	Flux status.Status
+	// Argo is that of Argo CD with docs/gitops/argocd.
+	Argo string
+}
+
+var (
+	healthy   = health{status.CurrentStatus, status.CurrentStatus, "Healthy"}
+	waits     = health{status.InProgressStatus, status.InProgressStatus, "Progressing"}
+	failed    = health{status.FailedStatus, status.FailedStatus, "Degraded"}
+	suspended = health{status.InProgressStatus, status.CurrentStatus, "Suspended"}
+)
+
+// Every state of a Realm and an ApiClient, as the real operator tells it, is read by GitOps
+// tools for what it is: what works, what will work by itself, what someone has to mend, and
+// what is at rest because its manifest says so.
+func TestGitOpsToolsReadOurHealth(t *testing.T) {
+	cluster := env.Start(t)
+	inst := install.New(t, cluster, install.Settings{MaximumTokenLifetime: "1h"})
+	team, outside := cluster.Namespace(t), cluster.Namespace(t)
+	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromNames, Names: []string{team}}
+		r.Spec.Scopes = []string{"read"}
+		r.Spec.Audiences = []string{"orders"}
+	})
+	newClient := func(name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+		return install.ApiClient(team, name, "acme", change...)
+	}
+	good := newClient("good")
+
+	inst.Create(t, realm, good)
+	hasHealth(t, inst, realm, waits) // nobody has seen them yet
+	hasHealth(t, inst, good, waits)
+
+	inst.StartOperator(t, "")
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
+	hasHealth(t, inst, realm, waits)
+	inst.AwaitReady(t, good, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
+	hasHealth(t, inst, good, waits)
+
+	inst.StartTokenServer(t)
+	scenario.AwaitUsable(t, inst, good)
+	hasHealth(t, inst, realm, healthy)
+	hasHealth(t, inst, good, healthy)
+
+	suspend := func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "taken"}}
+	inst.Create(t, foreign, install.Realm("idle", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }))
+	for name, test := range map[string]struct {
+		obj    client.Object
+		reason v1alpha1.ConditionReason
+		want   health
+	}{
+		"realm at rest": {install.Realm("paused", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }), v1alpha1.ReasonSuspended, suspended},
+		"realm out of bounds": {install.Realm("long", func(r *v1alpha1.Realm) {
+			r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour}
+		}), v1alpha1.ReasonLifetimeExceedsInstanceMaximum, failed},
+
+		"client at rest": {newClient("paused", suspend), v1alpha1.ReasonSuspended, suspended},
+		"client at its end": {newClient("over", func(c *v1alpha1.ApiClient) {
+			c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Hour)}
+		}), v1alpha1.ReasonExpired, suspended},
+		"client before its realm":     {install.ApiClient(team, "early", "later"), v1alpha1.ReasonRealmNotFound, waits},
+		"client of a realm at rest":   {install.ApiClient(team, "idle", "idle"), v1alpha1.ReasonRealmNotReady, waits},
+		"client at rest before realm": {install.ApiClient(team, "both", "later", suspend), v1alpha1.ReasonRealmNotFound, waits},
+		"client from outside":         {install.ApiClient(outside, "out", "acme"), v1alpha1.ReasonNamespaceNotAllowed, failed},
+		"client with another scope":   {newClient("scope", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"write"} }), v1alpha1.ReasonScopeNotInRealm, failed},
+		"client with another audience": {newClient("audience", func(c *v1alpha1.ApiClient) {
+			c.Spec.Audiences = []string{"billing"}
+		}), v1alpha1.ReasonAudienceNotInRealm, failed},
+		"client out of bounds": {newClient("long", func(c *v1alpha1.ApiClient) {
+			c.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour}
+		}), v1alpha1.ReasonLifetimeExceedsRealm, failed},
+		"client before a foreign Secret": {newClient("taken"), v1alpha1.ReasonSecretConflict, failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inst.Create(t, test.obj)
+			inst.AwaitReady(t, test.obj, metav1.ConditionFalse, test.reason)
+			hasHealth(t, inst, test.obj, test.want)
+		})
+	}
+	t.Run("two clients with one id", func(t *testing.T) {
+		claim := func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "one" }
+		first, second := newClient("first", claim), newClient("second", claim)
+		inst.Create(t, first)
+		scenario.AwaitUsable(t, inst, first)
+		inst.Create(t, second)
+		inst.AwaitReady(t, second, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+		hasHealth(t, inst, second, failed)
+		hasHealth(t, inst, first, healthy)
+	})
+	t.Run("a token server that lags", func(t *testing.T) {
+		lagging := inst.StartTokenServer(t)
+		lagging.Freeze(t)
+		late, lateRealm := newClient("late"), install.Realm("late")
+		inst.Create(t, late, lateRealm)
+		inst.AwaitReady(t, late, metav1.ConditionUnknown, v1alpha1.ReasonProgressing)
+		hasHealth(t, inst, late, waits)
+		inst.AwaitReady(t, lateRealm, metav1.ConditionUnknown, v1alpha1.ReasonProgressing)
+		hasHealth(t, inst, lateRealm, waits)
+		lagging.Thaw(t)
+		scenario.AwaitUsable(t, inst, late)
+	})
+	t.Run("damaged records", func(t *testing.T) {
+		c, r := newClient("damaged"), install.Realm("damaged")
+		inst.Create(t, c, r)
+		scenario.AwaitUsable(t, inst, c)
+		inst.AwaitReady(t, r, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		damage(t, inst, record.SecretName(record.KindClient, c.UID))
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
+		hasHealth(t, inst, c, failed)
+		damage(t, inst, record.SecretName(record.KindRealm, r.UID))
+		inst.AwaitReady(t, r, metav1.ConditionFalse, v1alpha1.ReasonKeysUnreadable)
+		hasHealth(t, inst, r, failed)
+	})
+	t.Run("a change that nobody has seen yet", func(t *testing.T) {
+		inst.StopOperator(t)
+		install.Change(t, inst, good, func(c *v1alpha1.ApiClient) { c.Spec.Description = "changed" })
+		hasHealth(t, inst, good, waits)
+		install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.DisplayName = "changed" })
+		hasHealth(t, inst, realm, waits)
+	})
+}
+
+func damage(t *testing.T, inst *install.Installation, name string) {
+	t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
+	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("damaged") })
+}
+
+// hasHealth reads the object from the API server as tools do, and lets them read it.
+func hasHealth(t *testing.T, inst *install.Installation, obj client.Object, want health) {
+	t.Helper()
+	live := asStored(t, inst, obj)
+	argo := argoHealthOf(t, live)
+	got := health{Kstatus: kstatusOf(t, live), Flux: fluxStatusOf(t, live), Argo: argo.Status}
+	if got != want {
+		t.Errorf("%s %s is read as %+v, want %+v; its status is %v", live.GetKind(), live.GetName(), got, want, live.Object["status"])
+	}
+	// Of conditions that are out of date nothing is repeated.
+	if seen, _, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration"); seen == live.GetGeneration() {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, obj); err != nil {
+			t.Fatal(err)
+		}
+		if ready := scenario.ConditionMessage(t, obj, v1alpha1.ConditionReady); argo.Message != ready {
+			t.Errorf("Argo CD says %q of %s %s, want what Ready says: %q", argo.Message, live.GetKind(), live.GetName(), ready)
+		}
+	}
+}
+
+// asStored returns an object as the API server gives it to a client that doesn't know its
+// type.
+func asStored(t *testing.T, inst *install.Installation, obj client.Object) *unstructured.Unstructured {
+	t.Helper()
+	kind, err := inst.Env.Client.GroupVersionKindFor(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(kind)
+	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	if err := inst.Env.Client.Get(t.Context(), key, live); err != nil {
+		t.Fatal(err)
+	}
+	return live
+}
+
+func kstatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
+	t.Helper()
+	result, err := status.Compute(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Status
+}

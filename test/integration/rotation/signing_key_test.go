@@ -1,0 +1,139 @@
+package rotation_test
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	load "github.com/realmkeeper/realmkeeper/test/framework/load"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// How far the load tests go; docs/operations.md says how to go further.
+var (
+	rotations = flag.Int("rotations", 2, "how many rotations the load goes through, at least")
+	tokens    = flag.Int64("tokens", 1000, "how many tokens the load gets, at least")
+)
+
+// Signing keys rotate by schedule while clients get tokens all the time, and the operator
+// is killed in between: no call fails, no token is refused by a verifier that caches keys
+// for as long as it may, and neither realm nor client is unready at any moment.
+func TestKeyRotationUnderLoad(t *testing.T) {
+	cluster := env.Start(t)
+	// A key signs for 8 s, and is published 4 s ahead; verifiers may cache it for 2 s.
+	inst := install.New(t, cluster, install.Settings{DefaultTokenLifetime: "10s", SpeedUp: 450})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	inst.StartTokenServer(t)
+	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.Signing.RotationInterval = &metav1.Duration{Duration: time.Hour}
+		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 30 * time.Minute}
+	})
+	c := install.ApiClient(cluster.Namespace(t), "billing", realm.Name)
+	inst.Create(t, realm, c)
+	scenario.AwaitUsable(t, inst, c)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	consumer := inst.ConsumerSecret(t, c)
+
+	load := load.Start(t, load.Options{
+		Servers: inst.Servers(), Workers: 8,
+		Consumer: func() *corev1.Secret { return consumer },
+	})
+	began := time.Now()
+	for turned := 0; turned < *rotations || load.Result().Tokens < *tokens; turned++ {
+		awaitAnotherKey(t, inst, realm, c)
+		if turned == (*rotations-1)/2 {
+			inst.KillAndRestartOperator(t)
+		}
+		if r := load.Result(); r.Failed > 0 {
+			break
+		}
+	}
+	r := load.Stop()
+	if got := inst.OperatorMetric(t, `realmkeeper_rotations_total{kind="signing_key",outcome="success"}`); got == "0" || got == "" {
+		t.Errorf("the operator counts %q rotations", got)
+	}
+	next, err := strconv.ParseFloat(inst.OperatorMetric(t, `realmkeeper_realm_next_key_rotation_timestamp_seconds{realm="acme"}`), 64)
+	if wait := time.Until(time.Unix(int64(next), 0)); err != nil || wait.Abs() > time.Minute {
+		t.Errorf("the operator tells the next rotation for %s from now, %v", wait, err)
+	}
+	t.Logf("%d keys signed %d tokens in %s; %d were verified again before they expired", len(r.Keys), r.Tokens, time.Since(began).Round(time.Second), r.Verified)
+	if r.Failed > 0 || len(r.Keys) <= *rotations || r.Tokens < *tokens {
+		t.Errorf("%d failed, %d keys signed %d tokens, want %d and %d; the first failures: %q", r.Failed, len(r.Keys), r.Tokens, *rotations, *tokens, r.Failures)
+	}
+}
+
+// A key signs only when every live token server publishes it: one that hangs holds it up,
+// and the one before signs on.
+func TestHangingServerHoldsUpAKey(t *testing.T) {
+	cluster := env.Start(t)
+	const ahead = time.Second
+	inst := install.New(t, cluster, install.Settings{SpeedUp: int(time.Hour / ahead)})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	hanging := inst.StartTokenServer(t)
+	realm := install.Realm("acme")
+	inst.Create(t, realm)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+
+	hanging.Freeze(t)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
+	})
+	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyActive, v1alpha1.SigningKeyPending)
+	made := realm.Status.SigningKeys[1].CreatedAt
+	install.Eventually(t, "the new key to be old enough to sign", func() error {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		if states := scenario.SigningKeyStates(realm); states[0] != v1alpha1.SigningKeyActive {
+			t.Fatalf("while a token server hangs the keys are %v", states)
+		}
+		if age := time.Since(made.Time); age < 3*ahead {
+			return fmt.Errorf("it is %s old", age)
+		}
+		return nil
+	})
+	hanging.Thaw(t)
+	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
+}
+
+// awaitAnotherKey waits until another key signs than the realm shows now, while realm and
+// client are Ready.
+func awaitAnotherKey(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
+	t.Helper()
+	before := activeKey(realm)
+	install.Eventually(t, "another key than "+before, func() error {
+		for _, obj := range []client.Object{realm, c} {
+			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+				return err
+			}
+			if !meta.IsStatusConditionTrue(install.Conditions(obj), string(v1alpha1.ConditionReady)) {
+				t.Fatalf("%T is not Ready while keys turn: %+v", obj, install.Conditions(obj))
+			}
+		}
+		if activeKey(realm) == before {
+			return fmt.Errorf("it still signs; the keys are %+v, next %s", realm.Status.SigningKeys, realm.Status.NextKeyTransitionTime)
+		}
+		return nil
+	})
+}
+
+func activeKey(realm *v1alpha1.Realm) string {
+	for _, k := range realm.Status.SigningKeys {
+		if k.State == v1alpha1.SigningKeyActive {
+			return k.KeyID
+		}
+	}
+	return ""
+}
