@@ -1,0 +1,274 @@
+package httpserver_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// options returns working options for plain HTTP: every path of the public port returns 204.
+func options() httpserver.Options {
+	return httpserver.Options{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+		Limits: httpserver.Limits{
+			ReadHeader: 5 * time.Second, Read: 5 * time.Second, Write: 5 * time.Second, Idle: time.Minute, HeaderBytes: 64 << 10,
+		},
+		Listen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// instance is a server that runs until its context is canceled.
+type instance struct {
+	*httpserver.Server
+	client *http.Client
+	cancel context.CancelFunc
+	wait   func() error // returns the result of Run
+}
+
+func start(t *testing.T, o httpserver.Options) *instance {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	server, err := httpserver.Listen(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	i := &instance{Server: server, client: &http.Client{Transport: transport}, cancel: cancel}
+	result := make(chan error, 1)
+	go func() { result <- server.Run(ctx) }()
+	i.wait = sync.OnceValue(func() error {
+		transport.CloseIdleConnections()
+		return <-result
+	})
+	t.Cleanup(func() {
+		cancel()
+		_ = i.wait()
+	})
+	return i
+}
+
+func (i *instance) get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	response, err := i.client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+// statuses returns the HTTP status of each path of the operations port.
+func (i *instance) statuses(t *testing.T) map[string]int {
+	t.Helper()
+	statuses := map[string]int{}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/"} {
+		response, _ := i.get(t, "http://"+i.OperationsAddr().String()+path)
+		statuses[path] = response.StatusCode
+	}
+	return statuses
+}
+
+func TestOperations(t *testing.T) {
+	var ready atomic.Bool
+	o := options()
+	o.Metrics = prometheus.NewRegistry()
+	o.Ready = func() error {
+		if !ready.Load() {
+			return errors.New("no records")
+		}
+		return nil
+	}
+	i := start(t, o)
+	if diff := cmp.Diff(map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, "/": 404}, i.statuses(t)); diff != "" {
+		t.Errorf("before the process is ready (-want +got):\n%s", diff)
+	}
+	if _, body := i.get(t, "http://"+i.OperationsAddr().String()+"/readyz"); body != "not ready: no records\n" {
+		t.Errorf("/readyz returned %q", body)
+	}
+	ready.Store(true)
+	if diff := cmp.Diff(map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404}, i.statuses(t)); diff != "" {
+		t.Errorf("after the process is ready (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperationsWithoutReadyAndMetrics(t *testing.T) {
+	i := start(t, options())
+	if diff := cmp.Diff(map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404, "/": 404}, i.statuses(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	var stopped atomic.Bool
+	o := options()
+	o.DrainDelay = 2 * time.Second
+	o.PublicStopped = func(context.Context) { stopped.Store(true) }
+	i := start(t, o)
+	public, operations := "http://"+i.Addr().String(), "http://"+i.OperationsAddr().String()
+	if response, _ := i.get(t, public); response.StatusCode != http.StatusNoContent || response.Close {
+		t.Errorf("before draining: status %d, closes the connection: %t", response.StatusCode, response.Close)
+	}
+	i.cancel()
+	for {
+		response, body := i.get(t, operations+"/readyz")
+		if response.StatusCode == http.StatusServiceUnavailable && strings.Contains(body, "shutting down") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if response, _ := i.get(t, public); response.StatusCode != http.StatusNoContent || !response.Close {
+		t.Errorf("while draining: status %d, closes the connection: %t", response.StatusCode, response.Close)
+	}
+	if stopped.Load() {
+		t.Error("PublicStopped was called while the public port was open")
+	}
+	if err := i.wait(); err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+	if !stopped.Load() {
+		t.Error("PublicStopped was not called")
+	}
+	for _, address := range []net.Addr{i.Addr(), i.OperationsAddr()} {
+		if conn, err := net.Dial("tcp", address.String()); err == nil {
+			conn.Close()
+			t.Errorf("%s still accepts connections", address)
+		}
+	}
+}
+
+// Run waits for requests in flight, and the operations port still serves meanwhile.
+func TestShutdownWaitsForRequests(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	o := options()
+	o.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-release
+		w.WriteHeader(http.StatusNoContent)
+	})
+	i := start(t, o)
+	status := make(chan int, 1)
+	go func() {
+		response, err := i.client.Get("http://" + i.Addr().String())
+		if err != nil {
+			status <- 0
+			return
+		}
+		response.Body.Close()
+		status <- response.StatusCode
+	}()
+	<-arrived
+	i.cancel()
+	if response, _ := i.get(t, "http://"+i.OperationsAddr().String()+"/healthz"); response.StatusCode != http.StatusOK {
+		t.Errorf("/healthz returned %d during shutdown", response.StatusCode)
+	}
+	close(release)
+	if got := <-status; got != http.StatusNoContent {
+		t.Errorf("the request in flight got status %d", got)
+	}
+	if err := i.wait(); err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	authority, err := servingcert.NewAuthority(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	o.CertFile, o.KeyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for path, content := range map[string][]byte{o.CertFile: authority.Certificate, o.KeyFile: authority.Key} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := start(t, o)
+	if response, _ := i.get(t, "https://"+i.Addr().String()); response.StatusCode != http.StatusNoContent || response.ProtoMajor != 2 {
+		t.Errorf("status %d with %s, want 204 with HTTP/2", response.StatusCode, response.Proto)
+	}
+	i.cancel()
+	if err := i.wait(); err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
+func TestListenNamesTheFlag(t *testing.T) {
+	tests := map[string]struct {
+		change func(*httpserver.Options)
+		want   string
+	}{
+		"missing certificate":     {func(o *httpserver.Options) { o.CertFile, o.KeyFile = "none", "none" }, "--tls-cert-file"},
+		"bad address":             {func(o *httpserver.Options) { o.Listen = "nowhere" }, "--listen"},
+		"bad operations address":  {func(o *httpserver.Options) { o.OperationsListen = "127.0.0.1:99999" }, "--operations-listen"},
+		"public address not free": {func(o *httpserver.Options) { o.Listen = occupied(t) }, "--listen"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := options()
+			tc.change(&o)
+			if _, err := httpserver.Listen(t.Context(), o); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v does not name %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// occupied returns an address that another listener uses.
+func occupied(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener.Addr().String()
+}
+
+func TestReusePort(t *testing.T) {
+	o := options()
+	o.ReusePort = true
+	first := start(t, o)
+	o.Listen = first.Addr().String()
+	second := start(t, o)
+	if first.Addr().String() != second.Addr().String() {
+		t.Errorf("listening at %s and %s", first.Addr(), second.Addr())
+	}
+}
+
+func TestSignalContext(t *testing.T) {
+	ctx, stop := httpserver.SignalContext()
+	defer stop()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+}

@@ -1,0 +1,79 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// shutdownTimeout bounds the wait for requests in flight.
+const shutdownTimeout = 10 * time.Second
+
+// SignalContext returns a context that the first SIGINT or SIGTERM cancels. A second signal ends the
+// process immediately.
+func SignalContext() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// Run serves until ctx is done or a server fails, and then shuts both servers down. After ctx is done
+// it first drains: /readyz fails and each response closes its connection, while the public port still
+// accepts connections for the drain delay.
+func (s *Server) Run(ctx context.Context) error {
+	watchCtx, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatching()
+	failed := make(chan error, 3)
+	var running sync.WaitGroup
+	if s.certificate != nil {
+		running.Go(func() { failed <- wrap("watching the serving certificate", s.certificate.Start(watchCtx)) })
+		running.Go(func() { failed <- wrap("serving HTTPS", s.public.ServeTLS(s.publicListener, "", "")) })
+	} else {
+		running.Go(func() { failed <- wrap("serving HTTP", s.public.Serve(s.publicListener)) })
+	}
+	running.Go(func() { failed <- wrap("serving operations", s.operations.Serve(s.operationsListener)) })
+
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		s.logger.Info("Started draining", "delay", s.drainDelay.String())
+		s.draining.Store(true)
+		time.Sleep(s.drainDelay)
+	}
+	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	err = errors.Join(err, s.public.Shutdown(shutdownCtx))
+	if s.publicStopped != nil {
+		s.publicStopped(shutdownCtx)
+	}
+	stopWatching()
+	err = errors.Join(err, s.operations.Shutdown(shutdownCtx))
+	running.Wait()
+	return err
+}
+
+// closeWhileDraining closes the connection with each response to a request that arrives while the
+// server drains, so that the client connects to another server for its next request. A connection
+// that the server closed unprompted might have a request under way.
+func (s *Server) closeWhileDraining(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// wrap names what failed. http.ErrServerClosed is not a failure.
+func wrap(doing string, err error) error {
+	if err == nil || errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
