@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -184,6 +185,43 @@ func TestNoLog(t *testing.T) {
 	if l.Lost() != 0 {
 		t.Error("nothing loses something")
 	}
+}
+
+func TestOpenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	for range 2 {
+		l, closeLog, err := audit.OpenFile(path, slog.New(slog.DiscardHandler), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Write(full)
+		closeLog()
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Count(text, []byte("\n")); got != 2 {
+		t.Errorf("the file has %d lines, want 2:\n%s", got, text)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %s, want 0600", info.Mode())
+	}
+	if _, _, err := audit.OpenFile(filepath.Join(path, "none"), slog.New(slog.DiscardHandler), time.Now); err == nil {
+		t.Error("opened a file below a file")
+	}
+}
+
+func TestOpenFileWithoutPath(t *testing.T) {
+	l, closeLog, err := audit.OpenFile("", slog.New(slog.DiscardHandler), time.Now)
+	if l != nil || err != nil {
+		t.Errorf("log %v, error %v, want neither", l, err)
+	}
+	closeLog()
 }
 
 // The schema knows every member and value, and no other; the guide describes each of them.
