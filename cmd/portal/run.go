@@ -2,95 +2,59 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/realmkeeper/realmkeeper/internal/access"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
-const (
-	// shutdownTimeout bounds the wait for requests in flight.
-	shutdownTimeout = 10 * time.Second
-	// auditTimeout bounds the wait for a slow sink at the end.
-	auditTimeout = 5 * time.Second
-)
-
-// run serves until SIGINT or SIGTERM; a second one ends it at once.
+// run serves until SIGINT or SIGTERM. A second signal ends the process immediately.
 func run(o options) error {
 	logger := newLogger(o.debug)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := httpserver.SignalContext()
 	defer stop()
 
-	changes := audit.Open(os.Stdout, logger, time.Now)
-	defer closeAudit(changes, logger)
-	handler, err := newHandler(o, logger, changes)
+	auditLog, closeAudit, err := audit.OpenFile("-", logger, time.Now)
 	if err != nil {
 		return err
 	}
-	public := portal.NewHTTPServer(handler, logger)
-	operations := portal.NewHTTPServer(portal.NewOperations(), logger)
-	var lc net.ListenConfig
-	publicListener, err := lc.Listen(ctx, "tcp", o.listen)
+	defer closeAudit()
+	handler, err := newHandler(o, logger, auditLog)
 	if err != nil {
-		return fmt.Errorf("listening at --listen: %w", err)
+		return err
 	}
-	operationsListener, err := lc.Listen(ctx, "tcp", o.operationsListen)
+	server, err := httpserver.Listen(ctx, httpserver.Options{
+		Handler: handler, Limits: portal.ServerLimits(),
+		Listen: o.listen, OperationsListen: o.operationsListen, CertFile: o.certFile, KeyFile: o.keyFile,
+		// There is no Ready: without the API server, the portal still serves a page that explains the problem.
+		Logger: logger,
+	})
 	if err != nil {
-		return fmt.Errorf("listening at --operations-listen: %w", err)
+		return err
 	}
-
-	failed := make(chan error, 3)
-	var running sync.WaitGroup
-	if o.certFile != "" {
-		certificate, err := certwatcher.New(o.certFile, o.keyFile)
-		if err != nil {
-			return fmt.Errorf("reading the serving certificate at --tls-cert-file and --tls-key-file: %w", err)
-		}
-		public.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.GetCertificate, NextProtos: []string{"h2", "http/1.1"}}
-		running.Go(func() { failed <- wrap("watching the serving certificate", certificate.Start(ctx)) })
-		running.Go(func() { failed <- wrap("serving HTTPS", public.ServeTLS(publicListener, "", "")) })
-	} else {
-		running.Go(func() { failed <- wrap("serving HTTP", public.Serve(publicListener)) })
-	}
-	running.Go(func() { failed <- wrap("serving operations", operations.Serve(operationsListener)) })
-	logger.Info("Portal listens", "version", version.Version, "revision", version.Revision,
-		"address", publicListener.Addr().String(), "operations", operationsListener.Addr().String(), "apiServer", o.apiServer)
-
-	select {
-	case err = <-failed:
-	case <-ctx.Done():
-	}
-	stop()
-	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	err = errors.Join(err, public.Shutdown(shutdownCtx), operations.Shutdown(shutdownCtx))
-	running.Wait()
-	logger.Info("Portal has stopped")
+	logger.Info("Portal started", "version", version.Version, "revision", version.Revision,
+		"address", server.Addr().String(), "operations", server.OperationsAddr().String(), "apiServer", o.apiServer)
+	err = server.Run(ctx)
+	logger.Info("Portal stopped")
 	return err
 }
 
-func newHandler(o options, logger *slog.Logger, changes *audit.Log) (http.Handler, error) {
+func newHandler(o options, logger *slog.Logger, auditLog *audit.Log) (http.Handler, error) {
 	ca, err := readIfNamed("api-server-ca-file", o.apiServerCAFile)
 	if err != nil {
 		return nil, err
@@ -113,14 +77,14 @@ func newHandler(o options, logger *slog.Logger, changes *audit.Log) (http.Handle
 	}
 	return portal.New(portal.Options{
 		Cluster: cluster, Sessions: sessions, Provider: provider, InitialAdmin: o.initialAdmin,
-		Logger: logger, Audit: changes, Now: time.Now, Random: rand.Reader,
+		Logger: logger, Audit: auditLog, Now: time.Now, Random: rand.Reader,
 	}), nil
 }
 
-// newProvider returns the identity provider; nil without one.
+// newProvider returns the identity provider, or nil if none is configured.
 func newProvider(o options, sessions *access.Sessions) (*access.Provider, error) {
 	if o.oidc.issuerURL == "" {
-		return nil, nil //nolint:nilnil // No provider is a good answer.
+		return nil, nil //nolint:nilnil // No provider is a valid configuration.
 	}
 	secret, err := readIfNamed("oidc-client-secret-file", o.oidc.clientSecretFile)
 	if err != nil {
@@ -148,7 +112,7 @@ func newProvider(o options, sessions *access.Sessions) (*access.Provider, error)
 	}, sessions), nil
 }
 
-// readIfNamed reads the file that a flag names; nothing where it names none.
+// readIfNamed returns the content of the file at path, or nil if path is empty. Errors name the flag.
 func readIfNamed(flag, path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -160,32 +124,15 @@ func readIfNamed(flag, path string) ([]byte, error) {
 	return content, nil
 }
 
-// wrap says what failed; that a server was closed is no failure.
-func wrap(doing string, err error) error {
-	if err == nil || errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", doing, err)
-}
-
-// newLogger logs to standard error: standard output is the audit's.
+// newLogger returns a logger for standard error, because standard output is for the audit log.
 func newLogger(debug bool) *slog.Logger {
 	level := slog.LevelInfo
 	if debug {
 		level = slog.LevelDebug
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	// client-go shortens credentials at its highest levels only, so it isn't let there.
+	// klog's verbosity stays 0, because at its highest levels client-go logs parts of credentials.
 	klog.SetSlogLogger(logger)
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	return logger
-}
-
-// closeAudit writes what is pending.
-func closeAudit(changes *audit.Log, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
-	defer cancel()
-	if err := changes.Close(ctx); err != nil {
-		logger.Error("Audit lines are lost", "error", err)
-	}
 }

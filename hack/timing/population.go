@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -90,10 +91,10 @@ func newPopulation() (*population, error) {
 	}
 	reg.Replace(nil, nil, func(string) bool { return true }) // marks it loaded
 	logger := slog.New(slog.DiscardHandler)
-	p.server = tokenserver.NewHTTPServer(tokenserver.New(tokenserver.Options{
+	p.server = httpserver.New(tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: logger,
 		Now: time.Now, Random: cryptorand.Reader, TrustedProxies: []netip.Prefix{proxy},
-	}), nil, logger)
+	}), tokenserver.ServerLimits(), nil, logger)
 	return p, nil
 }
 

@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	m.Rotation(operatormetrics.SigningKey, errors.New("not written"))
 
 	m.Rotation(operatormetrics.ClientSecret, nil)
-	m.GarbageCollected(operatormetrics.Lease)()
+	m.Swept(operatormetrics.Lease)()
 
 	want := map[string]float64{
 		"realmkeeper_rotations_total{client_secret,success}":          1,

@@ -1,9 +1,10 @@
 package portal
 
 import (
-	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 )
 
 const (
@@ -39,33 +40,11 @@ func guard(routes http.Handler) http.Handler {
 	})
 }
 
-// The time limits of the portal's port. A page may wait for some requests to the API server.
-const (
-	readTimeout  = 10 * time.Second
-	writeTimeout = time.Minute
-	idleTimeout  = 2 * time.Minute
-)
-
-// NewHTTPServer returns the server of a handler with its time limits.
-func NewHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    64 << 10,
-		// Handshakes of port scanners and probes are no news.
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+// ServerLimits returns the limits of the public port. A page may wait for several requests to the API
+// server.
+func ServerLimits() httpserver.Limits {
+	return httpserver.Limits{
+		ReadHeader: 10 * time.Second, Read: 10 * time.Second, Write: time.Minute, Idle: 2 * time.Minute,
+		HeaderBytes: 64 << 10,
 	}
-}
-
-// NewOperations returns the handler of the operations port. The portal is ready without the API server: it
-// then says so to people.
-func NewOperations() http.Handler {
-	mux := http.NewServeMux()
-	for _, path := range []string{"GET /healthz", "GET /readyz"} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	}
-	return mux
 }

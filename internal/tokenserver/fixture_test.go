@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -124,7 +125,7 @@ func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	for _, option := range options {
 		option(&o)
 	}
-	s.http = tokenserver.NewHTTPServer(tokenserver.New(o), func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s.http = httpserver.New(tokenserver.New(o), tokenserver.ServerLimits(), func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, _ := certificate()
 		return pair, nil
 	}, logger)

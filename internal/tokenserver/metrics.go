@@ -1,12 +1,10 @@
 package tokenserver
 
 import (
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -130,21 +128,3 @@ func (m *Metrics) introspected(result string) { m.introspections.WithLabelValues
 func (m *Metrics) verified(result string) { m.verifications.WithLabelValues(result).Inc() }
 
 func (m *Metrics) slowCheck(outcome string) { m.slowChecks.WithLabelValues(outcome).Inc() }
-
-// NewOperations returns the handler of the port that is never public: /healthz says
-// that the process lives, /readyz that ready reports true, and /metrics what gatherer has.
-func NewOperations(ready func() bool, gatherer prometheus.Gatherer) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte("ok\n"))
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			http.Error(w, "not ready: the registry is not loaded, or the server is stopping", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte("ok\n"))
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
-	return mux
-}

@@ -3,7 +3,6 @@
 package tokenserver
 
 import (
-	"crypto/tls"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
@@ -86,45 +86,13 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 	})
 }
 
-// EndingConnections has each answer that is given while draining is true end its
-// connection: its client goes elsewhere with the next request. A connection that the server
-// closes by itself may have a request under way.
-func EndingConnections(handler http.Handler, draining func() bool) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if draining() {
-			w.Header()["Connection"] = connectionClose
-		}
-		handler.ServeHTTP(w, r)
-	})
-}
-
-// The time limits of the public port. A request is a few hundred bytes and an answer is
-// made in microseconds, so that whoever needs longer is broken or hostile.
-const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 10 * time.Second
-	writeTimeout      = 10 * time.Second
-	idleTimeout       = 2 * time.Minute
-)
-
-// NewHTTPServer returns the server of the public port: TLS 1.2 and later with the
-// certificate that getCertificate gives at each handshake, HTTP/1.1 and HTTP/2.
-func NewHTTPServer(handler http.Handler, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), logger *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		// The handler refuses at MaxHeaderBytes with an answer of the endpoint's form;
-		// this bound protects the memory before it.
-		MaxHeaderBytes: 2 * oauth.MaxHeaderBytes,
-		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: getCertificate,
-			NextProtos:     []string{"h2", "http/1.1"},
-		},
-		// Handshakes of port scanners and probes are no news.
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+// ServerLimits returns the limits of the public port. A request is a few hundred bytes and a response
+// takes microseconds, so a client that needs longer is broken or hostile.
+func ServerLimits() httpserver.Limits {
+	return httpserver.Limits{
+		ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 10 * time.Second, Idle: 2 * time.Minute,
+		// The handler rejects requests above oauth.MaxHeaderBytes with an OAuth error response. This
+		// bound protects the memory before that.
+		HeaderBytes: 2 * oauth.MaxHeaderBytes,
 	}
 }

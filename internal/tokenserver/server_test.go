@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -20,22 +18,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
-// Whoever is slow meets a time limit at every step.
-func TestTimeLimits(t *testing.T) {
-	s := tokenserver.NewHTTPServer(http.NotFoundHandler(), nil, slog.New(slog.DiscardHandler))
+// Every step of a request has a time limit.
+func TestServerLimits(t *testing.T) {
+	limits := tokenserver.ServerLimits()
 	tests := map[string]struct{ got, most time.Duration }{
-		"reading headers": {s.ReadHeaderTimeout, 10 * time.Second},
-		"reading all":     {s.ReadTimeout, 30 * time.Second},
-		"writing":         {s.WriteTimeout, 30 * time.Second},
-		"idling":          {s.IdleTimeout, 5 * time.Minute},
+		"reading headers": {limits.ReadHeader, 10 * time.Second},
+		"reading all":     {limits.Read, 30 * time.Second},
+		"writing":         {limits.Write, 30 * time.Second},
+		"idling":          {limits.Idle, 5 * time.Minute},
 	}
 	for name, tc := range tests {
 		if tc.got <= 0 || tc.got > tc.most {
 			t.Errorf("%s: %s, want at most %s", name, tc.got, tc.most)
 		}
 	}
-	if s.MaxHeaderBytes < oauth.MaxHeaderBytes || s.MaxHeaderBytes > 64<<10 {
-		t.Errorf("headers are read up to %d bytes", s.MaxHeaderBytes)
+	if limits.HeaderBytes < oauth.MaxHeaderBytes || limits.HeaderBytes > 64<<10 {
+		t.Errorf("headers are read up to %d bytes", limits.HeaderBytes)
 	}
 }
 
@@ -88,50 +86,6 @@ func TestPlainHTTP(t *testing.T) {
 	got, _ := io.ReadAll(conn)
 	if !bytes.HasPrefix(got, []byte("HTTP/1.0 400 ")) {
 		t.Errorf("%q, want 400", got)
-	}
-}
-
-func TestOperations(t *testing.T) {
-	s := start(t)
-	ready := false
-	operations := httptest.NewServer(tokenserver.NewOperations(func() bool { return ready && s.registry.Loaded() }, s.metrics))
-	defer operations.Close()
-	get := func(path string) answer {
-		t.Helper()
-		response, err := operations.Client().Get(operations.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer{response.StatusCode, response.Header, string(body)}
-	}
-	statuses := func() map[string]int {
-		t.Helper()
-		all := map[string]int{}
-		for _, path := range []string{"/healthz", "/readyz", "/metrics", tokenPath, "/acme/oauth2/jwks", "/"} {
-			all[path] = get(path).status
-		}
-		return all
-	}
-	notReady := map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, tokenPath: 404, "/acme/oauth2/jwks": 404, "/": 404}
-	if diff := cmp.Diff(notReady, statuses()); diff != "" {
-		t.Errorf("before the first load (-want +got):\n%s", diff)
-	}
-	ready = true
-	if diff := cmp.Diff(notReady, statuses()); diff != "" {
-		t.Errorf("still before the first load (-want +got):\n%s", diff)
-	}
-	s.registry.Replace(nil, nil, func(string) bool { return false })
-	if got := get("/readyz"); got.status != 200 {
-		t.Errorf("loaded: %+v", got)
-	}
-	ready = false
-	if got := get("/readyz"); got.status != 503 || !strings.Contains(got.body, "not ready") {
-		t.Errorf("stopping: %+v", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -73,7 +74,7 @@ func newPopulation(algorithm signingkey.Algorithm, options ...func(*tokenserver.
 	for _, option := range options {
 		option(&o)
 	}
-	p.server = tokenserver.NewHTTPServer(tokenserver.New(o), nil, logger)
+	p.server = httpserver.New(tokenserver.New(o), tokenserver.ServerLimits(), nil, logger)
 	return p, nil
 }
 

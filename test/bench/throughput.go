@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
@@ -157,7 +158,7 @@ func prepareDocument(path string, part time.Duration) (round func(int) ([]sample
 	if err != nil {
 		return nil, nil, err
 	}
-	plainServer, err := serve("bare", tokenserver.NewHTTPServer(bare(answer), nil, slog.New(slog.DiscardHandler)), requests)
+	plainServer, err := serve("bare", httpserver.New(bare(answer), tokenserver.ServerLimits(), nil, slog.New(slog.DiscardHandler)), requests)
 	if err != nil {
 		product.close()
 		return nil, nil, err

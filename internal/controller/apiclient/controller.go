@@ -51,7 +51,7 @@ type Reconciler struct {
 	Tracker   *acknowledgement.Tracker
 	Instance  *config.Instance
 	Metrics   *operatormetrics.Metrics
-	Events    *notice.Recorder
+	Events    *notice.Teller
 	Now       func() time.Time
 	Random    io.Reader
 
