@@ -140,11 +140,6 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s).
 bench: ## Measure against the limits of this machine (docs/operations.md tells what).
 	@go run ./test/bench
 
-.PHONY: timing
-timing: ## Measure whether the time of an answer tells which clients exist.
-	@echo "Measuring 1,000,000 answers; about 1 min on a quiet machine ..."
-	@go run ./hack/timing
-
 .PHONY: verify
 verify: verify-generated verify-format verify-modules vet lint chart-lint ## Fail on anything stale or untidy: all of the following, and lint.
 
