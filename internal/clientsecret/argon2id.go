@@ -12,6 +12,9 @@ import (
 
 const schemeArgon2id = "argon2id"
 
+// DefaultArgon2idMemory is the number of bytes that verifying a hash of HashSlowly uses.
+const DefaultArgon2idMemory = slowMemoryKiB << 10
+
 // What HashSlowly makes: the second choice of the OWASP recommendations, with little memory, since a
 // token server verifies several at a time.
 const (
@@ -68,13 +71,6 @@ func (v *Verifier) Memory() int64 {
 	}
 	return int64(v.slow.memoryKiB) << 10
 }
-
-// SlowNobody is a slow verifier that no secret passes. It stands in for that of a client which
-// doesn't exist, or has none, and costs what HashSlowly's do.
-var SlowNobody = Verifier{slow: &argon2idHash{
-	memoryKiB: slowMemoryKiB, iterations: slowIterations, parallelism: slowParallelism,
-	salt: make([]byte, saltBytes), tag: make([]byte, slowTagBytes),
-}}
 
 // parseArgon2id reads the fields of a PHC string after the scheme: v=19, then m, t and p
 // in this order, salt and tag.

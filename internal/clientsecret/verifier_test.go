@@ -122,7 +122,7 @@ func TestVerifyFast(t *testing.T) {
 		"the old at its end":          {ended, "old", false},
 		"the old after its end":       {ended, "older", false},
 		"the new after that":          {ended, "new", true},
-		"slow beside fast":            {[]clientsecret.Credential{{Verifier: clientsecret.SlowNobody}, forever("new")}, "new", true},
+		"slow beside fast":            {[]clientsecret.Credential{{Verifier: slowly(t, "slow")}, forever("new")}, "new", true},
 		"slow alone":                  {[]clientsecret.Credential{{Verifier: slowly(t, "slow")}}, "slow", false},
 		"ended and current alike":     {[]clientsecret.Credential{until("same", now), forever("same")}, "same", true},
 	}

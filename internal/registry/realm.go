@@ -163,9 +163,6 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 	return verified, client, nil
 }
 
-// HasSlowSecrets reports whether a client of the realm has a secret whose verifier is slow.
-func (r *Realm) HasSlowSecrets() bool { return r.clients.slow.Load() > 0 }
-
 // supersedes reports whether r is served rather than another realm of its name, which was
 // deleted before r was created and whose record is yet to go. The UID breaks a tie, so that all
 // token servers answer alike.

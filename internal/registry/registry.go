@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 )
 
 // Registry holds realms by name and their clients by client id. The zero value is
@@ -29,8 +27,7 @@ type Registry struct {
 // table holds the clients of one realm identity, by client id. It can outlive the Realm
 // beside it, since the two come as records of their own, in any order.
 type table struct {
-	byID *index       // of several that claim a client id, the one that goes first
-	slow atomic.Int64 // how many of the clients have a slow secret
+	byID *index // of several that claim a client id, the one that goes first
 
 	// What follows belongs to the writer.
 	rivals map[string][]*Client // client id → all that claim it, by precedence; none where one alone does
@@ -170,7 +167,6 @@ func (r *Registry) setClient(client *Client) {
 	if old == nil {
 		t.size++
 	}
-	t.slow.Add(slowness(client) - slowness(old))
 	r.clients[client.UID] = client
 }
 
@@ -182,17 +178,8 @@ func (r *Registry) removeClient(uid string) {
 	delete(r.clients, uid)
 	t := r.table(client.RealmUID)
 	t.size--
-	t.slow.Add(-slowness(client))
 	t.store(client.ID, without(t.claimants(client.ID), uid))
 	r.dropIfUnused(client.RealmUID)
-}
-
-// slowness is 1 for a client that has a slow secret.
-func slowness(client *Client) int64 {
-	if client != nil && slices.ContainsFunc(client.Secrets, func(c clientsecret.Credential) bool { return c.Verifier.Slow() }) {
-		return 1
-	}
-	return 0
 }
 
 func (r *Registry) table(realmUID string) *table {

@@ -104,9 +104,8 @@ func basicCredentials(authorization string, p *oauth.Parameters) (oauth.Credenti
 // another stands in for it, and the switches are looked at last, so that the time taken tells
 // nothing about either.
 //
-// Where one client of the realm has a slow secret, all that fails is slow: otherwise the time
-// would tell which ids are such clients'. What succeeds by a fast secret, or by a slow one that
-// is known to be good, never waits, however often others have failed.
+// A fast secret, or an Argon2id-hashed one that was verified before, is accepted without waiting,
+// however often others have failed. Argon2id runs only for a client that has such a secret.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
 func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (identity, error) {
@@ -120,8 +119,10 @@ func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Real
 	if !found {
 		client, right = nil, nil
 	}
-	if right == nil && realm.HasSlowSecrets() {
-		right = a.slow.remembered(client, credentials.ClientSecret, now)
+	var argon2id []*clientsecret.Credential
+	if right == nil {
+		argon2id = argon2idCredentials(client, now)
+		right = a.slow.remembered(client, argon2id, credentials.ClientSecret)
 	}
 	who, err := judge(realm, client, right, credentials.ClientID, now)
 	who.lookedAt = lookedAt
@@ -132,10 +133,10 @@ func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Real
 	if !a.failures.Count(attempt, now) {
 		return who, oauth.ErrTooManyFailures
 	}
-	if right != nil || !realm.HasSlowSecrets() {
+	if right != nil || len(argon2id) == 0 {
 		return who, err
 	}
-	if right, err = a.slow.verify(ctx, client, credentials.ClientSecret, now); err != nil {
+	if right, err = a.slow.verify(ctx, client, argon2id, credentials.ClientSecret); err != nil {
 		a.failures.TakeBack(attempt)
 		return who, err
 	}

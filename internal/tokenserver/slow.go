@@ -41,7 +41,7 @@ type slowSecrets struct {
 
 	mu          sync.Mutex
 	queued      int
-	queuedOfOne map[string]int // client UID → its share; "" for clients without a slow secret
+	queuedOfOne map[string]int // client UID → its share
 	// recent and older are fingerprints of good results. When recent is full it becomes
 	// older, and what was older is forgotten unless it was needed again.
 	recent, older map[fingerprint]struct{}
@@ -64,16 +64,14 @@ func newSlowSecrets(metrics *Metrics) *slowSecrets {
 // slowRoom returns the memory for slow verifications: enough for one of the usual size for each core but one,
 // which stays for everybody else.
 func slowRoom(cores int) int64 {
-	return min(max(1, int64(cores-1))*clientsecret.SlowNobody.Memory(), maxSlowMemory)
+	return min(max(1, int64(cores-1))*clientsecret.DefaultArgon2idMemory, maxSlowMemory)
 }
 
-// remembered returns the credential of the client's slow ones that is known to accept secret,
-// or nil; a nil client, and one that has none, costs the same. What doesn't depend on the
-// secret, such as a suspension, is for the caller to check.
-func (s *slowSecrets) remembered(client *registry.Client, secret string, now time.Time) *clientsecret.Credential {
-	uid, credentials := slowCredentials(client, now)
+// remembered returns the one of the client's credentials that is known to accept secret, or nil.
+// The caller must check everything that doesn't depend on the secret, such as a suspension.
+func (s *slowSecrets) remembered(client *registry.Client, credentials []*clientsecret.Credential, secret string) *clientsecret.Credential {
 	for _, c := range credentials {
-		if s.remembers(s.fingerprint(uid, &c.Verifier, secret)) {
+		if s.remembers(s.fingerprint(client.UID, &c.Verifier, secret)) {
 			s.metrics.slowCheck(slowRemembered)
 			return c
 		}
@@ -84,17 +82,16 @@ func (s *slowSecrets) remembered(client *registry.Client, secret string, now tim
 // verify is as remembered, but for a secret that may be good and isn't remembered.
 //
 // The error is oauth.ErrBusy.
-func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, secret string, now time.Time) (*clientsecret.Credential, error) {
-	uid, credentials := slowCredentials(client, now)
+func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, credentials []*clientsecret.Credential, secret string) (*clientsecret.Credential, error) {
 	memory := int64(0)
 	for _, c := range credentials {
 		memory = max(memory, c.Verifier.Memory())
 	}
-	if !s.enter(uid) {
+	if !s.enter(client.UID) {
 		s.metrics.slowCheck(slowBusy)
 		return nil, oauth.ErrBusy
 	}
-	defer s.leave(uid)
+	defer s.leave(client.UID)
 	weight := min(memory, s.size)
 	if s.room.Acquire(ctx, weight) != nil {
 		return nil, oauth.ErrBusy // nobody reads it: the caller has gone
@@ -105,29 +102,25 @@ func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, secre
 	for _, c := range credentials {
 		if c.Verifier.Verify(secret) {
 			matched = c
-			s.remember(s.fingerprint(uid, &c.Verifier, secret))
+			s.remember(s.fingerprint(client.UID, &c.Verifier, secret))
 		}
 	}
 	return matched, nil
 }
 
-// slowNobody is the credential of those who have no slow one: nothing passes it.
-var slowNobody = clientsecret.Credential{Verifier: clientsecret.SlowNobody}
-
-// slowCredentials returns the slow credentials of a client that are current, or slowNobody,
-// and whose they are.
-func slowCredentials(client *registry.Client, now time.Time) (uid string, slow []*clientsecret.Credential) {
-	if client != nil {
-		for i := range client.Secrets {
-			if c := &client.Secrets[i]; c.Verifier.Slow() && c.Current(now) {
-				slow = append(slow, c)
-			}
+// argon2idCredentials returns the client's current credentials with an Argon2id hash. It returns
+// none for a nil client.
+func argon2idCredentials(client *registry.Client, now time.Time) []*clientsecret.Credential {
+	if client == nil {
+		return nil
+	}
+	var current []*clientsecret.Credential
+	for i := range client.Secrets {
+		if c := &client.Secrets[i]; c.Verifier.Slow() && c.Current(now) {
+			current = append(current, c)
 		}
 	}
-	if len(slow) == 0 {
-		return "", []*clientsecret.Credential{&slowNobody}
-	}
-	return client.UID, slow
+	return current
 }
 
 // enter takes a place in the queue, and reports whether there was one.
