@@ -44,21 +44,6 @@ func (x *index) load(id string) *Client {
 	return nil
 }
 
-// loadOrStandIn returns the client of that id; or, with found false, the one that stands next
-// to where it would: as far away in memory, and the same one as long as none comes or goes.
-// It is nil when there is no client at all.
-func (x *index) loadOrStandIn(id string) (client *Client, found bool) {
-	slots, hash := *x.slots.Load(), x.hash(id)
-	if s := find(slots, hash, id); s != nil {
-		client = s.client.Load()
-	}
-	mask := uint64(len(slots) - 1)
-	for i := uint64(0); client == nil && i < uint64(len(slots)); i++ {
-		client = slots[(hash+i)&mask].client.Load()
-	}
-	return client, client != nil && client.ID == id
-}
-
 // store puts a client under its id, in the place of the one that was there.
 func (x *index) store(client *Client) {
 	hash := x.hash(client.ID)
@@ -80,7 +65,7 @@ func (x *index) remove(id string) {
 		x.live--
 	}
 	if slots := *x.slots.Load(); len(slots) > minSlots && x.live < len(slots)/8 {
-		x.rebuild() // so that a stand-in is never far
+		x.rebuild()
 	}
 }
 

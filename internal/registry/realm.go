@@ -135,14 +135,6 @@ func (r *Realm) Client(id string) *Client {
 	return r.clients.load(id)
 }
 
-// ClientOrStandIn returns the client of that id; or, with found false, another client of the
-// realm whose secrets can be verified in its place, so that the time taken doesn't tell that
-// there is none. An id always has the same one, and any client may be one. Where the realm
-// has no clients it is nil.
-func (r *Realm) ClientOrStandIn(id string) (client *Client, found bool) {
-	return r.clients.byID.loadOrStandIn(id)
-}
-
 // Verify returns what a token of the realm says and whose it is, if it is valid at that
 // time: by its signature and times, and by the switches of the realm and of the client, of
 // which it may be neither from before it was created nor from before spec.tokensValidAfter.

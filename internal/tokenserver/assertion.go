@@ -35,15 +35,14 @@ func (a *clientAuthenticator) byAssertion(ctx context.Context, realm *registry.R
 }
 
 // bySignature takes an assertion that the client has signed with a key of its own. As with
-// secrets, one of a client that doesn't exist costs the same, and the switches are looked at
-// last. Only what is good is remembered: nobody else can use up a client's ids.
+// secrets, the suspension and expiration checks run last. Only what is good is remembered: nobody else can use up a client's ids.
 func (a *clientAuthenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (identity, error) {
 	who := identity{clientID: assertion.Claims.Subject}
-	client, found := realm.ClientOrStandIn(who.clientID)
-	if !found {
+	client := realm.Client(who.clientID)
+	if client == nil {
 		return who, fmt.Errorf("%w: %w", errUnknownClient, assertion.Refuse(errNoClient))
 	}
-	who.known, who.lookedAt = client, client
+	who.known = client
 	key, err := assertion.KeyFor(client.PublicKeys)
 	if err != nil {
 		return who, wrongAssertion(assertion.Refuse(err))

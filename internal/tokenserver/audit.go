@@ -64,7 +64,9 @@ func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.
 		Time: r.now, Action: action, Outcome: outcome,
 		SecretID: r.secretID, Source: r.source,
 	}
-	e.ClientID, e.ClientUID = r.knownNames()
+	if r.known != nil {
+		e.ClientID, e.ClientUID = r.known.ID, r.known.UID
+	}
 	if r.realm != nil {
 		e.Realm = r.realm.Name
 	}

@@ -2,7 +2,6 @@ package tokenserver
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -37,7 +36,6 @@ func newClientAuthenticator(o Options) *clientAuthenticator {
 type identity struct {
 	clientID string           // as it was given
 	known    *registry.Client // the client of that id; nil: there is none
-	lookedAt *registry.Client // known, or who stands in for it; nil: nobody does
 	secretID string           // of the secret that was right
 }
 
@@ -99,33 +97,26 @@ func basicCredentials(authorization string, p *oauth.Parameters) (oauth.Credenti
 	return credentials, nil
 }
 
-// bySecret returns the client whose secret is given and which may get a token
-// now. A client that doesn't exist costs the same as one with a wrong secret, since
-// another stands in for it, and the switches are looked at last, so that the time taken tells
-// nothing about either.
+// bySecret authenticates a client by its secret. An unknown client costs one dummy HMAC, and the
+// suspension and expiration checks run only after the secret was found right.
 //
 // A fast secret, or an Argon2id-hashed one that was verified before, is accepted without waiting,
 // however often others have failed. Argon2id runs only for a client that has such a secret.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
 func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (identity, error) {
-	client, found := realm.ClientOrStandIn(credentials.ClientID)
+	client := realm.Client(credentials.ClientID)
 	var secrets []clientsecret.Credential
 	if client != nil {
 		secrets = client.Secrets
 	}
 	right := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
-	lookedAt := client
-	if !found {
-		client, right = nil, nil
-	}
 	var argon2id []*clientsecret.Credential
 	if right == nil {
 		argon2id = argon2idCredentials(client, now)
 		right = a.slow.remembered(client, argon2id, credentials.ClientSecret)
 	}
 	who, err := judge(realm, client, right, credentials.ClientID, now)
-	who.lookedAt = lookedAt
 	if err == nil {
 		return who, nil
 	}
@@ -140,25 +131,10 @@ func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Real
 		a.failures.TakeBack(attempt)
 		return who, err
 	}
-	who, err = judge(realm, client, right, credentials.ClientID, now)
-	who.lookedAt = lookedAt
-	if err == nil {
+	if who, err = judge(realm, client, right, credentials.ClientID, now); err == nil {
 		a.failures.TakeBack(attempt)
 	}
 	return who, err
-}
-
-// knownNames returns id and UID of the known client; empty for none. It reads those of who
-// stands in just so: what isn't in the CPU's caches takes a time that would tell them apart.
-func (who *identity) knownNames() (id, uid string) {
-	client, known := who.lookedAt, 0
-	if client == nil {
-		return "", ""
-	}
-	if who.known != nil {
-		known = 1
-	}
-	return client.ID[:subtle.ConstantTimeSelect(known, len(client.ID), 0)], client.UID[:subtle.ConstantTimeSelect(known, len(client.UID), 0)]
 }
 
 // judge says whether a client, nil for none, may get a token now with the secret that was

@@ -26,8 +26,7 @@ var errNoCluster = errors.New("tokens of service accounts are not taken here")
 // byServiceAccount takes the token of a service account, which a pod presents as its
 // assertion. It names no client, and an account may act as several: the request says as which.
 //
-// The token is verified before the client is looked at, so the time taken tells nothing
-// about clients. It isn't used up: a pod has the same one until it is renewed.
+// It isn't used up: a pod has the same one until it is renewed.
 //
 // Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, which wraps why.
 func (a *clientAuthenticator) byServiceAccount(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (identity, error) {
@@ -36,15 +35,12 @@ func (a *clientAuthenticator) byServiceAccount(ctx context.Context, realm *regis
 		return who, oauth.ErrNoClientID
 	}
 	account, err := a.verifyServiceAccount(ctx, realm, assertion, now)
-	client, found := realm.ClientOrStandIn(clientID)
-	who.lookedAt = client
-	if found {
-		who.known = client
-	}
+	client := realm.Client(clientID)
+	who.known = client
 	switch {
 	case err != nil:
 		return who, err
-	case !found:
+	case client == nil:
 		return who, fmt.Errorf("%w: %w", errUnknownClient, errNoClient)
 	case !slices.Contains(client.ServiceAccounts, account):
 		return who, wrongAssertion(clientassertion.ErrAccount)
