@@ -40,12 +40,12 @@ func (a *clientAuthenticator) bySignature(realm *registry.Realm, assertion *clie
 	who := identity{clientID: assertion.Claims.Subject}
 	client := realm.Client(who.clientID)
 	if client == nil {
-		return who, fmt.Errorf("%w: %w", errUnknownClient, assertion.Refuse(errNoClient))
+		return who, fmt.Errorf("%w: %w", errUnknownClient, errNoClient)
 	}
 	who.known = client
 	key, err := assertion.KeyFor(client.PublicKeys)
 	if err != nil {
-		return who, wrongAssertion(assertion.Refuse(err))
+		return who, wrongAssertion(err)
 	}
 	if err := assertion.Verify(key); err != nil {
 		return who, wrongAssertion(err)
