@@ -1,0 +1,132 @@
+// Package secrets plans the life of a client's secrets as a pure function of what was read.
+//
+// The operator replaces a generated secret in steps. Each step is one write, and after a crash
+// between any two the next plan continues from the facts:
+//
+//  1. Generate a secret in memory and record its verifier beside the active one (Announced).
+//  2. When every live token server has acknowledged the record, deliver the secret. A crash
+//     before that loses it (Lost), and the operator generates another. The old one stays valid.
+//  3. Let the old secret expire after the overlap, counted from now (Overlapping).
+//  4. Drop it when it has expired (Settled). Token servers reject it from then on by themselves.
+//
+// No rotation begins while two secrets are valid, so a secret that workloads may still use never
+// expires early. A secret that was provided, or listed as a hash in the spec, is replaced by a
+// generated one in the same steps.
+package secrets
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// Want is the kind of secret that the spec asks for. At most one member is set. If none is, the
+// client has no secret.
+type Want struct {
+	Generated *Schedule
+	Provided  *Provided
+	// Hashed are the hashes listed in the spec. ID, Hash and ExpiresAt are set.
+	Hashed []record.ClientSecret
+}
+
+// Plan is what happens to a client's secrets.
+type Plan struct {
+	// Secrets are what the record contains from now on, oldest first. They are never nil.
+	Secrets []record.ClientSecret
+	// Deliver is what the credentials Secret contains from now on; empty leaves it as it is.
+	Deliver string
+	// Pending is the plaintext of the newest secret, to be remembered until it is delivered.
+	Pending string
+	// Continuous reports whether workloads have a valid secret before and after the change.
+	Continuous bool
+	// Step is what the plan does to a rotation.
+	Step Step
+	// Next is when a rotation is to begin; zero if none is planned or one is in progress.
+	Next time.Time
+}
+
+// Step is a step of a rotation, for metrics.
+type Step string
+
+// The steps of a rotation. Most plans take none, which is the empty string.
+const (
+	// StepBegun: there is a new secret, which token servers must load.
+	StepBegun Step = "begun"
+	// StepLost: the new secret was lost before delivery.
+	StepLost Step = "lost"
+	// StepCompleted: workloads can read the new secret, and the old one expires.
+	StepCompleted Step = "completed"
+)
+
+// Make plans the secrets of a client. Planning twice changes nothing: with the secrets and the
+// pending plaintext of a plan as facts, the next plan has the same ones.
+//
+// The error is that of the random source.
+func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
+	switch {
+	case w.Provided != nil:
+		return w.Provided.plan(Look(f, now), now, random)
+	case len(w.Hashed) > 0:
+		return planHashed(w.Hashed, f.Recorded, now), nil
+	case w.Generated != nil:
+		return w.Generated.plan(f, Look(f, now), now, random)
+	}
+	// Secrets that the client had before expire immediately, like hashes removed from the spec.
+	return Plan{Secrets: []record.ClientSecret{}}, nil
+}
+
+// Obsolete reports whether a credentials Secret with the delivered values contains no generated
+// secret of the plan.
+func (p Plan) Obsolete(values []string) bool {
+	generated := slices.DeleteFunc(slices.Clone(p.Secrets), func(s record.ClientSecret) bool { return s.Source != "" })
+	_, index := delivered(values, generated)
+	return index < 0
+}
+
+// retire lets the active secrets older than the newest expire after the overlap.
+func (p *Plan) retire(now time.Time, overlap time.Duration) {
+	newest := len(p.Secrets) - 1
+	for i := range p.Secrets[:newest] {
+		s := &p.Secrets[i]
+		if !s.ExpiresAt.IsZero() && s.Source == "" {
+			continue
+		}
+		if end := expiration(now, overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
+			s.ExpiresAt = end
+		}
+		s.Source = ""
+		p.Secrets[newest].Successor = true
+		p.Step = StepCompleted
+	}
+	p.Secrets = valid(p.Secrets, now)
+}
+
+// expiration returns the first whole second after the overlap has passed, or now if there is none.
+func expiration(now time.Time, overlap time.Duration) time.Time {
+	if overlap <= 0 {
+		return now.UTC()
+	}
+	return now.UTC().Add(overlap + time.Second - 1).Truncate(time.Second)
+}
+
+// newSecret returns the record of a secret from its plaintext. It uses Argon2id unless the
+// plaintext has the form of a generated secret.
+func newSecret(plaintext string, now time.Time, random io.Reader) (record.ClientSecret, error) {
+	hash := clientsecret.HashSlowly
+	if clientsecret.WellFormed(plaintext) {
+		hash = clientsecret.Hash
+	}
+	verifier, err := hash(plaintext, random)
+	if err != nil {
+		return record.ClientSecret{}, fmt.Errorf("hashing a client secret: %w", err)
+	}
+	return record.ClientSecret{
+		ID:        verifier.ID(),
+		CreatedAt: now.UTC().Truncate(time.Second),
+		Hash:      verifier.String(),
+	}, nil
+}

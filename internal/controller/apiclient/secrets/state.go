@@ -1,0 +1,129 @@
+package secrets
+
+import (
+	"slices"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// Facts are what was read about the secrets of one client.
+type Facts struct {
+	// Recorded are the secrets in the client's record, oldest first. A record of another realm
+	// does not count.
+	Recorded []record.ClientSecret
+	// Delivered are the well-formed values in the client's credentials Secret, under any key.
+	Delivered []string
+	// Pending is the plaintext of the newest recorded secret while it is not delivered. It is
+	// empty if there is none, or if the process that generated it is gone.
+	Pending string
+	// Acknowledged reports whether every live token server serves Recorded.
+	Acknowledged bool
+}
+
+// State is the situation of a client's secrets.
+type State string
+
+// The states of a client's secrets.
+const (
+	// None: no workload has a valid secret.
+	None State = "None"
+	// Announced: a pending secret is recorded beside the active one. It is delivered when every
+	// live token server accepts it.
+	Announced State = "Announced"
+	// Lost: the newest secret was lost with the process that generated it, before delivery.
+	Lost State = "Lost"
+	// Overlapping: the newest secret is active, and an older one is still valid.
+	Overlapping State = "Overlapping"
+	// Settled: the active secret is the only one.
+	Settled State = "Settled"
+)
+
+// View is what the facts mean at one point in time. Its indexes refer to Valid; -1 means none.
+type View struct {
+	State State
+	// Valid are the recorded secrets that have not expired, oldest first.
+	Valid []record.ClientSecret
+	// Active is the secret that workloads use.
+	Active int
+	// Delivered is the newest secret that the credentials Secret contains.
+	Delivered int
+	// Plaintext is the plaintext of Delivered; empty if there is none.
+	Plaintext string
+	// External is the secret that was provided or listed in the spec and has not been replaced.
+	// If there are several, it is the one that expires last.
+	External int
+	// Pending reports whether the newest secret is the pending one of the facts.
+	Pending bool
+}
+
+// Look derives the view at the given time. It is the only place that derives the state.
+func Look(f Facts, now time.Time) View {
+	v := View{Valid: valid(f.Recorded, now)}
+	newest := len(v.Valid) - 1
+	v.Plaintext, v.Delivered = delivered(f.Delivered, v.Valid)
+	v.External = external(v.Valid)
+	v.Pending = newest >= 0 && isGenerated(v.Valid[newest], f.Pending)
+
+	v.Active = v.Delivered
+	if v.Delivered < newest && v.External >= 0 {
+		v.Active = v.External
+	}
+	switch {
+	case v.Active < 0:
+		v.State = None
+	case v.Pending && v.Delivered < newest:
+		v.State = Announced
+	case v.Active < newest && v.Valid[newest].Source == "":
+		v.State = Lost
+	case newest > 0:
+		v.State = Overlapping
+	default:
+		v.State = Settled
+	}
+	return v
+}
+
+// Conclusive reports whether newer contents of the credentials Secret can't change the plan: it
+// contains the newest secret, or that secret is still pending in this process. If it is false,
+// a cached Secret may be outdated and must be read from the API server.
+func (v View) Conclusive() bool {
+	return v.Delivered >= 0 && (v.Delivered == len(v.Valid)-1 || v.Pending)
+}
+
+// valid returns the secrets that have not expired.
+func valid(secrets []record.ClientSecret, now time.Time) []record.ClientSecret {
+	return slices.DeleteFunc(slices.Clone(secrets), func(s record.ClientSecret) bool {
+		return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt)
+	})
+}
+
+// delivered returns the newest of the secrets that one of the values matches, and that value.
+func delivered(values []string, secrets []record.ClientSecret) (plaintext string, index int) {
+	index = -1
+	for _, value := range values {
+		for i := index + 1; i < len(secrets); i++ {
+			if isGenerated(secrets[i], value) {
+				plaintext, index = value, i
+			}
+		}
+	}
+	return plaintext, index
+}
+
+// external returns the index of the external secret that expires last, or -1.
+func external(secrets []record.ClientSecret) int {
+	last := -1
+	for i, s := range secrets {
+		if s.Source != "" && (last < 0 || expiresLater(s, secrets[last])) {
+			last = i
+		}
+	}
+	return last
+}
+
+// expiresLater reports whether a, which is newer than b, expires after it. If neither expires, the
+// newer one counts.
+func expiresLater(a, b record.ClientSecret) bool {
+	return a.ExpiresAt.IsZero() || !b.ExpiresAt.IsZero() && b.ExpiresAt.Before(a.ExpiresAt)
+}
