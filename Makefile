@@ -29,7 +29,7 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/README.md
 # All but hack/tools/crds, from which nothing is built.
-MODULES := . hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/kubernetes hack/image test/promql
+MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/kubernetes hack/image test/promql
 
 ##@ General
 
@@ -44,20 +44,20 @@ help: ## List the targets.
 .PHONY: demo
 demo: ## Run everything on this machine without containers: get a token, open the portal.
 	@echo "Building the demo; about 2 min the first time ..."
-	@go run ./test/demo up
+	@go run -C test ./demo up
 
 .PHONY: demo-down
 demo-down: ## Stop the demo and remove all that it made.
-	@go run ./test/demo down
+	@go run -C test ./demo down
 
 .PHONY: cluster-up
 cluster-up: ## Run a Kubernetes cluster of one node on this machine, as root, without Docker.
 	@echo "Building the cluster; about 9 min the first time ..."
-	@go run ./test/cluster up
+	@go run -C test ./cluster up
 
 .PHONY: cluster-down
 cluster-down: ## Stop the cluster and remove all that it made.
-	@go run ./test/cluster down
+	@go run -C test ./cluster down
 
 ##@ Build
 
@@ -109,12 +109,13 @@ generate: ## Write deepcopy, apply configurations, CRDs, RBAC, the API reference
 
 .PHONY: fmt
 fmt: ## Format the Go code.
-	@$(GOLANGCI_LINT) fmt ./...
+	@$(GOLANGCI_LINT) fmt . test
 
 .PHONY: lint
 lint: ## Lint, with the import rules of the architecture.
 	@echo "Linting; about 1 min, 3 min the first time because the linter is built ..."
 	@$(GOLANGCI_LINT) run --allow-serial-runners ./...
+	@cd test && go tool -modfile=../hack/tools/golangci/go.mod golangci-lint run --allow-serial-runners ./...
 
 ##@ Test
 
@@ -126,7 +127,8 @@ test-go: control-plane c-compiler peers chromium helm ## The tests alone.
 	@echo "Testing with the race detector; some minutes, 5 more the first time ..."
 	@go test -C hack/image ./...
 	@# The longest first: it mostly waits, and the others run beside it.
-	@CGO_ENABLED=1 go test -race -timeout 40m ./test/integration/... ./...
+	@CGO_ENABLED=1 go test -race ./...
+	@CGO_ENABLED=1 go test -C test -race -timeout 40m ./integration/... ./...
 
 .PHONY: e2e
 e2e: ## Test in a real cluster: the node of cluster-up, or that of KUBECONFIG.
@@ -138,7 +140,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s).
 
 .PHONY: bench
 bench: ## Measure against the limits of this machine (docs/operations.md tells what).
-	@go run ./test/bench
+	@go run -C test ./bench
 
 .PHONY: verify
 verify: verify-generated verify-format verify-modules vet lint chart-lint ## Fail on anything stale or untidy: all of the following, and lint.
@@ -180,7 +182,8 @@ helm: ## Build Helm 3 and 4, which the tests of the chart run.
 
 .PHONY: vet
 vet: ## Run go vet.
-	@go vet -tags e2e ./...
+	@go vet ./...
+	@cd test && go vet -tags e2e ./...
 
 .PHONY: c-compiler
 c-compiler: ## Install gcc where it is missing: the race detector needs it.

@@ -45,7 +45,7 @@ const next = `
 For a cluster without a registry, and for Docker; of one platform each:
   kind load image-archive dist/%[1]s
   ctr --namespace k8s.io images import dist/%[1]s
-  go run ./test/cluster load dist/%[1]s
+  go run -C test ./cluster load "$PWD/dist/%[1]s"
   docker load --input dist/%[1]s
 For a registry, of both platforms:
   crane push dist/%[2]s REGISTRY/%[3]s

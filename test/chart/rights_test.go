@@ -98,7 +98,7 @@ func section(b *strings.Builder, title string, r rights) { fmt.Fprintf(b, "\n# %
 // golden is the golden file.
 type golden struct{ text string }
 
-const goldenTitle = "Who may do what, beyond what every account may. Made by: go test ./charts -run TestRights -update\n"
+const goldenTitle = "Who may do what, beyond what every account may. Made by: go test -C test ./chart -run TestRights -update\n"
 
 func readGolden(t *testing.T) *golden {
 	t.Helper()
@@ -118,7 +118,7 @@ func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 	t.Helper()
 	var part string
 	unchanged := 0
-	testinstall.Eventually(t, "rights; if they shall be so: go test ./charts -run TestRights -update", func() error {
+	testinstall.Eventually(t, "rights; if they shall be so: go test -C test ./chart -run TestRights -update", func() error {
 		var b strings.Builder
 		write(&b)
 		before := part

@@ -1,12 +1,12 @@
 // Command cluster runs a Kubernetes cluster of one node on this machine, without Docker,
 // as root.
 //
-//	go run ./test/cluster up                    // make cluster-up
-//	go run ./test/cluster down                  // make cluster-down
-//	go run ./test/cluster load FILE...          // images for pods to run
-//	go run ./test/cluster exec COMMAND...       // a program inside, such as ctr
-//	go run ./test/cluster stop-apiserver        // an outage, until:
-//	go run ./test/cluster start-apiserver
+//	go run -C test ./cluster up                    // make cluster-up
+//	go run -C test ./cluster down                  // make cluster-down
+//	go run -C test ./cluster load FILE...          // images for pods to run
+//	go run -C test ./cluster exec COMMAND...       // a program inside, such as ctr
+//	go run -C test ./cluster stop-apiserver        // an outage, until:
+//	go run -C test ./cluster start-apiserver
 //
 // Up installs the Debian packages that are missing, builds Kubernetes from source once,
 // and returns when the node is Ready and Services and names work. Nothing is pulled from a
@@ -36,7 +36,7 @@ import (
 	"syscall"
 )
 
-const usage = `Usage: go run ./test/cluster [--dir DIR] COMMAND
+const usage = `Usage: go run -C test ./cluster [--dir DIR] COMMAND
 
   up               run a cluster of one node on this machine
   down             stop it and remove all that it made

@@ -19,7 +19,7 @@ To use it, with kubectl or with the one that was built, %[2]s:
   export KUBECONFIG='%[1]s'
 To give it images, for it pulls none:
   make image
-  go run ./test/cluster load dist/realmkeeper-linux-%[3]s.tar
+  go run -C test ./cluster load "$PWD/dist/realmkeeper-linux-%[3]s.tar"
 To remove it:
   make cluster-down
 `
@@ -131,7 +131,7 @@ func (c *cluster) buildPauseImage(ctx context.Context) error {
 	}
 	binary := c.file("images/pause")
 	err := c.command(ctx, "env", "CGO_ENABLED=0",
-		"go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./test/cluster/pause")
+		"go", "build", "-C", "test", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./cluster/pause")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // BinDir returns the directory that contains etcd, kube-apiserver, kube-controller-manager
@@ -31,19 +32,22 @@ func BinDir(ctx context.Context, progress io.Writer, others ...string) (string, 
 	return string(bytes.TrimSpace(out)), nil
 }
 
-// RepositoryRoot is the nearest directory at or above the working directory that holds
-// the product's go.mod, told by the file that builds the control plane beside it.
+// productModule is the first line of the go.mod in the root of the repository.
+const productModule = "module github.com/realmkeeper/realmkeeper\n"
+
+// RepositoryRoot returns the nearest directory at or above the working directory that holds the
+// go.mod of the product.
 func RepositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for {
-		_, err := os.Stat(filepath.Join(dir, "test", "controlplane", "build.sh"))
-		if err == nil {
+		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(content), productModule) {
 			return dir, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 		parent := filepath.Dir(dir)

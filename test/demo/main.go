@@ -1,7 +1,7 @@
 // Command demo runs Realmkeeper on this machine, without containers, and gets a token.
 //
-//	go run ./test/demo up      // make demo
-//	go run ./test/demo down    // make demo-down
+//	go run -C test ./demo up      // make demo
+//	go run -C test ./demo down    // make demo-down
 //
 // Up starts a control plane, the operator, two token servers and the portal as local
 // processes, applies config/samples, requests a token as a client would, and leaves
@@ -40,7 +40,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/progress"
 )
 
-const usage = `Usage: go run ./test/demo [--dir DIR] up|down
+const usage = `Usage: go run -C test ./demo [--dir DIR] up|down
 
   up    run Realmkeeper on this machine and get a token; everything keeps running
   down  stop all processes and remove all files

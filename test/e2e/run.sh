@@ -21,7 +21,7 @@ kubernetes=$(test/controlplane/build.sh kubectl)
 ln -sf "$kubernetes/kubectl" "$bin/kubectl"
 go build -modfile=hack/tools/helm/go.mod -o "$bin/helm" helm.sh/helm/v4/cmd/helm
 [[ ${E2E_HELM:-} != *helm3* ]] || go build -modfile=hack/tools/helm/go.mod -o "$bin/helm3" helm.sh/helm/v3/cmd/helm
-go build -o "$bin/" ./test/cluster ./test/e2e/workload
+go build -C test -o "$bin/" ./cluster ./e2e/workload
 
 archives=("$work/workload.tar")
 go run -C hack/image . archive --image realmkeeper-workload:e2e --output "$work/workload.tar" "$bin/workload"
@@ -44,7 +44,7 @@ else
 	export KUBECONFIG=$own E2E_NODE=yes
 	if [[ ! -e $own ]]; then
 		# The life of a node of its own comes first, since there is room for one.
-		(($#)) || go test -tags e2e -count 1 -timeout 20m -v ./test/cluster
+		(($#)) || go test -C test -tags e2e -count 1 -timeout 20m -v ./cluster
 		trap '"$bin/cluster" down' EXIT
 	fi
 	"$bin/cluster" up
@@ -52,4 +52,4 @@ else
 fi
 
 say "Running the end-to-end tests; about 15 min ..."
-go test -tags e2e -count 1 -timeout 45m -v ./test/e2e "$@"
+go test -C test -tags e2e -count 1 -timeout 45m -v ./e2e "$@"
