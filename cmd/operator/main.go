@@ -15,8 +15,8 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/client/config" // for --kubeconfig
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/realmkeeper/realmkeeper/internal/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 

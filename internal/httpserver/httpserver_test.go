@@ -23,7 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -29,17 +29,17 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/clock"
-	"github.com/realmkeeper/realmkeeper/internal/config"
-	"github.com/realmkeeper/realmkeeper/internal/controller/apiclient"
-	"github.com/realmkeeper/realmkeeper/internal/controller/realm"
-	"github.com/realmkeeper/realmkeeper/internal/controller/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/notice"
-	"github.com/realmkeeper/realmkeeper/internal/operatormetrics"
-	"github.com/realmkeeper/realmkeeper/internal/recordstore"
-	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 )
 
 // leaderLease is the name of the Lease that the leader holds.
@@ -123,19 +123,19 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	if err != nil {
 		return err
 	}
-	metrics := operatormetrics.New(ctrlmetrics.Registry)
-	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace, metrics.Swept(operatormetrics.Record))
+	operatorMetrics := metrics.New(ctrlmetrics.Registry)
+	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace, operatorMetrics.Swept(metrics.Record))
 	if err != nil {
 		return err
 	}
 	events := mgr.GetEventRecorder(v1alpha1.EventController)
 	tracker := acknowledgement.NewTracker()
-	if err := tracker.Watch(ctx, mgr, namespace, now, metrics.Swept(operatormetrics.Lease)); err != nil {
+	if err := tracker.Watch(ctx, mgr, namespace, now, operatorMetrics.Swept(metrics.Lease)); err != nil {
 		return err
 	}
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
-		Instance: o.Instance, Metrics: metrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
+		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
@@ -147,7 +147,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
-		Instance:  o.Instance, Metrics: metrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
+		Instance:  o.Instance, Metrics: operatorMetrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
 // showToken gets and verifies a token and prints what to try next.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
 // A pod without any Secret gets a token with what the kubelet mounts: the token of its service

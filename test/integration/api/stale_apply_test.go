@@ -8,7 +8,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 

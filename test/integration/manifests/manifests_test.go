@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 

@@ -1,0 +1,60 @@
+package apiclient
+
+import (
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+)
+
+const kind = "ApiClient"
+
+// newConsumer returns the Secret that hands the client's secret to workloads, with
+// everything that they need to get a token.
+func newConsumer(seen observed, secret string, instance *config.Instance) *corev1ac.SecretApplyConfiguration {
+	c, generated := seen.client, seen.client.GeneratedSecret()
+	issuer := instance.Issuer(seen.realm.Name)
+	values := map[string]string{
+		v1alpha1.SecretKeyClientID:        c.EffectiveClientID(),
+		v1alpha1.SecretKeyClientSecret:    secret,
+		v1alpha1.SecretKeyTokenURL:        issuer + oauth.TokenPath,
+		v1alpha1.SecretKeyClusterTokenURL: instance.ClusterURL() + "/" + seen.realm.Name + oauth.TokenPath,
+		v1alpha1.SecretKeyIssuer:          issuer,
+		v1alpha1.SecretKeyJWKSURL:         issuer + oauth.JWKSPath,
+		v1alpha1.SecretKeyScope:           strings.Join(newRecord(c, seen.realm, nil).Scopes, " "),
+	}
+	if len(seen.authority) > 0 {
+		values[v1alpha1.SecretKeyCACrt] = string(seen.authority)
+	}
+	data := make(map[string][]byte, len(values))
+	for key, value := range values {
+		data[generated.DataKey(key)] = []byte(value)
+	}
+
+	labels := map[string]string{}
+	for key, value := range generated.Template.Labels {
+		labels[key] = string(value)
+	}
+	maps.Copy(labels, map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated})
+	desired := corev1ac.Secret(c.EffectiveSecretName(), c.Namespace).
+		WithLabels(labels).
+		WithOwnerReferences(metav1ac.OwnerReference().
+			WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind(kind).
+			WithName(c.Name).WithUID(c.UID).WithController(true)).
+		WithType(corev1.SecretTypeOpaque).
+		WithData(data)
+	if len(generated.Template.Annotations) > 0 {
+		annotations := map[string]string{}
+		for key, value := range generated.Template.Annotations {
+			annotations[key] = string(value)
+		}
+		desired.WithAnnotations(annotations)
+	}
+	return desired
+}

@@ -1,0 +1,43 @@
+package apiclient
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+)
+
+func TestRotated(t *testing.T) {
+	at := func(last *metav1.Time, ids ...string) v1alpha1.ApiClientStatus {
+		s := v1alpha1.ApiClientStatus{LastRotationTime: last}
+		for _, id := range ids {
+			s.Secrets = append(s.Secrets, v1alpha1.ClientSecretStatus{ID: id})
+		}
+		return s
+	}
+	first, second := metav1.NewTime(now), metav1.NewTime(now.Add(time.Second))
+	of := func(note string) *notice.Event {
+		return &notice.Event{Type: "Normal", Reason: "SecretRotated", Action: "Rotate", Note: note}
+	}
+	for name, test := range map[string]struct {
+		before, after v1alpha1.ApiClientStatus
+		want          *notice.Event
+	}{
+		"the first secret":           {at(nil), at(nil, "a"), nil},
+		"a new secret is known":      {at(nil, "a"), at(nil, "a", "b"), nil},
+		"it is in force":             {at(nil, "a", "b"), at(&first, "a", "b"), of("Secret b is in force from now on. Secret a stays valid for the overlap; status.secrets shows its end.")},
+		"the overlap is over":        {at(&first, "a", "b"), at(&first, "b"), nil},
+		"the next rotation":          {at(&first, "b", "c"), at(&second, "b", "c"), of("Secret c is in force from now on. Secret b stays valid for the overlap; status.secrets shows its end.")},
+		"a rotation without overlap": {at(&first, "b"), at(&second, "c"), of("Secret c is in force from now on.")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, rotated(&test.before, &test.after)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

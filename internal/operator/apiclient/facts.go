@@ -1,0 +1,72 @@
+package apiclient
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// secretFacts returns what was read about the client's secrets.
+func secretFacts(seen *observed) secrets.Facts {
+	f := secrets.Facts{
+		Recorded:     seen.secrets(),
+		Pending:      seen.unclaimed,
+		Acknowledged: seen.state == acknowledgement.Acknowledged,
+	}
+	if seen.consumer != nil && ours(seen.consumer, seen.client) {
+		f.Delivered = generatedValues(seen.consumer)
+	}
+	return f
+}
+
+// generatedValues returns the values of a Secret that have the form of a generated secret, sorted.
+func generatedValues(secret *corev1.Secret) []string {
+	var values []string
+	for _, value := range secret.Data {
+		if clientsecret.WellFormed(string(value)) {
+			values = append(values, string(value))
+		}
+	}
+	slices.Sort(values)
+	return values
+}
+
+// wantedSecret returns the kind of secret that an accepted spec asks for.
+func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
+	source := secretSource(seen.client)
+	switch {
+	case source.Provided != nil:
+		return secrets.Want{Provided: &secrets.Provided{
+			Source:  versionOf(seen.provided),
+			Value:   string(seen.provided.Data[source.Provided.SecretRef.EffectiveKey()]),
+			Overlap: instance.Paced(source.Provided.EffectiveOverlap()),
+		}}
+	case len(source.Hashed) > 0:
+		var w secrets.Want
+		for _, h := range source.Hashed {
+			s := record.ClientSecret{ID: h.ID, Hash: h.Hash}
+			if h.ExpiresAt != nil {
+				s.ExpiresAt = h.ExpiresAt.UTC()
+			}
+			w.Hashed = append(w.Hashed, s)
+		}
+		return w
+	case !seen.client.GeneratesSecret():
+		return secrets.Want{}
+	}
+	rotation := seen.client.GeneratedSecret().Rotation
+	schedule := &secrets.Schedule{Overlap: instance.Paced(rotation.EffectiveOverlap())}
+	if rotation.Interval != nil {
+		schedule.Interval = instance.Paced(rotation.Interval.Duration)
+	}
+	if rotation.RotateAfter != nil {
+		schedule.RotateAfter = rotation.RotateAfter.Time
+	}
+	return secrets.Want{Generated: schedule}
+}

@@ -1,0 +1,100 @@
+package apiclient
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+)
+
+// The public keys that RFC 7517 (appendix A.1) and RFC 8037 (appendix A.2) show.
+var (
+	onP256 = v1alpha1.PublicKey{
+		KeyID: "b", KeyType: "EC", Curve: "P-256",
+		X: "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", Y: "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM",
+	}
+	onEd25519 = v1alpha1.PublicKey{KeyID: "a", KeyType: "OKP", Curve: "Ed25519", X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+)
+
+func withKeys(keys ...v1alpha1.PublicKey) func(*observed) {
+	return func(seen *observed) { seen.client.Spec.PublicKeys = keys }
+}
+
+// A client with keys gets a record with them, sorted, and no secret of any kind.
+func TestDecideOnKeys(t *testing.T) {
+	d, err := decide(seenAt(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.blocked != nil || d.consumer != nil || d.plan.unclaimed != "" || len(d.record.Secrets) != 0 {
+		t.Errorf("blocked %v, consumer %v, record %+v", d.blocked, d.consumer, d.record)
+	}
+	var got []string
+	for _, key := range d.record.PublicKeys {
+		got = append(got, key.ID()+" "+string(key.Algorithm()))
+	}
+	if diff := cmp.Diff([]string{"a EdDSA", "b ES256"}, got); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	acknowledged := acknowledgement.Acknowledged
+	s := status(seenAt(withKeys(onP256)), d, applied{recorded: true, state: &acknowledged}, instance(), now)
+	if s.SecretName != "" || len(s.Secrets) != 0 {
+		t.Errorf("status tells of Secret %q and secrets %v", s.SecretName, s.Secrets)
+	}
+}
+
+// A secret beside keys is asked for; when it isn't any longer it ends at once, and the
+// consumer Secret goes.
+func TestDecideOnKeysBesideASecret(t *testing.T) {
+	seen := settled(t, seenAt(withKeys(onP256), func(s *observed) {
+		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+	}))
+	if len(seen.current.Secrets) != 1 || len(seen.current.PublicKeys) != 1 || plaintext(&seen) == "" {
+		t.Fatalf("the record is %+v", seen.current)
+	}
+	seen.owned = append(seen.owned, *seen.consumer)
+	seen.client.Spec.Secret = nil
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.record.Secrets) != 0 || d.consumer != nil || len(d.needless) != 1 {
+		t.Errorf("record %+v, consumer %v, needless %v", d.record, d.consumer, d.needless)
+	}
+	again, err := decide(written(t, seen, d), instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(jsonOf(t, d.record), jsonOf(t, again.record)); diff != "" {
+		t.Errorf("the next look writes another record:\n%s", diff)
+	}
+}
+
+func jsonOf(t *testing.T, v any) map[string]any {
+	t.Helper()
+	members, err := apply.Convert[map[string]any](v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *members
+}
+
+func TestUnsupportedKeysAreTold(t *testing.T) {
+	elsewhere := onP256
+	elsewhere.Y = elsewhere.X
+	short := v1alpha1.PublicKey{KeyID: "c", KeyType: "RSA", Algorithm: v1alpha1.SigningAlgorithmRS256, N: "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM", E: "AQAB"}
+	for name, key := range map[string]v1alpha1.PublicKey{"not on the curve": elsewhere, "too short": short} {
+		t.Run(name, func(t *testing.T) {
+			got := accepted(seenAt(withKeys(onEd25519, key)), instance())
+			if got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonPublicKeyNotSupported || !strings.Contains(got.Message, `"`+key.KeyID+`"`) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

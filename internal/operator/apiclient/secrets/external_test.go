@@ -1,0 +1,147 @@
+package secrets_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+func TestMakeProvided(t *testing.T) {
+	at := now.Add(time.Nanosecond) // the end of the overlap is rounded up
+	older, newer, value := newSecret(t, now.Add(-time.Hour)), newSecret(t, now.Add(-time.Minute)), newSecret(t, now)
+	w := &secrets.Provided{Source: "v1/2", Value: value.plaintext, Overlap: time.Hour}
+	end := now.Add(time.Hour + time.Second)
+	accepted := value.from("v1/2")
+	replacing := accepted
+	replacing.Successor = true
+	for name, test := range map[string]struct {
+		facts secrets.Facts
+		want  secrets.Plan
+	}{
+		"first":           {secrets.Facts{}, secrets.Plan{Secrets: []record.ClientSecret{accepted}}},
+		"same version":    {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/2")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.from("v1/2")}, Continuous: true}},
+		"same value":      {secrets.Facts{Recorded: []record.ClientSecret{value.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{accepted}, Continuous: true}},
+		"same as in spec": {secrets.Facts{Recorded: []record.ClientSecret{value.from("spec")}}, secrets.Plan{Secrets: []record.ClientSecret{value.until(end), replacing}, Step: secrets.StepCompleted}},
+		"another value":   {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.until(end), replacing}, Step: secrets.StepCompleted}},
+		"generated before": {
+			secrets.Facts{Recorded: []record.ClientSecret{older.ClientSecret, newer.ClientSecret}, Delivered: []string{older.plaintext, newer.plaintext}},
+			secrets.Plan{Secrets: []record.ClientSecret{newer.until(end), replacing}, Step: secrets.StepCompleted},
+		},
+		"generated before, not delivered": {
+			secrets.Facts{Recorded: []record.ClientSecret{newer.ClientSecret}, Pending: newer.plaintext},
+			secrets.Plan{Secrets: []record.ClientSecret{accepted}},
+		},
+		"generated before, expires before the overlap ends": {
+			secrets.Facts{Recorded: []record.ClientSecret{newer.until(now.Add(time.Minute))}, Delivered: []string{newer.plaintext}},
+			secrets.Plan{Secrets: []record.ClientSecret{newer.until(now.Add(time.Minute)), accepted}},
+		},
+		"provided before, then generated and delivered": {
+			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Delivered: []string{newer.plaintext}},
+			secrets.Plan{Secrets: []record.ClientSecret{older.until(end), replacing}, Step: secrets.StepCompleted},
+		},
+		"hashed before, expire at different times": {
+			secrets.Facts{Recorded: []record.ClientSecret{
+				{ID: "a", Hash: older.Hash, Source: "spec", ExpiresAt: now.Add(time.Minute)},
+				{ID: "b", Hash: newer.Hash, Source: "spec", ExpiresAt: now.Add(3 * time.Minute)},
+				{ID: "c", Hash: older.Hash, Source: "spec", ExpiresAt: now.Add(2 * time.Minute)},
+			}},
+			secrets.Plan{Secrets: []record.ClientSecret{{ID: "b", Hash: newer.Hash, ExpiresAt: now.Add(3 * time.Minute)}, replacing}, Step: secrets.StepCompleted},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := secrets.Make(test.facts, secrets.Want{Provided: w}, at, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !accepts(got.Secrets, value.plaintext, at) && name != "same version" {
+				t.Error("the provided value is not accepted")
+			}
+			// Each hash has its own salt, from which the ID is computed.
+			newest := len(test.want.Secrets) - 1
+			if source := test.want.Secrets[newest].Source; source == "v1/2" && got.Secrets[newest].CreatedAt.Equal(now) {
+				got.Secrets[newest].ID, got.Secrets[newest].Hash = test.want.Secrets[newest].ID, test.want.Secrets[newest].Hash
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A version that is recorded costs no hash.
+func TestProvidedIsRecorded(t *testing.T) {
+	recorded := []record.ClientSecret{newSecret(t, now).ClientSecret, newSecret(t, now).from("v1/1")}
+	for source, want := range map[string]bool{"v1/1": true, "v1/2": false} {
+		if got := (&secrets.Provided{Source: source}).Recorded(recorded); got != want {
+			t.Errorf("version %s is recorded: %t, want %t", source, got, want)
+		}
+	}
+}
+
+func TestMakeHashed(t *testing.T) {
+	before := now.Add(-time.Hour)
+	a, b, g := newSecret(t, before), newSecret(t, before), newSecret(t, before)
+	listed := func(id string, s secret, expires time.Time) record.ClientSecret {
+		return record.ClientSecret{ID: id, Hash: s.Hash, ExpiresAt: expires}
+	}
+	recorded := func(id string, s secret, created, expires time.Time) record.ClientSecret {
+		return record.ClientSecret{ID: id, CreatedAt: created, Hash: s.Hash, ExpiresAt: expires, Source: "spec"}
+	}
+	for name, test := range map[string]struct {
+		recorded []record.ClientSecret
+		listed   []record.ClientSecret
+		want     secrets.Plan
+	}{
+		"first": {
+			nil, []record.ClientSecret{listed("a", a, now.Add(time.Minute)), listed("b", b, time.Time{})},
+			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, now, now.Add(time.Minute)), recorded("b", b, now, time.Time{})}},
+		},
+		"another": {
+			[]record.ClientSecret{recorded("a", a, before, time.Time{})}, []record.ClientSecret{listed("a", a, time.Time{}), listed("b", b, time.Time{})},
+			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, before, time.Time{}), recorded("b", b, now, time.Time{})}, Continuous: true},
+		},
+		"another hash with the same ID": {
+			[]record.ClientSecret{recorded("a", a, before, time.Time{})}, []record.ClientSecret{listed("a", b, time.Time{})},
+			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", b, now, time.Time{})}},
+		},
+		"the same hash was provided": {
+			[]record.ClientSecret{a.from("v1/1")}, []record.ClientSecret{listed(a.ID, a, time.Time{})},
+			secrets.Plan{Secrets: []record.ClientSecret{recorded(a.ID, a, now, time.Time{})}},
+		},
+		"expired": {
+			[]record.ClientSecret{recorded("a", a, before, now)}, []record.ClientSecret{listed("a", a, now)},
+			secrets.Plan{Continuous: true},
+		},
+		"generated before": {
+			[]record.ClientSecret{g.ClientSecret}, []record.ClientSecret{listed("a", a, time.Time{})},
+			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, now, time.Time{})}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := secrets.Facts{Recorded: test.recorded, Delivered: []string{g.plaintext}}
+			got, err := secrets.Make(f, secrets.Want{Hashed: test.listed}, now, noRandom)
+			if err != nil || got.Secrets == nil {
+				t.Fatalf("secrets %v, error %v", got.Secrets, err)
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A client that wants no secret loses its secrets immediately.
+func TestMakeNone(t *testing.T) {
+	s := newSecret(t, now)
+	f := secrets.Facts{Recorded: []record.ClientSecret{s.ClientSecret}, Delivered: []string{s.plaintext}}
+	got, err := secrets.Make(f, secrets.Want{}, now, noRandom)
+	if diff := cmp.Diff(secrets.Plan{Secrets: []record.ClientSecret{}}, got); err != nil || diff != "" {
+		t.Errorf("error %v, plan (-want +got):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,95 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+)
+
+var (
+	secrets       = schema.GroupResource{Resource: "secrets"}
+	conflict      = fmt.Errorf("changing Secret x: %w", apierrors.NewConflict(secrets, "x", errors.New("modified")))
+	alreadyExists = fmt.Errorf("creating Secret x: %w", apierrors.NewAlreadyExists(secrets, "x"))
+	forbidden     = fmt.Errorf("creating Secret x: %w", apierrors.NewForbidden(secrets, "x", errors.New("quota")))
+)
+
+func TestIsStale(t *testing.T) {
+	tests := map[string]struct {
+		err  error
+		want bool
+	}{
+		"no error":                       {nil, false},
+		"conflict":                       {conflict, true},
+		"already exists":                 {alreadyExists, true},
+		"another error":                  {forbidden, false},
+		"joined with nil":                {errors.Join(nil, conflict), true},
+		"two conflicts":                  {errors.Join(conflict, alreadyExists), true},
+		"two wrapped conflicts":          {fmt.Errorf("writing: %w", errors.Join(conflict, alreadyExists)), true},
+		"conflict joined with an error":  {errors.Join(conflict, forbidden), false},
+		"conflict wrapped with an error": {fmt.Errorf("%w: %w", forbidden, conflict), false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := apply.IsStale(tc.err); got != tc.want {
+				t.Errorf("IsStale(%v) = %t, want %t", tc.err, got, tc.want)
+			}
+		})
+	}
+}
+
+// controller-runtime logs and counts every error that Reconcile returns. A conflict must not
+// reach it.
+func TestRetryConflicts(t *testing.T) {
+	done := reconcile.Result{RequeueAfter: 42}
+	tests := map[string]struct {
+		result  reconcile.Result
+		err     error
+		want    reconcile.Result
+		wantErr error
+		wantLog string
+	}{
+		"success":                       {result: done, want: done},
+		"conflict":                      {err: conflict, want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "modified"},
+		"already exists":                {result: done, err: errors.Join(alreadyExists), want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "already exists"},
+		"another error":                 {err: forbidden, wantErr: forbidden},
+		"conflict joined with an error": {err: errors.Join(conflict, forbidden), wantErr: forbidden},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var debug, normal strings.Builder
+			logger := funcr.New(func(_, args string) { debug.WriteString(args) }, funcr.Options{Verbosity: 1})
+			quiet := funcr.New(func(_, args string) { normal.WriteString(args) }, funcr.Options{})
+			request := reconcile.Request{}
+			request.Name = "acme"
+			reconciler := apply.RetryConflicts(reconcile.Func(func(_ context.Context, got reconcile.Request) (reconcile.Result, error) {
+				if got != request {
+					t.Errorf("reconciled %s, want %s", got, request)
+				}
+				return tc.result, tc.err
+			}))
+			for _, log := range []logr.Logger{logger, quiet} {
+				got, err := reconciler.Reconcile(ctrl.LoggerInto(t.Context(), log), request)
+				if got != tc.want || !errors.Is(err, tc.wantErr) {
+					t.Errorf("got %+v and error %v, want %+v and error %v", got, err, tc.want, tc.wantErr)
+				}
+			}
+			if !strings.Contains(debug.String(), tc.wantLog) || (tc.wantLog == "") != (debug.Len() == 0) {
+				t.Errorf("debug log is %q, want it to contain %q", debug.String(), tc.wantLog)
+			}
+			if normal.Len() > 0 {
+				t.Errorf("log is %q, want no entry below debug level", normal.String())
+			}
+		})
+	}
+}

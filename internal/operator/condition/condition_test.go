@@ -1,0 +1,100 @@
+package condition_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+)
+
+var (
+	earlier = metav1.NewTime(time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC))
+	now     = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+)
+
+// of writes a condition of generation 2.
+func of(kind string, status metav1.ConditionStatus, reason, message string, at metav1.Time) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 2, LastTransitionTime: at}
+}
+
+func TestSummarize(t *testing.T) {
+	tests := map[string]struct {
+		before  []metav1.Condition
+		verdict condition.Verdict
+		stuck   bool
+		want    []metav1.Condition
+	}{
+		"ready": {
+			verdict: condition.Ready("All is well."),
+			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
+		},
+		"ready leaves neither Reconciling nor Stalled behind": {
+			before: []metav1.Condition{
+				of("Ready", "Unknown", "Progressing", "Wait.", earlier), of("Reconciling", "True", "Progressing", "Wait.", earlier), of("Stalled", "True", "X", "", earlier),
+			},
+			verdict: condition.Ready("All is well."),
+			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
+		},
+		"progressing": {
+			verdict: condition.Progressing("Wait."),
+			want:    []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
+		},
+		"a fault": {
+			verdict: condition.Fault(v1alpha1.ReasonNoTokenServer, "Look."), stuck: true,
+			want: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Look.", now), of("Stalled", "True", "NoTokenServer", "Look.", now)},
+		},
+		"a decision": {
+			verdict: condition.Fault(v1alpha1.ReasonNoTokenServer, "As you wish."),
+			want:    []metav1.Condition{of("Ready", "False", "NoTokenServer", "As you wish.", now)},
+		},
+		"the same again keeps its time": {
+			before:  []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
+			verdict: condition.Ready("All is well."),
+			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
+		},
+		"another message keeps it too": {
+			before:  []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
+			verdict: condition.Ready("All is better."),
+			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is better.", earlier)},
+		},
+		"another status doesn't": {
+			before:  []metav1.Condition{of("Ready", "False", "NoTokenServer", "Look.", earlier), of("Stalled", "True", "NoTokenServer", "Look.", earlier)},
+			verdict: condition.Progressing("Wait."),
+			want:    []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			set := condition.NewSet(tc.before, 2, now)
+			set.Summarize(tc.verdict, tc.stuck)
+			if diff := cmp.Diff(tc.want, set.Conditions()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is not set again is gone, and the order doesn't depend on that of setting.
+func TestPut(t *testing.T) {
+	before := []metav1.Condition{
+		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Foreign", "True", "X", "", earlier), of("Programmed", "Unknown", "Progressing", "Wait.", earlier),
+	}
+	kept := append([]metav1.Condition{}, before...)
+	set := condition.NewSet(before, 2, now)
+	set.Summarize(condition.Ready("All is well."), false)
+	set.Put(v1alpha1.ConditionProgrammed, condition.Ready("Loaded."))
+	set.Put(v1alpha1.ConditionAccepted, condition.Verdict{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "Valid."})
+	want := []metav1.Condition{
+		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Programmed", "True", "Ready", "Loaded.", now), of("Ready", "True", "Ready", "All is well.", now),
+	}
+	if diff := cmp.Diff(want, set.Conditions()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff(kept, before); diff != "" {
+		t.Errorf("what was there before has changed:\n%s", diff)
+	}
+}

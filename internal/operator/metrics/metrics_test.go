@@ -1,0 +1,74 @@
+package metrics_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+)
+
+func TestMetrics(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	m := metrics.New(registry)
+	at := time.Unix(1_800_000_000, 0)
+	for _, realm := range []string{"acme", "stopped", "deleted"} {
+		m.NextKeyRotation(realm, at)
+	}
+	m.NextKeyRotation("acme", at.Add(time.Hour))
+	m.NextKeyRotation("stopped", time.Time{})
+	m.ForgetRealm("deleted")
+	m.ForgetRealm("never known")
+	m.Rotation(metrics.SigningKey, nil)
+	m.Rotation(metrics.SigningKey, nil)
+	m.Rotation(metrics.SigningKey, errors.New("not written"))
+
+	m.Rotation(metrics.ClientSecret, nil)
+	m.Swept(metrics.Lease)()
+
+	want := map[string]float64{
+		"realmkeeper_rotations_total{client_secret,success}":          1,
+		"realmkeeper_rotations_total{client_secret,failure}":          0,
+		"realmkeeper_swept_total{record}":                             0,
+		"realmkeeper_swept_total{consumer_secret}":                    0,
+		"realmkeeper_swept_total{lease}":                              1,
+		"realmkeeper_realm_next_key_rotation_timestamp_seconds{acme}": 1_800_003_600,
+		"realmkeeper_rotations_total{signing_key,success}":            2,
+		"realmkeeper_rotations_total{signing_key,failure}":            1,
+	}
+	if diff := cmp.Diff(want, gather(t, registry)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// gather returns all values by name and values of labels.
+func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("Lint: %v, %v", problems, err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range metric.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			name := family.GetName() + "{" + labels["realm"] + labels["kind"]
+			if outcome := labels["outcome"]; outcome != "" {
+				name += "," + outcome
+			}
+			got[name+"}"] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+		}
+	}
+	return got
+}

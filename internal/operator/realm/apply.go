@@ -1,0 +1,37 @@
+package realm
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// apply writes the record and returns how far the token servers are with it; nil when
+// that can't be said, because there is no record or it could not be written.
+func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (*acknowledgement.State, error) {
+	secret := seen.record
+	if d.record != nil {
+		desired, err := record.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
+		if err != nil {
+			return nil, err
+		}
+		if secret, err = r.Records.Put(ctx, seen.record, desired); err != nil {
+			return nil, fmt.Errorf("writing the record of Realm %q: %w", req.Name, err)
+		}
+	}
+	if secret == nil {
+		r.Tracker.Forget(acknowledgement.Realm, req)
+		return nil, nil //nolint:nilnil // Without a record there is no state.
+	}
+	if seen.record != nil && secret.ResourceVersion == seen.record.ResourceVersion {
+		// Not asked again: the decision stands on this answer, and only what comes after it
+		// leads to another.
+		return &seen.state, nil
+	}
+	state := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+	return &state, nil
+}

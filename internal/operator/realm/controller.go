@@ -1,0 +1,54 @@
+// Package realm reconciles Realms: it keeps the signing keys of each one present and in
+// their planned states, and writes its record and status.
+package realm
+
+import (
+	"io"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms,verbs=get;list;watch
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms/status,verbs=patch
+
+// concurrency is how many Realms are reconciled at once: enough to hide the API server's
+// latency, and RSA keys take long to make.
+const concurrency = 4
+
+// Reconciler reconciles Realms. All fields are required.
+type Reconciler struct {
+	Client   client.Client
+	Live     client.Reader // asks the API server itself
+	Records  *recordstore.Store
+	Tracker  *acknowledgement.Tracker
+	Instance *config.Instance
+	Metrics  *metrics.Metrics
+	Events   *notice.Teller
+	Now      func() time.Time
+	Random   io.Reader
+}
+
+// SetupWithManager makes the manager run the reconciler: when a Realm's spec changes, when
+// its record changes, and when the token servers have come further with it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
+		WatchesRawSource(r.Records.Source(record.KindRealm)).
+		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(apply.RetryConflicts(r))
+}

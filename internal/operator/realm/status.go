@@ -1,0 +1,116 @@
+package realm
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+)
+
+// status is a pure function: what people are told of the Realm. state is nil while
+// there is no record that token servers could load.
+func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, instance *config.Instance, now time.Time) v1alpha1.RealmStatus {
+	issuer := instance.Issuer(realm.Name)
+	s := v1alpha1.RealmStatus{
+		ObservedGeneration: realm.Generation,
+		Issuer:             issuer,
+		TokenEndpoint:      issuer + oauth.TokenPath,
+		JWKSURI:            issuer + oauth.JWKSPath,
+		TokenLifetime:      &metav1.Duration{Duration: d.lifetime},
+		SigningKeys:        realm.Status.SigningKeys, // the last good ones, unless there are newer
+	}
+	if d.record != nil && state != nil {
+		s.SigningKeys = signingKeys(d)
+		if !d.next.IsZero() {
+			s.NextKeyTransitionTime = &metav1.Time{Time: d.next}
+		}
+	}
+	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))
+	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
+	programmed := programmed(realm, d, state)
+	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
+	switch {
+	case d.unreadable != nil:
+		conditions.Summarize(*d.unreadable, true)
+	case d.accepted.Status != metav1.ConditionTrue:
+		conditions.Summarize(d.accepted, true)
+	case realm.Spec.Suspend:
+		conditions.Summarize(condition.Fault(v1alpha1.ReasonSuspended, "The realm is suspended: no client of it gets a token. Set spec.suspend to false to resume."), false)
+	case programmed.Status == metav1.ConditionTrue:
+		conditions.Summarize(condition.Ready("Clients get tokens at "+s.TokenEndpoint), false)
+	default:
+		conditions.Summarize(programmed, false)
+	}
+	s.Conditions = conditions.Conditions()
+	return s
+}
+
+func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State) condition.Verdict {
+	switch {
+	case d.unreadable != nil:
+		return *d.unreadable
+	case d.accepted.Status != metav1.ConditionTrue:
+		return condition.Fault(d.accepted.Reason, d.accepted.Message)
+	case state == nil:
+		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
+	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):
+		// Token servers are told of another key, and serve this generation all along.
+		return acknowledgement.Acknowledged.Verdict()
+	}
+	return state.Verdict()
+}
+
+// wasProgrammed reports whether token servers have acknowledged this generation of the
+// Realm before.
+func wasProgrammed(realm *v1alpha1.Realm) bool {
+	c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionProgrammed))
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == realm.Generation
+}
+
+func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
+	keys := make([]v1alpha1.SigningKeyStatus, 0, len(d.record.Keys))
+	for i := range d.record.Keys {
+		k := &d.record.Keys[i]
+		shown := v1alpha1.SigningKeyStatus{
+			KeyID:     k.ID,
+			Algorithm: v1alpha1.SigningAlgorithm(k.Algorithm),
+			State:     v1alpha1.SigningKeyState(k.State),
+			CreatedAt: metav1.NewTime(k.CreatedAt),
+		}
+		if !k.ActiveAt.IsZero() {
+			shown.ActiveAt = &metav1.Time{Time: k.ActiveAt}
+		}
+		if at := d.policy.RemoveAt(k); !at.IsZero() {
+			shown.RemoveAt = &metav1.Time{Time: at}
+		}
+		keys = append(keys, shown)
+	}
+	return keys
+}
+
+// writeStatus applies the status unless the Realm has it already, and tells by Events what
+// has changed with it. It fails where the Realm isn't the newest version: that would tell twice.
+func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v1alpha1.RealmStatus) error {
+	if equality.Semantic.DeepEqual(realm.Status, s) {
+		return nil
+	}
+	desired, err := apply.Convert[v1alpha1ac.RealmStatusApplyConfiguration](s)
+	if err != nil {
+		return err
+	}
+	if err := apply.Status(ctx, r.Client, v1alpha1ac.Realm(realm.Name).WithResourceVersion(realm.ResourceVersion).WithStatus(desired)); err != nil {
+		return err
+	}
+	r.Events.Tell(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s))
+	return nil
+}

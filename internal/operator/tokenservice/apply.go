@@ -1,0 +1,72 @@
+package tokenservice
+
+import (
+	"context"
+	"fmt"
+
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+)
+
+// apply writes what differs, what others need first: the pods come last.
+func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error {
+	if err := r.applyCertificates(ctx, seen, d); err != nil {
+		return err
+	}
+	if err := apply.Object(ctx, r.Client, seen.serviceAccount, d.serviceAccount, corev1ac.ExtractServiceAccount); err != nil {
+		return err
+	}
+	if err := apply.Object(ctx, r.Client, seen.role, d.role, rbacv1ac.ExtractRole); err != nil {
+		return err
+	}
+	if err := apply.Object(ctx, r.Client, seen.roleBinding, d.roleBinding, rbacv1ac.ExtractRoleBinding); err != nil {
+		return err
+	}
+	if err := apply.Object(ctx, r.Client, seen.service, d.service, corev1ac.ExtractService); err != nil {
+		return err
+	}
+	if err := apply.Object(ctx, r.Client, seen.networkPolicy, d.networkPolicy, networkingv1ac.ExtractNetworkPolicy); err != nil {
+		return err
+	}
+	if err := r.applyDisruptionBudget(ctx, seen, d); err != nil {
+		return err
+	}
+	return apply.Object(ctx, r.Client, seen.deployment, d.deployment, appsv1ac.ExtractDeployment)
+}
+
+func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d decision) error {
+	namespace := r.Instance.SystemNamespace
+	if d.authority != nil {
+		desired := d.authority.Secret(namespace, servingcert.AuthoritySecret, labels())
+		if _, err := apply.Secret(ctx, r.Client, seen.authority, desired); err != nil {
+			return fmt.Errorf("writing the managed CA: %w", err)
+		}
+	}
+	if d.serving != nil {
+		desired := d.serving.Secret(namespace, servingcert.ServingSecret, labels())
+		if _, err := apply.Secret(ctx, r.Client, seen.serving, desired); err != nil {
+			return fmt.Errorf("writing the serving certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) applyDisruptionBudget(ctx context.Context, seen observed, d decision) error {
+	if d.disruptionBudget != nil {
+		return apply.Object(ctx, r.Client, seen.disruptionBudget, d.disruptionBudget, policyv1ac.ExtractPodDisruptionBudget)
+	}
+	if seen.disruptionBudget == nil {
+		return nil
+	}
+	if err := r.Client.Delete(ctx, seen.disruptionBudget); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing the PodDisruptionBudget: %w", err)
+	}
+	return nil
+}

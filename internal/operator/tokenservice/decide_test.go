@@ -1,0 +1,233 @@
+package tokenservice
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func instance(t *testing.T, more string) *config.Instance {
+	t.Helper()
+	i, err := config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\ninstanceDomain: example.com\nsecurity: {defaultTokenLifetime: 5m}\n" + more))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.SystemNamespace = "system"
+	return i
+}
+
+func decided(t *testing.T, seen observed, i *config.Instance, at time.Time) decision {
+	t.Helper()
+	d, err := decide(seen, i, "image:1", at, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// settled returns what is observed once the certificates of a decision are written.
+func settled(t *testing.T, d decision) observed {
+	t.Helper()
+	return observed{authority: secretOf(t, d.authority), serving: secretOf(t, d.serving)}
+}
+
+func secretOf(t *testing.T, pair *servingcert.Pair) *corev1.Secret {
+	t.Helper()
+	secret, err := apply.Convert[corev1.Secret](pair.Secret("system", "some", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func TestCertificatesAreMadeOnceAndRenewedInTime(t *testing.T) {
+	i := instance(t, "")
+	first := decided(t, observed{}, i, now)
+	if first.authority == nil || first.serving == nil {
+		t.Fatal("there is no CA or no serving certificate at the start")
+	}
+	verifies(t, first.authority, first.serving, "api.example.com", "realmkeeper-token-server.system.svc")
+
+	seen := settled(t, first)
+	if d := decided(t, seen, i, now.Add(time.Hour)); d.authority != nil || d.serving != nil || !d.renewAt.Equal(first.renewAt) {
+		t.Errorf("an hour later CA %v and certificate %v are made, renewal at %s", d.authority, d.serving, d.renewAt)
+	}
+	if d := decided(t, seen, i, first.renewAt); d.authority != nil || d.serving == nil {
+		t.Error("when it is time the serving certificate isn't renewed, or the CA is")
+	}
+
+	moved := instance(t, "")
+	moved.InstanceDomain = "example.org"
+	if d := decided(t, seen, moved, now); d.serving == nil {
+		t.Error("with another instance domain the certificate stays")
+	}
+}
+
+func verifies(t *testing.T, authority, serving *servingcert.Pair, hosts ...string) {
+	t.Helper()
+	block, _ := pem.Decode(serving.Certificate)
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority.Certificate)
+	for _, host := range hosts {
+		if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
+			t.Errorf("the certificate doesn't hold for %s: %v", host, err)
+		}
+	}
+}
+
+// Consumers trust the CA: one that can't be read is never replaced.
+func TestDamagedAuthorityStays(t *testing.T) {
+	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
+	seen.authority.Data[corev1.TLSPrivateKeyKey] = []byte("damaged")
+	if _, err := decide(seen, instance(t, ""), "image:1", now, rand.Reader); !errors.Is(err, servingcert.ErrPair) {
+		t.Errorf("the error is %v, want ErrPair", err)
+	}
+}
+
+// A certificate that would not hold is not written: each write would bring the next.
+func TestCertificateThatWouldNotHoldIsNotWritten(t *testing.T) {
+	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
+	seen.serving = nil
+	beforeTheCA := now.Add(-48 * time.Hour)
+	d, err := decide(seen, instance(t, ""), "image:1", beforeTheCA, rand.Reader)
+	if !errors.Is(err, servingcert.ErrPair) || d.serving != nil || d.deployment == nil {
+		t.Errorf("error %v, certificate %v, Deployment decided: %t", err, d.serving, d.deployment != nil)
+	}
+}
+
+func TestObjectsFollowTheConfiguration(t *testing.T) {
+	alone := decided(t, observed{}, instance(t, "tokenServer: {replicas: 1}"), now)
+	if alone.disruptionBudget != nil {
+		t.Error("a single replica gets a PodDisruptionBudget, which would forbid its eviction")
+	}
+	if decided(t, observed{}, instance(t, ""), now).disruptionBudget == nil {
+		t.Error("two replicas get no PodDisruptionBudget")
+	}
+
+	d := decided(t, observed{}, instance(t, `
+tls: {secretName: ours}
+tokenServer:
+  replicas: 3
+  imagePullSecrets: [{name: registry}]
+  affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}
+  resources: {limits: {memory: 1Gi}}
+  nodeSelector: {disk: ssd}
+  priorityClassName: high
+  podAnnotations: {team: platform}
+  audit: None
+  tracing: {endpoint: "http://collector:4318", samplePercentage: 5}
+  trustedProxies: [10.0.0.0/8, "fd00::/8"]
+  tolerations: [{key: dedicated, operator: Exists}]
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
+`), now)
+	if d.authority != nil || d.serving != nil || !d.renewAt.IsZero() {
+		t.Error("a certificate is made although it comes from elsewhere")
+	}
+	spec, template := d.deployment.Spec, d.deployment.Spec.Template
+	pod := template.Spec
+	if *spec.Replicas != 3 || *pod.PriorityClassName != "high" || pod.NodeSelector["disk"] != "ssd" ||
+		template.Annotations["team"] != "platform" || *pod.Tolerations[0].Key != "dedicated" ||
+		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "ours" ||
+		*pod.Containers[0].Image != "image:1" || pod.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
+		t.Errorf("the Deployment doesn't follow the configuration: %+v", pod)
+	}
+	environment := map[string]string{}
+	for _, e := range pod.Containers[0].Env {
+		if e.Value != nil {
+			environment[*e.Name] = *e.Value
+		}
+	}
+	if environment["OTEL_EXPORTER_OTLP_ENDPOINT"] != "http://collector:4318" || environment["OTEL_TRACES_SAMPLER_ARG"] != "0.05" {
+		t.Errorf("the token server's environment is %v", environment)
+	}
+	if args := pod.Containers[0].Args; !slices.Contains(args, "--trusted-proxies=10.0.0.0/8,fd00::/8") || !slices.Contains(args, "--audit-log=") {
+		t.Errorf("the token server's arguments are %v", pod.Containers[0].Args)
+	}
+	if *pod.ImagePullSecrets[0].Name != "registry" ||
+		*pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "zone" {
+		t.Errorf("the pods' image pull secrets are %v, their affinity %v", pod.ImagePullSecrets, pod.Affinity)
+	}
+}
+
+// The number of token servers is whose word on it was the last.
+func TestLastWordOnReplicasCounts(t *testing.T) {
+	two := instance(t, "tokenServer: {replicas: 2}")
+	one := instance(t, "tokenServer: {replicas: 1}")
+	live := func(replicas int32, configured, subresource string) *appsv1.Deployment {
+		d := &appsv1.Deployment{}
+		d.Annotations = map[string]string{"auth.realmkeeper.dev/configured-replicas": configured}
+		d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", Subresource: subresource}}
+		d.Spec.Replicas = &replicas
+		return d
+	}
+	for name, test := range map[string]struct {
+		live                 *appsv1.Deployment
+		instance             *config.Instance
+		wantApplied          int32 // 0: left alone
+		wantDisruptionBudget bool
+	}{
+		"at the start":                     {nil, two, 2, true},
+		"changed by somebody":              {live(5, "2", ""), two, 2, true},
+		"scaled":                           {live(5, "2", "scale"), two, 0, true},
+		"scaled to one":                    {live(1, "2", "scale"), two, 0, false},
+		"configured to one, scaled since":  {live(3, "1", "scale"), one, 0, true},
+		"scaled, configured anew since":    {live(5, "3", "scale"), two, 2, true},
+		"scaled, configured to one since":  {live(5, "2", "scale"), one, 1, false},
+		"status written by the controller": {live(2, "2", "status"), two, 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decided(t, observed{deployment: test.live}, test.instance, now)
+			applied := int32(0)
+			if d.deployment.Spec.Replicas != nil {
+				applied = *d.deployment.Spec.Replicas
+			}
+			if applied != test.wantApplied || (d.disruptionBudget != nil) != test.wantDisruptionBudget {
+				t.Errorf("%d replicas are applied and a PodDisruptionBudget: %t; want %d and %t",
+					applied, d.disruptionBudget != nil, test.wantApplied, test.wantDisruptionBudget)
+			}
+		})
+	}
+}
+
+// The token service goes when Realmkeeper is uninstalled; what can't be made again doesn't.
+func TestTokenServiceGoesWithTheOperatorsAccount(t *testing.T) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", UID: "uid"}}
+	d := decided(t, observed{operator: account}, instance(t, ""), now)
+	for name, owners := range map[string][]metav1ac.OwnerReferenceApplyConfiguration{
+		"ServiceAccount":      d.serviceAccount.OwnerReferences,
+		"Role":                d.role.OwnerReferences,
+		"RoleBinding":         d.roleBinding.OwnerReferences,
+		"Service":             d.service.OwnerReferences,
+		"NetworkPolicy":       d.networkPolicy.OwnerReferences,
+		"PodDisruptionBudget": d.disruptionBudget.OwnerReferences,
+		"Deployment":          d.deployment.OwnerReferences,
+	} {
+		if len(owners) != 1 || *owners[0].UID != "uid" || *owners[0].Kind != "ServiceAccount" {
+			t.Errorf("the %s belongs to %v", name, owners)
+		}
+	}
+	for _, pair := range []*servingcert.Pair{d.authority, d.serving} {
+		if secret := secretOf(t, pair); len(secret.OwnerReferences) != 0 {
+			t.Errorf("a Secret with keys goes too: %v", secret.OwnerReferences)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package tokenservice
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+)
+
+const (
+	tlsVolume = "serving-cert"
+	tlsPath   = "/etc/realmkeeper/tls"
+
+	// snapshotVolume is memory that lives as long as the pod: a container that is restarted
+	// finds the last good records there, and nobody else does.
+	snapshotVolume = "records"
+	snapshotPath   = "/var/lib/realmkeeper"
+
+	// unprivileged is the user and group that token servers run as, whatever the image says.
+	unprivileged = 65532
+
+	// drainDelay is how long a token server that is asked to stop goes on taking
+	// connections: endpoints take that long to be updated everywhere.
+	drainDelay = 10 * time.Second
+	// gracePeriod leaves time beyond that for the requests in flight.
+	gracePeriod = 30 * time.Second
+)
+
+// deployment returns the token servers' Deployment. A new one is up before an old one goes.
+func deployment(live *appsv1.Deployment, instance *config.Instance, image string) *appsv1ac.DeploymentApplyConfiguration {
+	spec := appsv1ac.DeploymentSpec().
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
+		WithStrategy(appsv1ac.DeploymentStrategy().
+			WithType(appsv1.RollingUpdateDeploymentStrategyType).
+			WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+				WithMaxUnavailable(intstr.FromInt32(0)).
+				WithMaxSurge(intstr.FromInt32(1)))).
+		WithTemplate(podTemplate(instance, image))
+	if !scaled(live, instance) {
+		spec.WithReplicas(*instance.TokenServer.Replicas)
+	}
+	return appsv1ac.Deployment(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+		WithAnnotations(map[string]string{configuredReplicas: configured(instance)}).
+		WithSpec(spec)
+}
+
+func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
+	settings := &instance.TokenServer
+	secret := servingcert.ServingSecret
+	if instance.TLS.SecretName != "" {
+		secret = instance.TLS.SecretName
+	}
+	spec := corev1ac.PodSpec().
+		WithServiceAccountName(config.TokenServiceName).
+		WithTerminationGracePeriodSeconds(int64(gracePeriod/time.Second)).
+		WithSecurityContext(corev1ac.PodSecurityContext().
+			WithRunAsNonRoot(true).
+			WithRunAsUser(unprivileged).
+			WithRunAsGroup(unprivileged).
+			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		WithContainers(container(instance, image)).
+		WithVolumes(
+			corev1ac.Volume().WithName(tlsVolume).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret)),
+			corev1ac.Volume().WithName(snapshotVolume).
+				WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithMedium(corev1.StorageMediumMemory)),
+		)
+	if len(settings.NodeSelector) > 0 {
+		spec.WithNodeSelector(settings.NodeSelector)
+	}
+	if settings.PriorityClassName != "" {
+		spec.WithPriorityClassName(settings.PriorityClassName)
+	}
+	for _, name := range settings.ImagePullSecrets {
+		spec.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(name.Name))
+	}
+	if settings.Affinity != nil {
+		spec.WithAffinity(&converted[corev1ac.AffinityApplyConfiguration]([]corev1.Affinity{*settings.Affinity})[0])
+	}
+	spec.Tolerations = converted[corev1ac.TolerationApplyConfiguration](settings.Tolerations)
+	spec.TopologySpreadConstraints = spread(settings)
+
+	template := corev1ac.PodTemplateSpec().WithLabels(labels()).WithSpec(spec)
+	if len(settings.PodAnnotations) > 0 {
+		template.WithAnnotations(settings.PodAnnotations)
+	}
+	return template
+}
+
+// spread is what is configured, and where that says nothing, over nodes as far as possible.
+func spread(settings *config.TokenServer) []corev1ac.TopologySpreadConstraintApplyConfiguration {
+	if settings.TopologySpreadConstraints != nil {
+		return converted[corev1ac.TopologySpreadConstraintApplyConfiguration](settings.TopologySpreadConstraints)
+	}
+	return []corev1ac.TopologySpreadConstraintApplyConfiguration{*corev1ac.TopologySpreadConstraint().
+		WithMaxSkew(1).
+		WithTopologyKey(corev1.LabelHostname).
+		WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+		WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selector()))}
+}
+
+func container(instance *config.Instance, image string) *corev1ac.ContainerApplyConfiguration {
+	c := corev1ac.Container().
+		WithName("token-server").
+		WithImage(image).
+		WithCommand("/token-server").
+		WithArgs(
+			"--namespace=$(POD_NAMESPACE)",
+			"--name=$(POD_NAME)",
+			"--tls-cert-file="+tlsPath+"/"+corev1.TLSCertKey,
+			"--tls-key-file="+tlsPath+"/"+corev1.TLSPrivateKeyKey,
+			"--snapshot-dir="+snapshotPath,
+			"--drain-delay="+drainDelay.String(),
+		).
+		WithEnv(fieldEnv("POD_NAMESPACE", "metadata.namespace"), fieldEnv("POD_NAME", "metadata.name")).
+		WithPorts(
+			corev1ac.ContainerPort().WithName(portHTTPS).WithContainerPort(containerHTTPS).WithProtocol(corev1.ProtocolTCP),
+			corev1ac.ContainerPort().WithName(portOperations).WithContainerPort(containerOperations).WithProtocol(corev1.ProtocolTCP),
+		).
+		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(2)).
+		WithLivenessProbe(probe("/healthz").WithPeriodSeconds(10).WithFailureThreshold(6)).
+		WithSecurityContext(corev1ac.SecurityContext().
+			WithAllowPrivilegeEscalation(false).
+			WithReadOnlyRootFilesystem(true).
+			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))).
+		WithVolumeMounts(
+			corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(tlsPath).WithReadOnly(true),
+			corev1ac.VolumeMount().WithName(snapshotVolume).WithMountPath(snapshotPath),
+		).
+		WithResources(resources(instance))
+	if instance.TokenServer.Audit == config.AuditNone {
+		c.WithArgs("--audit-log=")
+	}
+	if proxies := instance.TokenServer.TrustedProxies; len(proxies) > 0 {
+		c.WithArgs("--trusted-proxies=" + strings.Join(proxies, ","))
+	}
+	if tracing := instance.TokenServer.Tracing; tracing != nil {
+		c.WithEnv(
+			env("OTEL_EXPORTER_OTLP_ENDPOINT", tracing.Endpoint),
+			env("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+			env("OTEL_TRACES_SAMPLER_ARG", strconv.FormatFloat(float64(*tracing.SamplePercentage)/100, 'f', -1, 64)),
+			env("OTEL_RESOURCE_ATTRIBUTES", "k8s.namespace.name=$(POD_NAMESPACE),k8s.pod.name=$(POD_NAME)"),
+		)
+	}
+	if policy := instance.TokenServer.ImagePullPolicy; policy != "" {
+		c.WithImagePullPolicy(policy)
+	}
+	return c
+}
+
+func resources(instance *config.Instance) *corev1ac.ResourceRequirementsApplyConfiguration {
+	r := corev1ac.ResourceRequirements()
+	if requests := instance.TokenServer.Resources.Requests; len(requests) > 0 {
+		r.WithRequests(requests)
+	}
+	if limits := instance.TokenServer.Resources.Limits; len(limits) > 0 {
+		r.WithLimits(limits)
+	}
+	return r
+}
+
+func probe(path string) *corev1ac.ProbeApplyConfiguration {
+	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString(portOperations)))
+}
+
+func env(name, value string) *corev1ac.EnvVarApplyConfiguration {
+	return corev1ac.EnvVar().WithName(name).WithValue(value)
+}
+
+// fieldEnv says the API version too: the reference is owned as a whole, and with the default
+// that the API server adds it would differ from what we say for ever.
+func fieldEnv(name, path string) *corev1ac.EnvVarApplyConfiguration {
+	return corev1ac.EnvVar().WithName(name).
+		WithValueFrom(corev1ac.EnvVarSource().WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(path)))
+}
+
+// converted turns configured values into apply configurations. The strict decoding of
+// the configuration has seen that they have the API's form.
+func converted[C, T any](values []T) []C {
+	var list []C
+	for _, value := range values {
+		c, err := apply.Convert[C](value)
+		if err != nil {
+			panic(err) // the two types have the same members
+		}
+		list = append(list, *c)
+	}
+	return list
+}

@@ -1,0 +1,98 @@
+package tokenservice
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+)
+
+// The ports of a token server's container, by name.
+const (
+	portHTTPS      = "https"
+	portOperations = "operations"
+
+	containerHTTPS      = 8443
+	containerOperations = 8080
+	serviceHTTPS        = 443
+)
+
+// selector is what the token servers' pods are found by. It can't change.
+func selector() map[string]string {
+	return map[string]string{
+		"app.kubernetes.io/name":      "realmkeeper",
+		"app.kubernetes.io/component": "token-server",
+	}
+}
+
+func labels() map[string]string {
+	l := selector()
+	maps.Copy(l, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
+	return l
+}
+
+func serviceAccount(instance *config.Instance) *corev1ac.ServiceAccountApplyConfiguration {
+	return corev1ac.ServiceAccount(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels())
+}
+
+// role lets token servers read records and keep their heartbeats, in this namespace alone.
+func role(instance *config.Instance) *rbacv1ac.RoleApplyConfiguration {
+	return rbacv1ac.Role(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).WithRules(
+		rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("secrets").WithVerbs("get", "list", "watch"),
+		rbacv1ac.PolicyRule().WithAPIGroups("coordination.k8s.io").WithResources("leases").WithVerbs("get", "create", "patch", "delete"),
+	)
+}
+
+func roleBinding(instance *config.Instance) *rbacv1ac.RoleBindingApplyConfiguration {
+	return rbacv1ac.RoleBinding(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(config.TokenServiceName)).
+		WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(config.TokenServiceName).WithNamespace(instance.SystemNamespace))
+}
+
+func service(instance *config.Instance) *corev1ac.ServiceApplyConfiguration {
+	return corev1ac.Service(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+		WithSpec(corev1ac.ServiceSpec().
+			WithType(corev1.ServiceTypeClusterIP).
+			WithSelector(selector()).
+			WithPorts(corev1ac.ServicePort().
+				WithName(portHTTPS).
+				WithProtocol(corev1.ProtocolTCP).
+				WithPort(serviceHTTPS).
+				WithTargetPort(intstr.FromString(portHTTPS))))
+}
+
+// networkPolicy lets anybody at the public port, and whoever is in the cluster at the
+// operations port, as probes and metrics need it. What token servers may reach is left to
+// who knows the cluster: the API server is no pod, and where it listens differs.
+func networkPolicy(instance *config.Instance) *networkingv1ac.NetworkPolicyApplyConfiguration {
+	anyNamespace := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector())
+	return networkingv1ac.NetworkPolicy(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+		WithSpec(networkingv1ac.NetworkPolicySpec().
+			WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
+			WithPolicyTypes(networkingv1.PolicyTypeIngress).
+			WithIngress(
+				networkingv1ac.NetworkPolicyIngressRule().WithPorts(policyPort(containerHTTPS)),
+				networkingv1ac.NetworkPolicyIngressRule().WithPorts(policyPort(containerOperations)).WithFrom(anyNamespace),
+			))
+}
+
+func policyPort(port int) *networkingv1ac.NetworkPolicyPortApplyConfiguration {
+	return networkingv1ac.NetworkPolicyPort().WithProtocol(corev1.ProtocolTCP).WithPort(intstr.FromInt(port))
+}
+
+func disruptionBudget(instance *config.Instance) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
+	return policyv1ac.PodDisruptionBudget(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
+			WithMaxUnavailable(intstr.FromInt32(1)).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector())))
+}
