@@ -20,13 +20,13 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clock"
-	"github.com/realmkeeper/realmkeeper/internal/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
-	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
-	"github.com/realmkeeper/realmkeeper/internal/tracing"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -54,7 +54,7 @@ func run(o options) error {
 	}
 	metrics := newMetrics()
 	reg := registry.New()
-	feed := registryfeed.New(registryfeed.Options{
+	feed := feed.New(feed.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})

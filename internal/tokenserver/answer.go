@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/token"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // tokenAnswer is a successful answer of the token endpoint (RFC 6749 §5.1).

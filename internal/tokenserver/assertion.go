@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // byAssertion returns the client that the request's assertion (RFC 7523 §2.2) is of, and that may get

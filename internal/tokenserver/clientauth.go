@@ -8,11 +8,11 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // clientAuthenticator finds out which client of a realm makes a request, for every

@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // discovery answers with the documents that a realm publishes: its keys and its

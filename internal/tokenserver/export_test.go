@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // SlowRoom gives tests the memory for slow verifications.

@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/realmkeeper/realmkeeper/internal/registry"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/token"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // No character of a good token can be changed, left out or added: not even one that

@@ -5,7 +5,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/token"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // introspectionEndpoint answers POST /{realm}/oauth2/introspect (RFC 7662): to a client of

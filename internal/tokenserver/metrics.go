@@ -8,7 +8,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // Metrics counts what the endpoints answer.

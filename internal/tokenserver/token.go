@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/token"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // tokenEndpoint answers POST /{realm}/oauth2/token (RFC 6749 §3.2).

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/token"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // verificationEndpoint answers /{realm}/oauth2/verify: whether a request with this

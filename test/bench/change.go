@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
-	"github.com/realmkeeper/realmkeeper/internal/registryfeed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 const (
@@ -59,7 +59,7 @@ func prepareChanges(part time.Duration) (round func(int) ([]sample, error), tear
 
 // feeding is a feed whose registry holds clients, with records of some of them to change.
 type feeding struct {
-	feed    *registryfeed.Feed
+	feed    *feed.Feed
 	changed []*corev1.Secret
 	next    int
 }
@@ -68,7 +68,7 @@ type feeding struct {
 // live heap.
 func newFeeding(clients int) (*feeding, float64, error) {
 	reg := registry.New()
-	f := &feeding{feed: registryfeed.New(registryfeed.Options{
+	f := &feeding{feed: feed.New(feed.Options{
 		Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})}
 	before := liveHeap()

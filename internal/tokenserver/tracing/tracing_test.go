@@ -11,7 +11,7 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/realmkeeper/realmkeeper/internal/tracing"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
 )
 
 func TestOffByDefault(t *testing.T) {

@@ -1,4 +1,4 @@
-package registryfeed
+package feed
 
 import (
 	"slices"
@@ -6,10 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // prepared is a list of records as the registry takes it.

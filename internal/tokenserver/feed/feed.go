@@ -1,6 +1,6 @@
-// Package registryfeed keeps a token server's registry at what the records in the
+// Package feed keeps a token server's registry at what the records in the
 // cluster say, and tells the operator how far it has come.
-package registryfeed
+package feed
 
 import (
 	"context"
@@ -23,8 +23,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/internal/registry"
-	"github.com/realmkeeper/realmkeeper/internal/snapshot"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // Options are what a feed stands on. All are required but SnapshotDir.

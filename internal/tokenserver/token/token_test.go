@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/token"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 999_000_000, time.UTC)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 )
 
 // named is an assertion with that jti that ends in that time.

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/realmkeeper/realmkeeper/internal/snapshot"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 )
 
 func secret(name, version, content string) *corev1.Secret {

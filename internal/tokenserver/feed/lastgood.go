@@ -1,4 +1,4 @@
-package registryfeed
+package feed
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/snapshot"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 )
 
 // patience is how long an API server that doesn't fail has at the start before the last

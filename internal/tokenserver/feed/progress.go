@@ -1,4 +1,4 @@
-package registryfeed
+package feed
 
 import (
 	"sync"

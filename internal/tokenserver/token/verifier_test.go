@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/token"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 const issuer = "https://api.example.com/acme"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)

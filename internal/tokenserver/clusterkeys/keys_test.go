@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientassertion"
-	"github.com/realmkeeper/realmkeeper/internal/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
