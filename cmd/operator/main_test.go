@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testcommand"
+	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
 )
 
-func TestMain(m *testing.M) { testcommand.Main(m) }
+func TestMain(m *testing.M) { commandtest.Main(m) }
 
 const good = `apiVersion: config.realmkeeper.dev/v1alpha1
 kind: InstanceConfiguration
@@ -58,7 +58,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			code, _, stderr := testcommand.Run(t, tc.args...)
+			code, _, stderr := commandtest.Run(t, tc.args...)
 			if code == 0 {
 				t.Error("exit code 0")
 			}
@@ -71,7 +71,7 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "--help"} {
-		code, stdout, stderr := testcommand.Run(t, flag)
+		code, stdout, stderr := commandtest.Run(t, flag)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "--config FILE") || !strings.Contains(stdout, "-leader-elect") || !strings.Contains(stdout, "-kubeconfig") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
 		}

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testcommand"
+	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
 )
 
-func TestMain(m *testing.M) { testcommand.Main(m) }
+func TestMain(m *testing.M) { commandtest.Main(m) }
 
 // Each bad start ends at once, with one line that names what to change.
 func TestBadInput(t *testing.T) {
@@ -56,7 +56,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			code, _, stderr := testcommand.Run(t, tc.args...)
+			code, _, stderr := commandtest.Run(t, tc.args...)
 			if code == 0 {
 				t.Error("exit code 0")
 			}
@@ -69,7 +69,7 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "--help"} {
-		code, stdout, stderr := testcommand.Run(t, flag)
+		code, stdout, stderr := commandtest.Run(t, flag)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "--session-key-file FILE") || !strings.Contains(stdout, "-oidc-issuer-url") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
 		}

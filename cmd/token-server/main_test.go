@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
-	"github.com/realmkeeper/realmkeeper/internal/testcommand"
 )
 
-func TestMain(m *testing.M) { testcommand.Main(m) }
+func TestMain(m *testing.M) { commandtest.Main(m) }
 
 // kubeconfig names an API server that isn't there.
 const kubeconfig = `apiVersion: v1
@@ -73,7 +73,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			code, _, stderr := testcommand.Run(t, tc.args...)
+			code, _, stderr := commandtest.Run(t, tc.args...)
 			if code == 0 {
 				t.Error("exit code 0")
 			}
@@ -90,7 +90,7 @@ func TestBadInput(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	for _, flag := range []string{"-h", "--help"} {
-		code, stdout, stderr := testcommand.Run(t, flag)
+		code, stdout, stderr := commandtest.Run(t, flag)
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "--tls-cert-file FILE") || !strings.Contains(stdout, "-operations-listen") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
 		}

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/access"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
 // FieldOwner is the field manager under which the portal writes, whoever the person is.

@@ -1,6 +1,6 @@
-// Package testcommand runs a program of cmd/ as a user does, from the tests beside it: its
+// Package commandtest runs a program of cmd/ as a user does, from the tests beside it: its
 // flags, its exit code and what it prints.
-package testcommand
+package commandtest
 
 import (
 	"bytes"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/realmkeeper/realmkeeper/internal/access"
+	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

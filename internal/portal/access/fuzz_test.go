@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/access"
+	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
 // No cookie that we haven't sealed is a session.
