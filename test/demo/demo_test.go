@@ -213,7 +213,7 @@ func sourced(g Gomega, dir string) map[string]string {
 
 // printedToken returns the token that the demo prints for the portal.
 func printedToken(out string) string {
-	_, rest, _ := strings.Cut(out, "sign in with this token")
+	_, rest, _ := strings.Cut(out, "Sign in with this token")
 	_, rest, _ = strings.Cut(rest, "\n\n")
 	token, _, _ := strings.Cut(rest, "\n")
 	return token

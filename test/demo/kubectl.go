@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/util/version"
 	apiversion "k8s.io/apimachinery/pkg/version"
@@ -15,7 +16,8 @@ import (
 )
 
 // findKubectl uses the installed kubectl if Kubernetes supports it with this API server,
-// and builds one otherwise.
+// and builds one otherwise. The env file of an earlier demo may have put the built one in
+// PATH, which doesn't make it an installed one.
 func (d *demo) findKubectl(ctx context.Context) error {
 	clientset, err := discovery.NewDiscoveryClientForConfig(d.config)
 	if err != nil {
@@ -25,22 +27,23 @@ func (d *demo) findKubectl(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get the version of the API server: %w", err)
 	}
-	problem := checkKubectl(ctx, server.GitVersion)
-	if problem == nil {
-		return nil
+	path, problem := exec.LookPath("kubectl")
+	if problem == nil && filepath.Dir(path) != d.binDir {
+		problem = checkKubectl(ctx, path, server.GitVersion)
+		if problem == nil {
+			return nil
+		}
 	}
-	d.Step("Using a kubectl %s built here: %v", server.GitVersion, problem)
+	if problem != nil {
+		d.Step("Using kubectl %s built from source: %v", server.GitVersion, problem)
+	}
 	d.kubectl, err = controlplane.BinDir(ctx, os.Stderr, "kubectl")
 	return err
 }
 
-// checkKubectl reports why the kubectl in PATH can't be used, or nil. Kubernetes supports
-// a kubectl that is at most one minor version older or newer than the API server.
-func checkKubectl(ctx context.Context, serverVersion string) error {
-	path, err := exec.LookPath("kubectl")
-	if err != nil {
-		return err
-	}
+// checkKubectl returns an error if Kubernetes doesn't support this kubectl with the API
+// server. They may differ by one minor version.
+func checkKubectl(ctx context.Context, path, serverVersion string) error {
 	out, err := exec.CommandContext(ctx, path, "version", "--client", "--output=json").Output()
 	if err != nil {
 		return fmt.Errorf("get the version of %s: %w", path, err)
@@ -60,7 +63,7 @@ func checkKubectl(ctx context.Context, serverVersion string) error {
 		return fmt.Errorf("read the version of the API server: %w", err)
 	}
 	if own.Major() != server.Major() || own.Minor()+1 < server.Minor() || own.Minor() > server.Minor()+1 {
-		return fmt.Errorf("%s is %s, which differs by more than one minor version", path, printed.ClientVersion.GitVersion)
+		return fmt.Errorf("%s has version %s, which differs by more than one minor version", path, printed.ClientVersion.GitVersion)
 	}
 	return nil
 }

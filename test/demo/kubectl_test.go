@@ -23,16 +23,12 @@ func TestCheckKubectlFollowsTheSkewPolicy(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			path := t.TempDir()
-			t.Setenv("PATH", path)
-			if err := checkKubectl(t.Context(), "v1.36.3"); err == nil {
-				t.Error("no error without a kubectl in PATH")
-			}
+			path := filepath.Join(t.TempDir(), "kubectl")
 			kubectl := fmt.Sprintf("#!/bin/sh\necho '{\"clientVersion\":{\"gitVersion\":%q}}'\n", tc.version)
-			if err := os.WriteFile(filepath.Join(path, "kubectl"), []byte(kubectl), 0o700); err != nil {
+			if err := os.WriteFile(path, []byte(kubectl), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := checkKubectl(t.Context(), "v1.36.3"); (err == nil) != tc.want {
+			if err := checkKubectl(t.Context(), path, "v1.36.3"); (err == nil) != tc.want {
 				t.Errorf("got error %v, want supported: %t", err, tc.want)
 			}
 		})

@@ -19,7 +19,7 @@ const (
 	portal = "portal"
 	// initialAdmin is the ServiceAccount that the chart creates with the portal.
 	initialAdmin = "initial-admin"
-	// signInLifetime is the lifetime of the token that the demo prints.
+	// signInLifetime is the lifetime of the printed token. The text after it says one hour.
 	signInLifetime = time.Hour
 )
 
@@ -37,7 +37,7 @@ func (d *demo) startPortal(ctx context.Context) error {
 			return err
 		}
 	}
-	// A new key would sign out everybody, so keep the key when the portal restarts.
+	// Keep the key when the portal restarts, because a new key signs out all users.
 	key := d.file("session.key")
 	if _, err := os.Stat(key); errors.Is(err, os.ErrNotExist) {
 		if err := os.WriteFile(key, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
@@ -83,20 +83,21 @@ func (d *demo) showPortal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.Say(strings.TrimSuffix(portalSteps, "\n"), d.portalURL(), signInLifetime.Hours(), token, initialAdmin, systemNamespace)
+	d.Say(strings.TrimSuffix(portalSteps, "\n"), d.portalURL(), token, d.short("env"), initialAdmin, systemNamespace)
 	return nil
 }
 
 const portalSteps = `
-Manage clients in the browser. Open
+To manage clients in a browser, open the portal:
 
   %[1]s
 
-and sign in with this token, which is valid for %[2].0f hour:
+Sign in with this token, which is valid for one hour:
 
-%[3]s
+%[2]s
 
-To get another token:
+To get another token, run these commands in bash in this directory:
 
+  source %[3]s
   kubectl create token %[4]s --namespace %[5]s
 `

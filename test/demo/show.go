@@ -55,27 +55,29 @@ The same request with curl:
 curl --cacert %s --user %s --request POST %s`,
 		creds.tokenURL, creds.clientID, got.status, got.body, creds.jwksURL, indent(header), indent(claims),
 		quote(d.file("ca.crt")), quote(creds.clientID+":"+creds.clientSecret), quote(creds.tokenURL+"?grant_type=client_credentials"))
-	d.showNext(c)
+	d.Say(runningNow, systemNamespace, config.TokenServiceName)
 	if err := d.showPortal(ctx); err != nil {
 		return err
 	}
+	d.showNext(c)
 	d.Say("\nThe logs are in %s. To stop and remove everything:\n\n  make demo-down", d.short("run/*.log"))
 	return nil
 }
 
 // showNext prints commands to try next, to run in the repository.
 func (d *demo) showNext(c *v1alpha1.ApiClient) {
-	d.Say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), c.Name, c.Namespace, systemNamespace, config.TokenServiceName,
+	d.Say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), c.Name, c.Namespace, systemNamespace,
 		d.short("run/"+tokenServer(1)+".pid"), d.short("run/kube-apiserver.pid"))
 }
 
-const nextSteps = `
+const runningNow = `
 Everything keeps running: a control plane, the operator, two token servers and the portal.
 
-As in a cluster, the operator has created the Deployment %[5]s in
-%[4]s. This control plane has no nodes and no scheduler, so the Pods
-stay Pending. The local processes token-server-0 and token-server-1 serve instead.
+As in a cluster, the operator has created the Deployment %[2]s in
+%[1]s. This control plane has no nodes and no scheduler, so the Pods
+stay Pending. The local processes token-server-0 and token-server-1 serve instead.`
 
+const nextSteps = `
 To try more, run these commands in bash in this directory:
 
   source %[1]s
@@ -96,14 +98,14 @@ Suspend the client, get 401 invalid_client, and resume it with the same secret:
 Kill one of the two token servers and get a token from the other one. Then restart the
 first one with make demo:
 
-  kill -9 "$(head -n 1 %[6]s)"
+  kill -9 "$(head -n 1 %[5]s)"
   token
   make demo
 
 Kill the API server. You still get tokens. Then make demo starts a new demo; source
 %[1]s again:
 
-  kill -9 "$(head -n 1 %[7]s)"
+  kill -9 "$(head -n 1 %[6]s)"
   token
   make demo
   source %[1]s
