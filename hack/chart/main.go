@@ -1,5 +1,5 @@
-// Command chart writes the templates of the Helm chart that are those of config/ again:
-// the CRDs and the rights. So they have one source.
+// Command chart generates the templates of the Helm chart that duplicate manifests in config: the
+// CRDs and the RBAC rules. "make generate" runs it in the root of the repository.
 //
 //	make generate
 //
@@ -16,16 +16,17 @@ import (
 
 const (
 	templates = "charts/realmkeeper/templates"
-	// shippedNamespace is the system namespace in the manifests of config/. That of the
-	// chart is the namespace of the release.
+	// shippedNamespace is the system namespace in the manifests of config. The chart uses the
+	// release namespace instead.
 	shippedNamespace = "realmkeeper-system"
 )
 
-// source is a manifest of config/ that the chart has too.
+// source is a manifest in config that the chart also contains.
 type source struct {
-	path string // below config
-	to   string // directory below templates
-	// condition is the value that the template is rendered by; empty: always.
+	path string // relative to config
+	to   string // directory in the chart's templates
+	// condition is the value that enables the template. If it is empty, the template is always
+	// rendered.
 	condition string
 	// annotation is added to every object.
 	annotation string
@@ -59,7 +60,7 @@ func run() error {
 		}
 		template, err := s.template(string(manifest))
 		if err != nil {
-			return fmt.Errorf("making a template of config/%s: %w", s.path, err)
+			return fmt.Errorf("convert config/%s to a template: %w", s.path, err)
 		}
 		to := filepath.Join(templates, s.to, filepath.Base(s.path))
 		if err := os.WriteFile(to, []byte(template), 0o644); err != nil {
@@ -69,12 +70,12 @@ func run() error {
 	return nil
 }
 
-var errNoMetadata = errors.New("an object without metadata")
+var errNoMetadata = errors.New("object has no metadata")
 
-// template returns the template that renders the manifest, with the labels of the chart
-// on every object.
+// template returns a Helm template that renders the manifest and adds the labels of the chart to
+// every object.
 func (s source) template(manifest string) (string, error) {
-	// What looks like an action of a template in a description is none.
+	// Descriptions can contain braces that Helm must not interpret as template actions.
 	manifest = strings.ReplaceAll(manifest, "{{", `{{ "{{" }}`)
 	manifest = strings.TrimPrefix(manifest, "---\n")
 	objects := strings.Split(manifest, "\n---\n")
@@ -94,17 +95,17 @@ func (s source) template(manifest string) (string, error) {
 	if s.condition != "" {
 		body = "{{- if .Values." + s.condition + " }}\n" + body + "{{- end }}\n"
 	}
-	return "{{- /* From config/" + s.path + ", by make generate. */}}\n" + body, nil
+	return "{{- /* Generated from config/" + s.path + " by make generate. */}}\n" + body, nil
 }
 
-// under puts a line into a map of the metadata that the text begins with, and adds the map
-// where it is missing.
+// under inserts a line into the named map of the metadata at the beginning of text. It adds the map
+// if it is missing.
 func under(text, name, line string) string {
 	key, entry := "  "+name+":\n", "    "+line+"\n"
 	at := 0
 	for l := range strings.Lines(text) {
 		if !strings.HasPrefix(l, " ") {
-			break // the metadata ends
+			break // end of the metadata
 		}
 		at += len(l)
 		if l == key {

@@ -1,4 +1,4 @@
-{{- /* A resource is a heading of the second level, a part of one of the third. */ -}}
+{{- /* Resources are second-level headings, their parts third-level headings. */ -}}
 {{- define "type" -}}
 {{- $type := . -}}
 {{- if markdownShouldRenderType $type }}
@@ -8,11 +8,11 @@
 {{ $type.Doc | replace "<" "\\<" }}
 {{- with $type.SortedReferences }}
 
-In:{{ range . }} {{ markdownRenderTypeLink . }}{{ end }}.
+Appears in:{{ range . }} {{ markdownRenderTypeLink . }}{{ end }}.
 {{- end }}
 {{- if $type.Members }}
 
-| Field | Meaning | Rules |
+| Field | Description | Rules |
 | --- | --- | --- |
 {{- if $type.GVK }}
 | `apiVersion` *string* | `{{ $type.GVK.Group }}/{{ $type.GVK.Version }}` | |
@@ -24,7 +24,7 @@ In:{{ range . }} {{ markdownRenderTypeLink . }}{{ end }}.
 {{- end }}
 {{- if $type.EnumValues }}
 
-| Value | Meaning |
+| Value | Description |
 | --- | --- |
 {{- range $type.EnumValues }}
 | `{{ .Name }}` | {{ template "cell" .Doc }} |
@@ -37,7 +37,7 @@ A {{ markdownRenderTypeLink $type.UnderlyingType }}. Rules: {{ template "rules" 
 {{- end }}
 {{- end -}}
 
-{{- /* What the schema demands, without CEL expressions: the text beside says them in words. */ -}}
+{{- /* The rules of the schema, without CEL expressions, which the descriptions explain. */ -}}
 {{- define "rules" -}}
 {{- $rules := list -}}
 {{- range . -}}
@@ -49,7 +49,7 @@ A {{ markdownRenderTypeLink $type.UnderlyingType }}. Rules: {{ template "rules" 
 {{- $rules | join "<br />" -}}
 {{- end -}}
 
-{{- /* A comment in one cell of a table: paragraphs and list items stay apart, lines are joined. */ -}}
+{{- /* A comment in a table cell: lines are joined, paragraphs and list items are separated. */ -}}
 {{- define "cell" -}}
 {{- . | trim | replace "|" "\\|" | replace "<" "\\<" | replace "\n\n  - " "\n  - " | replace "\n\n" "<br />" | replace "\n  - " "<br />– " | replace "\n" " " -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 {{- define "type_members" -}}
 {{- if eq .Name "metadata" -}}
-The standard metadata of a Kubernetes object.
+Standard Kubernetes object metadata.
 {{- else -}}
 {{ template "cell" .Doc }}
 {{- end -}}

@@ -1,7 +1,7 @@
 {{/*
-The names are fixed: Realms have no namespace, so a cluster has one instance, and the
-operator keeps objects of fixed names beside its own. A second release is refused by Helm,
-because the objects of the first have these names.
+Object names are fixed. Realms are cluster-scoped, so a cluster has a single instance, and the
+operator manages objects with fixed names. Helm rejects a second release because the objects of the
+first release have the same names.
 */}}
 
 {{- define "realmkeeper.labels" -}}
@@ -12,27 +12,27 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | t
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* The pods of a component, which is the argument. It can't change. */}}
+{{/* The labels that select the Pods of the component in the argument. They are immutable. */}}
 {{- define "realmkeeper.selector" -}}
 app.kubernetes.io/name: realmkeeper
 app.kubernetes.io/component: {{ . }}
 {{- end }}
 
 {{- define "realmkeeper.domain" -}}
-{{- required "set instance.domain, such as --set instance.domain=example.com: the service's address is https://api.<instance.domain>" .Values.instance.domain -}}
+{{- required "set instance.domain, such as --set instance.domain=example.com; the token service is then at https://api.<instance.domain>" .Values.instance.domain -}}
 {{- end }}
 
-{{/* The host name of the service's address. */}}
+{{/* The host name of the token service. */}}
 {{- define "realmkeeper.host" -}}
 api.{{ include "realmkeeper.domain" . }}
 {{- end }}
 
-{{/* The token service inside the cluster. The operator makes the Service. */}}
+{{/* The host name of the token service inside the cluster. The operator creates the Service. */}}
 {{- define "realmkeeper.serviceHost" -}}
 realmkeeper-token-server.{{ .Release.Namespace }}.svc
 {{- end }}
 
-{{/* Where people reach the portal. */}}
+{{/* The host name of the portal. */}}
 {{- define "realmkeeper.portal.host" -}}
 {{- .Values.portal.host | default (printf "portal.%s" (include "realmkeeper.domain" .)) -}}
 {{- end }}
@@ -51,7 +51,7 @@ https://{{ include "realmkeeper.portal.host" . }}{{ if ne (int .Values.instance.
 {{- end -}}
 {{- end }}
 
-{{/* The Secret of the serving certificate; empty where the operator keeps it. */}}
+{{/* The Secret with the serving certificate; empty if the operator manages the certificate. */}}
 {{- define "realmkeeper.tlsSecret" -}}
 {{- if .Values.tls.certManager.enabled -}}
 {{- .Values.tls.secretName | default "realmkeeper-tls" -}}
@@ -61,7 +61,7 @@ https://{{ include "realmkeeper.portal.host" . }}{{ if ne (int .Values.instance.
 {{- end }}
 
 {{/*
-Topology spread constraints, where one that selects nothing gets the component's pods.
+Topology spread constraints. Constraints without a labelSelector apply to the component's Pods.
 Arguments: constraints, component.
 */}}
 {{- define "realmkeeper.topologySpread" -}}
@@ -73,7 +73,7 @@ Arguments: constraints, component.
 {{- toYaml $constraints -}}
 {{- end }}
 
-{{/* The instance configuration; docs/operations.md describes it. */}}
+{{/* The instance configuration. See docs/operations.md. */}}
 {{- define "realmkeeper.configuration" -}}
 {{- $settings := .Values.tokenServer -}}
 {{- $tokenServer := dict
@@ -113,7 +113,7 @@ tls:
   {{- toYaml $tls | nindent 2 }}
 {{- end }}
 
-{{/* A rule of a NetworkPolicy. DNS may be a pod, or listen on the node. */}}
+{{/* A NetworkPolicy egress rule for DNS. The DNS server can run in a Pod or on the node. */}}
 {{- define "realmkeeper.dnsEgress" -}}
 - ports:
     {{- range .Values.networkPolicy.dns.ports }}
