@@ -8,14 +8,14 @@ import (
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// What the chart makes is what a real API server takes, with the CRDs of others where it
-// makes their objects, and in a namespace that enforces Pod Security restricted.
-func TestAPIServerTakesIt(t *testing.T) {
+// TestAPIServerAcceptsManifests applies the rendered chart to a real API server with the CRDs of
+// the other projects that the chart uses, in a namespace that enforces the restricted Pod Security
+// Standard.
+func TestAPIServerAcceptsManifests(t *testing.T) {
 	env := testenv.Start(t)
 	namespace := restrictedNamespace(t, env)
-	others := othersCRDs(t)
-	for _, path := range append(others, "../../config/crd") {
-		// The API server's own way: some are too long for an annotation.
+	for _, path := range append(thirdPartyCRDs(t), "../../config/crd") {
+		// Some CRDs are too large for the annotation of a client-side apply.
 		kubectl(t, env, "apply", "--server-side", kustomizeOrFile(path), path)
 		t.Cleanup(func() { kubectl(t, env, "delete", kustomizeOrFile(path), path) })
 	}
@@ -46,9 +46,9 @@ func restrictedNamespace(t *testing.T, env *testenv.Env) string {
 	return namespace
 }
 
-// othersCRDs returns the files of the CRDs of cert-manager, the Prometheus operator and the
-// Gateway API, from their modules.
-func othersCRDs(t *testing.T) (paths []string) {
+// thirdPartyCRDs returns the files of the CRDs of cert-manager, the Prometheus operator, and the
+// Gateway API from their modules.
+func thirdPartyCRDs(t *testing.T) (paths []string) {
 	t.Helper()
 	for module, files := range map[string][]string{
 		"github.com/cert-manager/cert-manager": {"deploy/crds/cert-manager.io_certificates.yaml"},

@@ -1,5 +1,5 @@
-// Package chart_test renders and installs the chart as people do, with Helm of both
-// majors and a real API server.
+// Package chart_test renders and installs the chart as users do, with Helm 3, Helm 4, and a real
+// API server.
 package chart_test
 
 import (
@@ -19,20 +19,21 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard()) // clients for the accounts of others ask for it
-	// The CRDs are part of what is tested. The controller manager aggregates roles, and
-	// deletes what is owned with its owner.
+	log.SetLogger(logr.Discard()) // Clients that impersonate an account require a logger.
+	// The CRDs are part of the test. The controller manager aggregates roles and deletes dependent
+	// objects.
 	testenv.Main(m, testenv.WithCRDs(), testenv.WithControllerManager())
 }
 
 const (
 	// chart is the directory of the chart.
 	chart = "../../charts/realmkeeper"
-	// releaseName is the name under which Helm installs it.
+	// releaseName is the name of the release.
 	releaseName = "realmkeeper"
 )
 
-// values are arguments of Helm: the files of values that ship, and one with every option on.
+// values contains the arguments for Helm: the profiles of the chart, and values that enable every
+// option.
 var values = map[string][]string{
 	"defaults":   {"--set", "instance.domain=example.com"},
 	"testing":    {"--set", "instance.domain=example.com", "--values", chart + "/values-testing.yaml"},
@@ -40,8 +41,7 @@ var values = map[string][]string{
 	"everything": {"--values", chart + "/ci/everything-values.yaml"},
 }
 
-// helm is Helm of one major. It returns the path of the binary, which it builds when it is
-// asked first.
+// helm builds Helm of one major version on its first call and returns the path of the binary.
 type helm func() (string, error)
 
 var (
@@ -51,7 +51,8 @@ var (
 
 func newHelm(tool string) helm {
 	return sync.OnceValues(func() (string, error) {
-		// As make has it, so that it is built once. With -n it is built, and told instead of run.
+		// Uses the same build settings as make, so that Helm is built only once. -n builds the tool
+		// and prints its path instead of running it.
 		command := exec.CommandContext(context.Background(), "go", "tool", "-n", "-modfile=../../hack/tools/helm/go.mod", tool)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0")
 		command.Stderr = os.Stderr
@@ -66,7 +67,7 @@ func (h helm) render(t *testing.T, namespace string, values ...string) string {
 	return h.run(t, "", slices.Concat([]string{"template", releaseName, chart, "--namespace", namespace, "--kube-version", "1.36"}, values)...)
 }
 
-// run returns what Helm writes to standard output. It knows no cluster without a kubeconfig.
+// run returns the standard output of Helm. If kubeconfig is empty, Helm has no access to a cluster.
 func (h helm) run(t *testing.T, kubeconfig string, args ...string) string {
 	t.Helper()
 	out, errOut, err := h.try(t, kubeconfig, args...)
@@ -80,11 +81,12 @@ func (h helm) try(t *testing.T, kubeconfig string, args ...string) (stdout, stde
 	t.Helper()
 	path, err := h()
 	if err != nil {
-		t.Fatalf("Building Helm: %v", err)
+		t.Fatalf("Failed to build Helm: %v", err)
 	}
 	var out, errOut strings.Builder
-	home := t.TempDir()                                                               // not that of who runs the test, with plugins and settings
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...) // cleanups use Helm too
+	home := t.TempDir() // Without the plugins and settings of the current user.
+	// Cleanup functions also run Helm, after the test's context is canceled.
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
 	command.Env = append(os.Environ(),
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+kubeconfig)
 	command.Stdout, command.Stderr = &out, &errOut
@@ -92,8 +94,8 @@ func (h helm) try(t *testing.T, kubeconfig string, args ...string) (stdout, stde
 	return out.String(), errOut.String(), err
 }
 
-// kubectl returns what kubectl writes to standard output. A warning, such as one about Pod
-// Security, fails the test as an error does.
+// kubectl returns the standard output of kubectl. A warning, such as one about Pod Security, fails
+// the test.
 func kubectl(t *testing.T, env *testenv.Env, args ...string) string {
 	t.Helper()
 	var out, errOut strings.Builder
@@ -105,7 +107,7 @@ func kubectl(t *testing.T, env *testenv.Env, args ...string) string {
 	return out.String()
 }
 
-// apply applies manifests, with more arguments for kubectl.
+// apply applies manifests with additional kubectl arguments.
 func apply(t *testing.T, env *testenv.Env, manifests string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifests.yaml")

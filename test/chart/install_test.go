@@ -25,7 +25,7 @@ type release struct {
 	namespace string
 }
 
-// install installs the chart, and removes all that it made when the test ends.
+// install installs the chart. It deletes everything that the chart created when the test ends.
 func install(t *testing.T, h helm, values ...string) release {
 	t.Helper()
 	env := testenv.Start(t)
@@ -45,11 +45,11 @@ func (r release) helm(t *testing.T, h helm, command string, args ...string) stri
 }
 
 func TestInstall(t *testing.T) {
-	// From one major of Helm to the other, as people move on.
+	// Users also switch from one major version of Helm to another.
 	for name, helms := range map[string]struct{ first, then helm }{
-		"Helm 3":             {helm3, helm3},
-		"Helm 4":             {helm4, helm4},
-		"Helm 4 on Helm 3's": {helm3, helm4},
+		"Helm 3":           {helm3, helm3},
+		"Helm 4":           {helm4, helm4},
+		"Helm 3 to Helm 4": {helm3, helm4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := install(t, helms.first, values["defaults"]...)
@@ -58,35 +58,36 @@ func TestInstall(t *testing.T) {
 
 			r.helm(t, helms.then, "upgrade", slices.Concat([]string{releaseName, chart}, values["production"])...)
 			for _, obj := range kept {
-				r.wantThere(t, obj)
+				r.wantExists(t, obj)
 			}
-			r.wantThere(t, service)
+			r.wantExists(t, service)
 			operator := &appsv1.Deployment{}
 			if err := r.env.Client.Get(t.Context(), r.key("realmkeeper-operator"), operator); err != nil {
 				t.Fatal(err)
 			}
 			if *operator.Spec.Replicas != 2 {
-				t.Errorf("Not upgraded: there are %d operators, want 2", *operator.Spec.Replicas)
+				t.Errorf("Operators after the upgrade: got %d, want 2", *operator.Spec.Replicas)
 			}
 
 			r.helm(t, helms.then, "uninstall", releaseName)
-			r.wantGone(t, operator)
-			r.wantGone(t, service)
+			r.wantDeleted(t, operator)
+			r.wantDeleted(t, service)
 			for _, obj := range kept {
-				r.wantThere(t, obj)
+				r.wantExists(t, obj)
 			}
 
-			// The kept CRDs are taken up again.
+			// A new installation adopts the kept CRDs.
 			r.helm(t, helms.then, "install", slices.Concat([]string{releaseName, chart}, values["testing"])...)
 			for _, obj := range kept {
-				r.wantThere(t, obj)
+				r.wantExists(t, obj)
 			}
-			r.wantThere(t, &appsv1.Deployment{ObjectMeta: r.object("realmkeeper-operator")})
+			r.wantExists(t, &appsv1.Deployment{ObjectMeta: r.object("realmkeeper-operator")})
 		})
 	}
 }
 
-// populate makes what must not be lost, and returns it: people's objects and the operator's Secrets.
+// populate creates and returns the objects that must never be lost: the users' objects and the
+// operator's Secrets.
 func (r release) populate(t *testing.T) []client.Object {
 	t.Helper()
 	record := r.object("realm-01234567")
@@ -106,8 +107,8 @@ func (r release) populate(t *testing.T) []client.Object {
 	return kept
 }
 
-// tokenService makes an object of the token service, which belongs to the operator's
-// service account.
+// tokenService creates an object of the token service. It is owned by the operator's service
+// account.
 func (r release) tokenService(t *testing.T) client.Object {
 	t.Helper()
 	account := &corev1.ServiceAccount{}
@@ -133,39 +134,39 @@ func (r release) key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: r.namespace, Name: name}
 }
 
-// wantThere fails the test unless the very object is there, and nobody is deleting it.
-func (r release) wantThere(t *testing.T, obj client.Object) {
+// wantExists fails the test unless the same object still exists and isn't being deleted.
+func (r release) wantExists(t *testing.T, obj client.Object) {
 	t.Helper()
 	uid := obj.GetUID()
 	if err := r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
-		t.Errorf("%T %s is lost: %v", obj, obj.GetName(), err)
+		t.Errorf("Failed to get %T %s: %v", obj, obj.GetName(), err)
 		return
 	}
 	if uid != "" && obj.GetUID() != uid {
-		t.Errorf("%T %s is another one", obj, obj.GetName())
+		t.Errorf("%T %s has been replaced", obj, obj.GetName())
 	}
 	if obj.GetDeletionTimestamp() != nil {
 		t.Errorf("%T %s is being deleted", obj, obj.GetName())
 	}
 }
 
-var errThere = errors.New("it is there")
+var errExists = errors.New("object exists")
 
-func (r release) wantGone(t *testing.T, obj client.Object) {
+func (r release) wantDeleted(t *testing.T, obj client.Object) {
 	t.Helper()
-	testinstall.Eventually(t, fmt.Sprintf("%T %s to be gone", obj, obj.GetName()), func() error {
+	testinstall.Eventually(t, fmt.Sprintf("deletion of %T %s", obj, obj.GetName()), func() error {
 		switch err := r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
 			return err
 		}
-		return errThere
+		return errExists
 	})
 }
 
-// A cluster has one instance: a second release is refused, with the name of the first.
-func TestSecondReleaseIsRefused(t *testing.T) {
+// TestSecondReleaseIsRejected checks that Helm rejects a second release and names the first one.
+func TestSecondReleaseIsRejected(t *testing.T) {
 	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
 		t.Run(name, func(t *testing.T) {
 			first := install(t, h, values["defaults"]...)
@@ -173,21 +174,21 @@ func TestSecondReleaseIsRefused(t *testing.T) {
 			args := slices.Concat([]string{"install", "second", chart, "--namespace", other}, values["defaults"])
 			_, stderr, err := h.try(t, first.env.Kubeconfig, args...)
 			if err == nil {
-				t.Fatal("It was installed")
+				t.Fatal("The second release was installed")
 			}
 			for _, want := range []string{
 				"invalid ownership metadata",
 				`annotation validation error: key "meta.helm.sh/release-name" must equal "second": current value is "` + releaseName + `"`,
 			} {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("It doesn't say %q:\n%s", want, stderr)
+					t.Errorf("Error does not contain %q:\n%s", want, stderr)
 				}
 			}
 		})
 	}
 }
 
-// The notes and the test of a release. No node runs the pod here, so the test plays it.
+// TestHelmTest runs "helm test". There is no node to run the Pod, so the test sets its phase.
 func TestHelmTest(t *testing.T) {
 	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
 		t.Run(name, func(t *testing.T) {
@@ -201,11 +202,11 @@ func TestHelmTest(t *testing.T) {
 				done <- err
 			}()
 			pod := &corev1.Pod{ObjectMeta: r.object("realmkeeper-helm-test")}
-			testinstall.Eventually(t, "the pod of the test", func() error {
+			testinstall.Eventually(t, "Pod of helm test", func() error {
 				return r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
 			})
-			r.wantThere(t, testinstall.Realm("realmkeeper-helm-test"))
-			r.wantThere(t, testinstall.ApiClient(r.namespace, "realmkeeper-helm-test", ""))
+			r.wantExists(t, testinstall.Realm("realmkeeper-helm-test"))
+			r.wantExists(t, testinstall.ApiClient(r.namespace, "realmkeeper-helm-test", ""))
 			pod.Status.Phase = corev1.PodSucceeded
 			if err := r.env.Client.Status().Update(t.Context(), pod); err != nil {
 				t.Fatal(err)
@@ -214,7 +215,7 @@ func TestHelmTest(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, obj := range []client.Object{pod, testinstall.Realm("realmkeeper-helm-test"), testinstall.ApiClient(r.namespace, "realmkeeper-helm-test", "")} {
-				r.wantGone(t, obj)
+				r.wantDeleted(t, obj)
 			}
 		})
 	}

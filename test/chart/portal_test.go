@@ -13,44 +13,46 @@ import (
 
 const portal = "realmkeeper-portal"
 
-// The portal has no right that not everybody has, and the initial admin has the role.
-func TestPortalHasNoRights(t *testing.T) {
+// TestPortalHasNoPermissions checks that the portal has only the permissions of every account, and
+// that the initial admin has the permissions of the role.
+func TestPortalHasNoPermissions(t *testing.T) {
 	r := install(t, helm4, slices.Concat(values["defaults"], []string{"--set", "portal.enabled=true"})...)
 	elsewhere := r.env.Namespace(t)
 	for _, namespace := range []string{r.namespace, elsewhere} {
 		if got := rightsIn(t, r.env, namespace, serviceAccount(r.namespace, portal)); len(got) > 0 {
-			t.Errorf("In %s the portal may:\n%s", namespace, got)
+			t.Errorf("Permissions of the portal in namespace %s: got\n%swant none", namespace, got)
 		}
 	}
 	want := rightsIn(t, r.env, elsewhere, holder(t, r.env, "manage-api-credentials"))
 	if got := rightsIn(t, r.env, elsewhere, serviceAccount(r.namespace, "initial-admin")); got.String() != want.String() {
-		t.Errorf("The initial admin may:\n%swant what the role gives:\n%s", got, want)
+		t.Errorf("Permissions of the initial admin: got\n%swant those of the role:\n%s", got, want)
 	}
 }
 
-// The initial admin is made with the portal, stays through upgrades, and isn't made again when
-// somebody has removed it. The key of the sessions stays too.
-func TestInitialAdminIsMadeOnce(t *testing.T) {
+// TestInitialAdminIsCreatedOnce checks that the initial admin is created with the portal, is kept
+// by upgrades, and is not recreated after an administrator deleted it. Upgrades also keep the
+// session key.
+func TestInitialAdminIsCreatedOnce(t *testing.T) {
 	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
 		t.Run(name, func(t *testing.T) {
 			r := install(t, h, values["defaults"]...)
 			account := &corev1.ServiceAccount{ObjectMeta: r.object("initial-admin")}
 			binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "realmkeeper-initial-admin"}}
-			r.wantGone(t, account)
+			r.wantDeleted(t, account)
 
 			upgrade := func() {
 				t.Helper()
 				r.helm(t, h, "upgrade", slices.Concat([]string{releaseName, chart}, values["defaults"], []string{"--set", "portal.enabled=true"})...)
 			}
-			upgrade() // the portal comes later than the release
-			r.wantThere(t, account)
-			r.wantThere(t, binding)
+			upgrade() // Enables the portal after the installation.
+			r.wantExists(t, account)
+			r.wantExists(t, binding)
 			key := r.sessionKey(t)
 			upgrade()
-			r.wantThere(t, account)
-			r.wantThere(t, binding)
+			r.wantExists(t, account)
+			r.wantExists(t, binding)
 			if got := r.sessionKey(t); !bytes.Equal(got, key) {
-				t.Error("An upgrade has changed the key of the sessions")
+				t.Error("An upgrade changed the session key")
 			}
 
 			for _, obj := range []client.Object{account, binding} {
@@ -59,13 +61,13 @@ func TestInitialAdminIsMadeOnce(t *testing.T) {
 				}
 			}
 			upgrade()
-			r.wantGone(t, account)
-			r.wantGone(t, binding)
+			r.wantDeleted(t, account)
+			r.wantDeleted(t, binding)
 		})
 	}
 }
 
-// sessionKey returns the key of the portal's sessions, which has to be long enough.
+// sessionKey returns the session key of the portal and checks its length.
 func (r release) sessionKey(t *testing.T) []byte {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -73,7 +75,7 @@ func (r release) sessionKey(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	if len(secret.Data["key"]) < 32 {
-		t.Fatalf("The key of the sessions has %d bytes", len(secret.Data["key"]))
+		t.Fatalf("Session key: got %d bytes, want at least 32", len(secret.Data["key"]))
 	}
 	return secret.Data["key"]
 }

@@ -25,24 +25,25 @@ func TestInstanceConfiguration(t *testing.T) {
 	}
 }
 
-// Every key of the instance configuration that is for use is one of the chart's values.
+// TestEveryKeyIsAValue checks that every user-facing key of the instance configuration is a value
+// of the chart.
 func TestEveryKeyIsAValue(t *testing.T) {
 	rendered := map[string]any{}
 	if err := yaml.Unmarshal(configuration(t, helm4.render(t, "system", values["everything"]...)), &rendered); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keys(reflect.TypeFor[config.Instance](), "") {
-		// The one contradicts tls.secretName, the other is for tests.
+		// tls.managed excludes tls.secretName, and testing is only for tests.
 		if key == "tls.managed" || strings.HasPrefix(key, "testing.") {
 			continue
 		}
 		if _, ok, err := unstructured.NestedFieldNoCopy(rendered, strings.Split(key, ".")...); !ok || err != nil {
-			t.Errorf("The values with every option on have no %s", key)
+			t.Errorf("The values with every option enabled do not set %s", key)
 		}
 	}
 }
 
-// keys returns the paths of what can be set in a structure of package config.
+// keys returns the paths of all settings in a struct of package config.
 func keys(in reflect.Type, path string) (paths []string) {
 	for member := range in.Fields() {
 		name, _, _ := strings.Cut(member.Tag.Get("json"), ",")
@@ -57,30 +58,31 @@ func keys(in reflect.Type, path string) (paths []string) {
 	return paths
 }
 
-func TestConfigurationRollsOut(t *testing.T) {
+func TestConfigurationChangeTriggersRollout(t *testing.T) {
 	checksum := func(set string) string {
 		annotations := deployment(t, helm4.render(t, "system", append(values["defaults"], "--set", set)...)).Spec.Template.Annotations
 		return annotations["checksum/config"]
 	}
 	before := checksum("security.defaultTokenLifetime=5m")
 	if after := checksum("security.defaultTokenLifetime=10m"); after == before {
-		t.Errorf("A changed configuration doesn't roll out: its checksum stays %s", before)
+		t.Errorf("The checksum did not change with the configuration: %s", before)
 	}
 	if after := checksum("operator.replicas=2"); after != before {
-		t.Errorf("Something else changed, and the checksum too: from %s to %s", before, after)
+		t.Errorf("The checksum changed although the configuration did not: from %s to %s", before, after)
 	}
 }
 
-// The chart and the manifests in config run the same operator.
-func TestOperatorIsThatOfKustomize(t *testing.T) {
+// TestOperatorMatchesKustomize checks that the chart and the manifests in config run the same
+// operator.
+func TestOperatorMatchesKustomize(t *testing.T) {
 	env := testenv.Start(t)
 	want := deployment(t, kubectl(t, env, "kustomize", "../../config/overlays/testing"))
 	got := deployment(t, helm4.render(t, "realmkeeper-system", values["testing"]...))
 	for _, d := range []*appsv1.Deployment{want, got} {
-		// These differ by nature: how a changed configuration rolls out, and whose objects they are.
+		// The checksum of the configuration and the owner of the objects always differ.
 		d.Labels, d.Spec.Template.Annotations["checksum/config"] = nil, ""
 		d.Spec.Template.Spec.Volumes[0].ConfigMap.Name = ""
-		// And these by what values set.
+		// The values set these fields.
 		d.Spec.Template.Spec.Containers[0].Image = ""
 		d.Spec.Template.Spec.Containers[0].Args = nil
 	}
@@ -89,7 +91,7 @@ func TestOperatorIsThatOfKustomize(t *testing.T) {
 	}
 }
 
-// configuration returns the file that the operator reads.
+// configuration returns the operator's configuration file.
 func configuration(t *testing.T, manifests string) []byte {
 	return []byte(object[corev1.ConfigMap](t, manifests, "ConfigMap", "realmkeeper-config").Data["config.yaml"])
 }
@@ -98,7 +100,7 @@ func deployment(t *testing.T, manifests string) *appsv1.Deployment {
 	return object[appsv1.Deployment](t, manifests, "Deployment", "realmkeeper-operator")
 }
 
-// object returns the object of that kind and name from a stream of YAML documents.
+// object returns the object with that kind and name from a stream of YAML documents.
 func object[T any](t *testing.T, manifests, kind, name string) *T {
 	t.Helper()
 	for document := range strings.SplitSeq(manifests, "\n---\n") {
@@ -118,6 +120,6 @@ func object[T any](t *testing.T, manifests, kind, name string) *T {
 		}
 		return found
 	}
-	t.Fatalf("There is no %s %s in:\n%s", kind, name, manifests)
+	t.Fatalf("No %s %s found in:\n%s", kind, name, manifests)
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "Update the golden files")
 
 const (
 	goldenRights = "testdata/rights.txt"
@@ -30,8 +30,8 @@ const (
 	tokenServer  = "realmkeeper-token-server"
 )
 
-// Everybody's rights are those in the golden file, as the API server tells them; by the
-// chart, and by the manifests in config.
+// TestRights compares all permissions that the API server reports with the golden file, both for
+// the chart and for the manifests in config.
 func TestRights(t *testing.T) {
 	env := testenv.Start(t)
 	golden := readGolden(t)
@@ -40,12 +40,12 @@ func TestRights(t *testing.T) {
 		deployed(t, env, "../../config/crd")
 		i := testinstall.New(t, env, testinstall.Settings{})
 		t.Cleanup(func() { kubectl(t, env, "delete", "clusterrole,clusterrolebinding", operator) })
-		i.StartOperator(t, "") // it gives the token server its rights
+		i.StartOperator(t, "") // The operator grants the token server its permissions.
 		elsewhere := env.Namespace(t)
 		account := serviceAccount(i.Namespace, tokenServer)
-		testinstall.Eventually(t, "rights of the token server", func() error {
+		testinstall.Eventually(t, "permissions of the token server", func() error {
 			if len(rightsIn(t, env, i.Namespace, account)) == 0 {
-				return errors.New("it has none")
+				return errors.New("the account has no permissions")
 			}
 			return nil
 		})
@@ -64,7 +64,7 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// deployed applies a directory of config until the test ends.
+// deployed applies a directory in config until the test ends.
 func deployed(t *testing.T, env *testenv.Env, dir string) {
 	t.Helper()
 	kubectl(t, env, "apply", "--kustomize", dir)
@@ -72,23 +72,23 @@ func deployed(t *testing.T, env *testenv.Env, dir string) {
 	kubectl(t, env, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 }
 
-// installed returns the part of the golden file on what an installation grants.
+// installed returns the part of the golden file that an installation determines.
 func installed(t *testing.T, env *testenv.Env, golden *golden, namespace string) string {
 	t.Helper()
 	elsewhere := env.Namespace(t)
 	roles := []string{"manage-api-credentials", "view", "edit", "admin"}
-	people := map[string]string{}
+	users := map[string]string{}
 	for _, role := range roles {
-		people[role] = holder(t, env, role)
+		users[role] = holder(t, env, role)
 	}
 	return golden.await(t, func(b *strings.Builder) {
 		everywhere := rightsIn(t, env, elsewhere, serviceAccount(namespace, operator))
 		here := rightsIn(t, env, namespace, serviceAccount(namespace, operator))
 		section(b, "operator, in every namespace", everywhere)
 		section(b, "operator, in the system namespace: that, and", here.without(everywhere))
-		section(b, "role "+roles[0], rightsIn(t, env, elsewhere, people[roles[0]]))
+		section(b, "role "+roles[0], rightsIn(t, env, elsewhere, users[roles[0]]))
 		for _, role := range roles[1:] {
-			section(b, "role "+role+" of Kubernetes, of ours", ours(rightsIn(t, env, elsewhere, people[role])))
+			section(b, "role "+role+" of Kubernetes, of ours", ours(rightsIn(t, env, elsewhere, users[role])))
 		}
 	})
 }
@@ -109,16 +109,16 @@ func readGolden(t *testing.T) *golden {
 	return &golden{text: string(text)}
 }
 
-// settled is how often the API server is asked before what it says is taken for the last word.
+// settled is the number of unchanged responses after which the permissions are considered final.
 const settled = 100
 
-// await returns a part of the file once the API server tells it so: bindings take hold, and
-// roles are aggregated, with a delay.
+// await returns a part of the file when the API server reports it. Role bindings and aggregated
+// roles take effect with a delay.
 func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 	t.Helper()
 	var part string
 	unchanged := 0
-	testinstall.Eventually(t, "rights; if they shall be so: go test -C test ./chart -run TestRights -update", func() error {
+	testinstall.Eventually(t, "the permissions in the golden file; to update it: go test -C test ./chart -run TestRights -update", func() error {
 		var b strings.Builder
 		write(&b)
 		before := part
@@ -129,13 +129,13 @@ func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 		if *update && unchanged > settled || !*update && strings.Contains(g.text, part) {
 			return nil
 		}
-		// What is missing here may be in the other part.
-		return fmt.Errorf("%s and the API server differ (-want +got):\n%s", goldenRights, cmp.Diff(strings.Split(g.text, "\n"), strings.Split(part, "\n")))
+		// Lines that are missing here can belong to the other part.
+		return fmt.Errorf("%s differs from the permissions that the API server reports (-want +got):\n%s", goldenRights, cmp.Diff(strings.Split(g.text, "\n"), strings.Split(part, "\n")))
 	})
 	return part
 }
 
-// wantAll fails the test unless the parts are the whole file; asked to update, it writes it.
+// wantAll fails the test unless the parts make up the whole file. With -update, it writes the file.
 func (g *golden) wantAll(t *testing.T, parts string) {
 	t.Helper()
 	got := goldenTitle + parts
@@ -150,7 +150,8 @@ func (g *golden) wantAll(t *testing.T, parts string) {
 	}
 }
 
-// rights are verbs by resource, as in apps/deployments or, of one object, leases:name.
+// rights maps resources to verbs. A resource is written as apps/deployments or, for a single
+// object, as leases:name.
 type rights map[string][]string
 
 func (r rights) String() string {
@@ -164,7 +165,7 @@ func (r rights) String() string {
 	return b.String()
 }
 
-// without returns what r has beyond the other.
+// without returns the permissions that r has in addition to other.
 func (r rights) without(other rights) rights {
 	beyond := rights{}
 	for resource, verbs := range r {
@@ -176,7 +177,7 @@ func (r rights) without(other rights) rights {
 	return beyond
 }
 
-// ours returns the part of r that is about our resources.
+// ours returns the permissions for Realmkeeper's resources.
 func ours(r rights) rights {
 	part := maps.Clone(r)
 	maps.DeleteFunc(part, func(resource string, _ []string) bool {
@@ -185,8 +186,8 @@ func ours(r rights) rights {
 	return part
 }
 
-// rightsIn asks the API server what an account may do in a namespace, beyond what one may to
-// which nobody has given anything.
+// rightsIn returns the permissions of an account in a namespace, except for those that every
+// account has.
 func rightsIn(t *testing.T, env *testenv.Env, namespace, account string) rights {
 	t.Helper()
 	return review(t, env, namespace, account).without(review(t, env, namespace, serviceAccount(namespace, "nobody")))
@@ -200,15 +201,15 @@ func review(t *testing.T, env *testenv.Env, namespace, account string) rights {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
-	if err := impersonated.Create(t.Context(), answer); err != nil {
-		t.Fatalf("Asking for the rights of %s: %v", account, err)
+	reviewed := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	if err := impersonated.Create(t.Context(), reviewed); err != nil {
+		t.Fatalf("Failed to review the permissions of %s: %v", account, err)
 	}
 	found := rights{}
-	if answer.Status.Incomplete {
-		found.add("incomplete: "+answer.Status.EvaluationError, nil)
+	if reviewed.Status.Incomplete {
+		found.add("incomplete: "+reviewed.Status.EvaluationError, nil)
 	}
-	for _, rule := range answer.Status.ResourceRules {
+	for _, rule := range reviewed.Status.ResourceRules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				name := strings.TrimPrefix(group+"/"+resource, "/")
@@ -218,7 +219,7 @@ func review(t *testing.T, env *testenv.Env, namespace, account string) rights {
 			}
 		}
 	}
-	for _, rule := range answer.Status.NonResourceRules {
+	for _, rule := range reviewed.Status.NonResourceRules {
 		for _, url := range rule.NonResourceURLs {
 			found.add("url "+url, rule.Verbs)
 		}
@@ -231,7 +232,7 @@ func (r rights) add(resource string, verbs []string) {
 	r[resource] = slices.Compact(all)
 }
 
-// orAny returns what names of objects add to that of their resource.
+// orAny returns the suffixes that the object names add to their resource.
 func orAny(names []string) []string {
 	if len(names) == 0 {
 		return []string{""}
@@ -247,17 +248,17 @@ func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// holder returns a person that holds a ClusterRole in every namespace.
+// holder returns a user that has a ClusterRole in every namespace.
 func holder(t *testing.T, env *testenv.Env, role string) string {
 	t.Helper()
-	person := strings.ToLower(t.Name()) + "-" + role
+	user := strings.ToLower(t.Name()) + "-" + role
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "holder-"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: person}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
 	if err := env.Client.Create(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	return person
+	return user
 }

@@ -13,16 +13,16 @@ import (
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// manifests is the directory of the manifests.
+// manifests is the path of the manifests.
 var manifests = filepath.Join("..", "..", "..", "config")
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, testenv.WithCRDs()) // They are part of what is tested.
+	testenv.Main(m, testenv.WithCRDs()) // The CRDs are part of the test.
 }
 
 func TestManifests(t *testing.T) {
 	kubectl := newKubectl(t)
-	// A dry run of an overlay alone would miss the namespace and the kinds that it makes.
+	// The namespace and the CRDs must exist before a dry run of the overlays.
 	kubectl.run(t, "apply", "-k", filepath.Join(manifests, "crd"))
 	kubectl.run(t, "apply", "-f", filepath.Join(manifests, "manager", "namespace.yaml"))
 	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
@@ -38,12 +38,12 @@ func TestManifests(t *testing.T) {
 				"serviceaccount/realmkeeper-operator ",
 			} {
 				if !strings.Contains(out, want) {
-					t.Errorf("Not applied: %s\n%s", want, out)
+					t.Errorf("%s was not applied:\n%s", want, out)
 				}
 			}
 		})
 	}
-	t.Run("from one overlay to the other", func(t *testing.T) {
+	t.Run("switch overlays", func(t *testing.T) {
 		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "testing"))
 		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "production"))
 	})
@@ -51,7 +51,7 @@ func TestManifests(t *testing.T) {
 		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "samples"))
 		out := kubectl.run(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
 		if want := "apiclient.auth.realmkeeper.dev/billing\nrealm.auth.realmkeeper.dev/acme\n"; out != want {
-			t.Errorf("Got:\n%s\nWant:\n%s", out, want)
+			t.Errorf("Objects: got\n%s\nwant\n%s", out, want)
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestInstanceConfigurations(t *testing.T) {
 				t.Errorf("Default token lifetime: got %s, want %s", got, wantLifetime)
 			}
 			if other, ok := domains[instance.InstanceDomain]; ok {
-				t.Errorf("%s has this instance domain too: %s", other, instance.InstanceDomain)
+				t.Errorf("Overlay %s has the same instance domain: %s", other, instance.InstanceDomain)
 			}
 			domains[instance.InstanceDomain] = overlay
 		})
@@ -85,8 +85,8 @@ func newKubectl(t *testing.T) kubectl {
 	return kubectl{path: filepath.Join(env.BinDir, "kubectl"), kubeconfig: env.Kubeconfig}
 }
 
-// run returns what kubectl writes to standard output. A warning, such as one about Pod
-// Security, fails the test as an error does.
+// run returns the standard output of kubectl. A warning, such as one about Pod Security, fails the
+// test.
 func (k kubectl) run(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errOut strings.Builder
