@@ -32,8 +32,8 @@ const (
 	Duration = 30 * time.Second
 )
 
-// ErrLease says that a Lease isn't the heartbeat of a token server.
-var ErrLease = errors.New("not a token server's heartbeat")
+// ErrInvalidLease says that a Lease isn't the heartbeat of a token server.
+var ErrInvalidLease = errors.New("not a token server's heartbeat")
 
 // Heartbeat is what one token server says of itself.
 type Heartbeat struct {
@@ -61,14 +61,14 @@ func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigura
 
 // Parse reads a Lease that Heartbeat.Lease made.
 //
-// The error is ErrLease.
+// The error is ErrInvalidLease.
 func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	version := lease.Annotations[LoadedAnnotation]
 	if lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {
-		return Heartbeat{}, fmt.Errorf("%w: Lease %s/%s has no holder or no renew time", ErrLease, lease.Namespace, lease.Name)
+		return Heartbeat{}, fmt.Errorf("%w: Lease %s/%s has no holder or no renew time", ErrInvalidLease, lease.Namespace, lease.Name)
 	}
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return Heartbeat{}, fmt.Errorf("%w: Lease %s/%s: annotation %s: %w", ErrLease, lease.Namespace, lease.Name, LoadedAnnotation, err)
+		return Heartbeat{}, fmt.Errorf("%w: Lease %s/%s: annotation %s: %w", ErrInvalidLease, lease.Namespace, lease.Name, LoadedAnnotation, err)
 	}
 	return Heartbeat{Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time}, nil
 }

@@ -57,8 +57,8 @@ func TestParseRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := lease(t)
 			change(l)
-			if got, err := heartbeat.Parse(l); !errors.Is(err, heartbeat.ErrLease) || got != (heartbeat.Heartbeat{}) {
-				t.Errorf("%+v, %v, want %v", got, err, heartbeat.ErrLease)
+			if got, err := heartbeat.Parse(l); !errors.Is(err, heartbeat.ErrInvalidLease) || got != (heartbeat.Heartbeat{}) {
+				t.Errorf("%+v, %v, want %v", got, err, heartbeat.ErrInvalidLease)
 			}
 		})
 	}

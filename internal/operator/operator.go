@@ -124,18 +124,18 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 		return err
 	}
 	operatorMetrics := metrics.New(ctrlmetrics.Registry)
-	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace, operatorMetrics.Swept(metrics.Record))
+	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err
 	}
 	events := mgr.GetEventRecorder(v1alpha1.EventController)
 	tracker := acknowledgement.NewTracker()
-	if err := tracker.Watch(ctx, mgr, namespace, now, operatorMetrics.Swept(metrics.Lease)); err != nil {
+	if err := tracker.Watch(ctx, mgr, namespace, now, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
 		return err
 	}
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
-		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
+		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
@@ -147,7 +147,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
-		Instance:  o.Instance, Metrics: operatorMetrics, Events: notice.NewTeller(events), Now: now, Random: rand.Reader,
+		Instance:  o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)

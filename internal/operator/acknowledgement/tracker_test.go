@@ -222,13 +222,13 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	tests := map[acknowledgement.State]condition.Verdict{
+	tests := map[acknowledgement.State]condition.Result{
 		acknowledgement.NoServer:     {Status: "False", Reason: v1alpha1.ReasonNoTokenServer},
 		acknowledgement.Waiting:      {Status: "Unknown", Reason: v1alpha1.ReasonProgressing},
 		acknowledgement.Acknowledged: {Status: "True", Reason: v1alpha1.ReasonReady},
 	}
 	for state, want := range tests {
-		got := state.Verdict()
+		got := state.Result()
 		if got.Message == "" {
 			t.Errorf("state %d has no message", state)
 		}

@@ -67,7 +67,7 @@ func missingAccounts(seen observed) []string {
 }
 
 // serviceAccountExists wants one of the accounts, where the client can authenticate in no other way.
-func serviceAccountExists(seen observed, _ *config.Instance) *condition.Verdict {
+func serviceAccountExists(seen observed, _ *config.Instance) *condition.Result {
 	spec := &seen.client.Spec
 	missing := missingAccounts(seen)
 	if len(missing) == 0 || len(missing) < len(spec.ServiceAccounts) || len(spec.PublicKeys) > 0 || spec.Secret != nil {

@@ -73,7 +73,7 @@ func (r *Reconciler) remove(ctx context.Context, req ctrl.Request, needless []co
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("removing Secret %s, which ApiClient %s needs no more: %w", client.ObjectKeyFromObject(secret), req, err)
 		}
-		r.Metrics.Swept(metrics.ConsumerSecret)()
+		r.Metrics.GarbageCollected(metrics.CredentialsSecret)()
 		ctrl.LoggerFrom(ctx).Info("Consumer Secret without need was removed", "secret", secret.Name)
 	}
 	return nil

@@ -59,7 +59,7 @@ func planProvided(seen *observed, instance *config.Instance, current []record.Cl
 	}
 	made.Source = source
 	p := plan{secrets: append(inUse(seen, current), made)}
-	p.retire(now, instance.Paced(provided.EffectiveOverlap()))
+	p.retire(now, instance.Scaled(provided.EffectiveOverlap()))
 	return p, nil
 }
 

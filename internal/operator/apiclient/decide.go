@@ -21,9 +21,9 @@ import (
 
 // decision is what an ApiClient comes to.
 type decision struct {
-	accepted condition.Verdict
+	accepted condition.Result
 	// blocked says why nothing is written although the spec is accepted.
-	blocked *condition.Verdict
+	blocked *condition.Result
 	// record is what the record shall be; nil: it stays as it is, also when there is none.
 	record *record.Client
 	// plan is what becomes of the secrets; the record has them.

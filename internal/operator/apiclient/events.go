@@ -16,5 +16,5 @@ func rotated(before, after *v1alpha1.ApiClientStatus) *notice.Event {
 	if len(after.Secrets) > 1 {
 		note += fmt.Sprintf(" Secret %s stays valid for the overlap; status.secrets shows its end.", after.Secrets[0].ID)
 	}
-	return notice.OfRotation(v1alpha1.EventSecretRotated, note)
+	return notice.Rotation(v1alpha1.EventSecretRotated, note)
 }

@@ -45,7 +45,7 @@ func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
 		return secrets.Want{Provided: &secrets.Provided{
 			Source:  versionOf(seen.provided),
 			Value:   string(seen.provided.Data[source.Provided.SecretRef.EffectiveKey()]),
-			Overlap: instance.Paced(source.Provided.EffectiveOverlap()),
+			Overlap: instance.Scaled(source.Provided.EffectiveOverlap()),
 		}}
 	case len(source.Hashed) > 0:
 		var w secrets.Want
@@ -61,9 +61,9 @@ func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
 		return secrets.Want{}
 	}
 	rotation := seen.client.GeneratedSecret().Rotation
-	schedule := &secrets.Schedule{Overlap: instance.Paced(rotation.EffectiveOverlap())}
+	schedule := &secrets.Schedule{Overlap: instance.Scaled(rotation.EffectiveOverlap())}
 	if rotation.Interval != nil {
-		schedule.Interval = instance.Paced(rotation.Interval.Duration)
+		schedule.Interval = instance.Scaled(rotation.Interval.Duration)
 	}
 	if rotation.RotateAfter != nil {
 		schedule.RotateAfter = rotation.RotateAfter.Time

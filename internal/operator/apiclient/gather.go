@@ -29,7 +29,7 @@ type observed struct {
 	// record holds current; unreadable says why it can't be read. state is how far the token servers are with it.
 	record     *corev1.Secret
 	current    record.Client
-	unreadable *condition.Verdict
+	unreadable *condition.Result
 	state      acknowledgement.State
 	// consumer is the Secret that stands under the consumer Secret's name, whosoever it is.
 	// Of a client for which no secret is generated it is one of owned.
@@ -85,8 +85,8 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.seamless.put(req.NamespacedName, "")
 		r.Events.Forget(req.NamespacedName)
 	}
-	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
-	if err := r.Records.RemoveStrays(ctx, record.KindClient, req.NamespacedName, uid, newest); err != nil {
+	newest := recordstore.CurrentUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
+	if err := r.Records.DeleteOrphans(ctx, record.KindClient, req.NamespacedName, uid, newest); err != nil {
 		return observed{}, err
 	}
 	if gone {

@@ -12,7 +12,7 @@ import (
 )
 
 // publicKeysSupported sees what a schema can't: whether the members of a key make one.
-func publicKeysSupported(seen observed, _ *config.Instance) *condition.Verdict {
+func publicKeysSupported(seen observed, _ *config.Instance) *condition.Result {
 	for _, jwk := range seen.client.Spec.PublicKeys {
 		if _, err := parseKey(jwk); err != nil {
 			return fault(v1alpha1.ReasonPublicKeyNotSupported, "The key %q of spec.publicKeys can't be used: %v. Copy it anew from what made it, or make another.", jwk.KeyID, err)

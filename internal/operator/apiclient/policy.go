@@ -18,7 +18,7 @@ import (
 
 // policy is one rule that needs another object. It returns the verdict of an ApiClient
 // that breaks it, nil of one that doesn't.
-type policy func(seen observed, instance *config.Instance) *condition.Verdict
+type policy func(seen observed, instance *config.Instance) *condition.Result
 
 // policies in the order in which they are told: what must be mended first comes first.
 var policies = []policy{
@@ -36,7 +36,7 @@ var policies = []policy{
 }
 
 // accepted returns the Accepted condition's verdict: that of the first policy broken.
-func accepted(seen observed, instance *config.Instance) condition.Verdict {
+func accepted(seen observed, instance *config.Instance) condition.Result {
 	for _, broken := range policies {
 		if v := broken(seen, instance); v != nil {
 			return *v
@@ -46,17 +46,17 @@ func accepted(seen observed, instance *config.Instance) condition.Verdict {
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts don't exist and are waited for: " + enumerate(missing) + "."
 	}
-	return condition.Verdict{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
+	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
 }
 
-func realmExists(seen observed, _ *config.Instance) *condition.Verdict {
+func realmExists(seen observed, _ *config.Instance) *condition.Result {
 	if seen.realm != nil {
 		return nil
 	}
 	return fault(v1alpha1.ReasonRealmNotFound, "Realm %q doesn't exist. Create it; this client then goes on by itself.", seen.client.Spec.RealmRef.Name)
 }
 
-func namespaceAllowed(seen observed, _ *config.Instance) *condition.Verdict {
+func namespaceAllowed(seen observed, _ *config.Instance) *condition.Result {
 	namespace := seen.client.Namespace
 	if allows(seen.realm, namespace, seen.namespaces[namespace]) {
 		return nil
@@ -66,7 +66,7 @@ func namespaceAllowed(seen observed, _ *config.Instance) *condition.Verdict {
 }
 
 // clientIDFree lets the oldest of those that the realm allows have the client id.
-func clientIDFree(seen observed, _ *config.Instance) *condition.Verdict {
+func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
 	winner := seen.client
 	for i := range seen.claimants {
 		rival := &seen.claimants[i]
@@ -81,7 +81,7 @@ func clientIDFree(seen observed, _ *config.Instance) *condition.Verdict {
 		seen.client.EffectiveClientID(), seen.realm.Name, winner.Namespace, winner.Name)
 }
 
-func scopesInRealm(seen observed, _ *config.Instance) *condition.Verdict {
+func scopesInRealm(seen observed, _ *config.Instance) *condition.Result {
 	missing := without(seen.client.Spec.Scopes, seen.realm.Spec.Scopes)
 	if len(missing) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func scopesInRealm(seen observed, _ *config.Instance) *condition.Verdict {
 		seen.realm.Name, enumerate(missing))
 }
 
-func audiencesInRealm(seen observed, instance *config.Instance) *condition.Verdict {
+func audiencesInRealm(seen observed, instance *config.Instance) *condition.Result {
 	offered := seen.realm.Spec.Audiences
 	if len(offered) == 0 {
 		offered = []string{instance.Issuer(seen.realm.Name)}
@@ -103,7 +103,7 @@ func audiencesInRealm(seen observed, instance *config.Instance) *condition.Verdi
 		seen.realm.Name, enumerate(missing))
 }
 
-func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Verdict {
+func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Result {
 	wanted, longest := seen.client.Spec.TokenLifetime, instance.TokenLifetime(seen.realm.Spec.TokenLifetime)
 	if wanted == nil || wanted.Duration <= longest {
 		return nil
@@ -112,7 +112,7 @@ func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Ve
 		wanted.Duration, longest, seen.realm.Name)
 }
 
-func secretNameFree(seen observed, _ *config.Instance) *condition.Verdict {
+func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
 	if seen.consumer == nil || !seen.client.GeneratesSecret() || ours(seen.consumer, seen.client) && seen.consumer.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
@@ -120,7 +120,7 @@ func secretNameFree(seen observed, _ *config.Instance) *condition.Verdict {
 		seen.consumer.Name)
 }
 
-func secretProvided(seen observed, _ *config.Instance) *condition.Verdict {
+func secretProvided(seen observed, _ *config.Instance) *condition.Result {
 	provided := secretSource(seen.client).Provided
 	if provided == nil {
 		return nil
@@ -145,7 +145,7 @@ func secretProvided(seen observed, _ *config.Instance) *condition.Verdict {
 	return nil
 }
 
-func hashesSupported(seen observed, _ *config.Instance) *condition.Verdict {
+func hashesSupported(seen observed, _ *config.Instance) *condition.Result {
 	for _, h := range secretSource(seen.client).Hashed {
 		if _, err := clientsecret.ParseVerifier(h.Hash); err != nil {
 			return fault(v1alpha1.ReasonHashNotSupported, "The hash %q of spec.secret.hashed can't be used: %v.", h.ID, err)
@@ -194,7 +194,7 @@ func enumerate(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
-func fault(reason v1alpha1.ConditionReason, format string, args ...any) *condition.Verdict {
-	v := condition.Fault(reason, fmt.Sprintf(format, args...))
+func fault(reason v1alpha1.ConditionReason, format string, args ...any) *condition.Result {
+	v := condition.NotReady(reason, fmt.Sprintf(format, args...))
 	return &v
 }

@@ -75,7 +75,7 @@ func planGenerated(seen *observed, instance *config.Instance, current []record.C
 	if held < newest {
 		p.rotation = rotationForgotten
 	}
-	p.retire(now, instance.Paced(rotation.EffectiveOverlap()))
+	p.retire(now, instance.Scaled(rotation.EffectiveOverlap()))
 	due := dueAt(rotation, instance, p.secrets[len(p.secrets)-1])
 	switch {
 	case due.IsZero():
@@ -165,7 +165,7 @@ func dueAt(r v1alpha1.SecretRotation, instance *config.Instance, s record.Client
 	}
 	var due time.Time
 	if r.Interval != nil {
-		due = s.CreatedAt.Add(instance.Paced(r.Interval.Duration))
+		due = s.CreatedAt.Add(instance.Scaled(r.Interval.Duration))
 	}
 	// Secrets know the second in which they were made.
 	if r.RotateAfter != nil {

@@ -102,7 +102,7 @@ var stuck = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonRecordUnreadable:      true,
 }
 
-func programmed(d decision, done applied) condition.Verdict {
+func programmed(d decision, done applied) condition.Result {
 	switch {
 	case d.blocked != nil:
 		return *d.blocked
@@ -111,13 +111,13 @@ func programmed(d decision, done applied) condition.Verdict {
 	case done.state == nil:
 		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
 	case done.seamless:
-		return acknowledgement.Acknowledged.Verdict()
+		return acknowledgement.Acknowledged.Result()
 	}
-	return done.state.Verdict()
+	return done.state.Result()
 }
 
 // summary is the verdict on the client as a whole: whether it can get a token now.
-func summary(seen observed, d decision, done applied, programmed condition.Verdict, now time.Time) condition.Verdict {
+func summary(seen observed, d decision, done applied, programmed condition.Result, now time.Time) condition.Result {
 	spec := &seen.client.Spec
 	switch {
 	case d.accepted.Status != metav1.ConditionTrue:
@@ -125,11 +125,11 @@ func summary(seen observed, d decision, done applied, programmed condition.Verdi
 	case d.blocked != nil:
 		return *d.blocked
 	case spec.Suspend:
-		return condition.Fault(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
+		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
-		return condition.Fault(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
+		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
 	case d.record != nil && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts) == 0:
-		return condition.Fault(v1alpha1.ReasonExpired, "Every secret of spec.secret.hashed has expired: the client gets no token. Add the hash of another.")
+		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret of spec.secret.hashed has expired: the client gets no token. Add the hash of another.")
 	case done.refused != nil:
 		return condition.Progressing(fmt.Sprintf("Secret %q can't be written, and is tried again: %s", seen.client.EffectiveSecretName(), because(done.refused)))
 	case programmed.Status != metav1.ConditionTrue:
@@ -149,13 +149,13 @@ func because(err error) string {
 
 // realmVerdict lets a client be Ready only in a realm that is. What the realm was before
 // its last change counts until it says otherwise: most changes make no difference.
-func realmVerdict(realm *v1alpha1.Realm) condition.Verdict {
+func realmVerdict(realm *v1alpha1.Realm) condition.Result {
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
 	case ready == nil || ready.Status == metav1.ConditionUnknown:
 		return condition.Progressing("Waiting for Realm \"" + realm.Name + "\" to become Ready.")
 	case ready.Status == metav1.ConditionFalse:
-		return condition.Fault(v1alpha1.ReasonRealmNotReady, "Realm \""+realm.Name+"\" is not Ready ("+ready.Reason+"). Its status says what to do; this client then goes on by itself.")
+		return condition.NotReady(v1alpha1.ReasonRealmNotReady, "Realm \""+realm.Name+"\" is not Ready ("+ready.Reason+"). Its status says what to do; this client then goes on by itself.")
 	}
 	return condition.Ready("The client can get tokens.")
 }
@@ -173,6 +173,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v
 	if err := apply.Status(ctx, r.Client, v1alpha1ac.ApiClient(c.Name, c.Namespace).WithResourceVersion(c.ResourceVersion).WithStatus(desired)); err != nil {
 		return err
 	}
-	r.Events.Tell(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s))
+	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s))
 	return nil
 }

@@ -11,27 +11,27 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Verdict is what an object's state comes to: one status for the Ready condition, with
+// Result is what an object's state comes to: one status for the Ready condition, with
 // the reason and the message that people act on.
-type Verdict struct {
+type Result struct {
 	Status  metav1.ConditionStatus
 	Reason  v1alpha1.ConditionReason
 	Message string
 }
 
-// Ready is the verdict that all is well.
-func Ready(message string) Verdict {
-	return Verdict{metav1.ConditionTrue, v1alpha1.ReasonReady, message}
+// Ready is the result that all is well.
+func Ready(message string) Result {
+	return Result{metav1.ConditionTrue, v1alpha1.ReasonReady, message}
 }
 
-// Progressing is the verdict that work goes on and will end by itself.
-func Progressing(message string) Verdict {
-	return Verdict{metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message}
+// Progressing is the result that work goes on and will end by itself.
+func Progressing(message string) Result {
+	return Result{metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message}
 }
 
-// Fault is the verdict that nothing more comes until someone acts, or has decided.
-func Fault(reason v1alpha1.ConditionReason, message string) Verdict {
-	return Verdict{metav1.ConditionFalse, reason, message}
+// NotReady is the result that nothing more comes until someone acts, or has decided.
+func NotReady(reason v1alpha1.ConditionReason, message string) Result {
+	return Result{metav1.ConditionFalse, reason, message}
 }
 
 // Set holds the conditions of one object while they are decided. Conditions that are
@@ -49,14 +49,14 @@ func NewSet(before []metav1.Condition, generation int64, now metav1.Time) *Set {
 }
 
 // Put sets one condition.
-func (s *Set) Put(kind v1alpha1.ConditionType, v Verdict) {
+func (s *Set) Put(kind v1alpha1.ConditionType, r Result) {
 	c := metav1.Condition{
 		Type:               string(kind),
-		Status:             v.Status,
+		Status:             r.Status,
 		ObservedGeneration: s.generation,
 		LastTransitionTime: s.now,
-		Reason:             string(v.Reason),
-		Message:            v.Message,
+		Reason:             string(r.Reason),
+		Message:            r.Message,
 	}
 	if old := meta.FindStatusCondition(s.before, c.Type); old != nil && old.Status == c.Status {
 		c.LastTransitionTime = old.LastTransitionTime
@@ -64,16 +64,16 @@ func (s *Set) Put(kind v1alpha1.ConditionType, v Verdict) {
 	s.after = append(s.after, c)
 }
 
-// Summarize sets Ready to the verdict, and beside it Reconciling while it is Unknown.
-// Stalled is set when the verdict is False and stuck says that it is a fault, not a decision:
+// Summarize sets Ready to the result, and beside it Reconciling while it is Unknown.
+// Stalled is set when the result is False and stuck says that it is a fault, not a decision:
 // nothing changes until someone acts.
-func (s *Set) Summarize(v Verdict, stuck bool) {
-	s.Put(v1alpha1.ConditionReady, v)
+func (s *Set) Summarize(r Result, stuck bool) {
+	s.Put(v1alpha1.ConditionReady, r)
 	switch {
-	case v.Status == metav1.ConditionUnknown:
-		s.Put(v1alpha1.ConditionReconciling, Verdict{metav1.ConditionTrue, v.Reason, v.Message})
-	case v.Status == metav1.ConditionFalse && stuck:
-		s.Put(v1alpha1.ConditionStalled, Verdict{metav1.ConditionTrue, v.Reason, v.Message})
+	case r.Status == metav1.ConditionUnknown:
+		s.Put(v1alpha1.ConditionReconciling, Result{metav1.ConditionTrue, r.Reason, r.Message})
+	case r.Status == metav1.ConditionFalse && stuck:
+		s.Put(v1alpha1.ConditionStalled, Result{metav1.ConditionTrue, r.Reason, r.Message})
 	}
 }
 

@@ -23,54 +23,54 @@ func of(kind string, status metav1.ConditionStatus, reason, message string, at m
 
 func TestSummarize(t *testing.T) {
 	tests := map[string]struct {
-		before  []metav1.Condition
-		verdict condition.Verdict
-		stuck   bool
-		want    []metav1.Condition
+		before []metav1.Condition
+		result condition.Result
+		stuck  bool
+		want   []metav1.Condition
 	}{
 		"ready": {
-			verdict: condition.Ready("All is well."),
-			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
+			result: condition.Ready("All is well."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
 		},
 		"ready leaves neither Reconciling nor Stalled behind": {
 			before: []metav1.Condition{
 				of("Ready", "Unknown", "Progressing", "Wait.", earlier), of("Reconciling", "True", "Progressing", "Wait.", earlier), of("Stalled", "True", "X", "", earlier),
 			},
-			verdict: condition.Ready("All is well."),
-			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
+			result: condition.Ready("All is well."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
 		},
 		"progressing": {
-			verdict: condition.Progressing("Wait."),
-			want:    []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
+			result: condition.Progressing("Wait."),
+			want:   []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
 		},
 		"a fault": {
-			verdict: condition.Fault(v1alpha1.ReasonNoTokenServer, "Look."), stuck: true,
+			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Look."), stuck: true,
 			want: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Look.", now), of("Stalled", "True", "NoTokenServer", "Look.", now)},
 		},
 		"a decision": {
-			verdict: condition.Fault(v1alpha1.ReasonNoTokenServer, "As you wish."),
-			want:    []metav1.Condition{of("Ready", "False", "NoTokenServer", "As you wish.", now)},
+			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "As you wish."),
+			want:   []metav1.Condition{of("Ready", "False", "NoTokenServer", "As you wish.", now)},
 		},
 		"the same again keeps its time": {
-			before:  []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
-			verdict: condition.Ready("All is well."),
-			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
+			before: []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
+			result: condition.Ready("All is well."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
 		},
 		"another message keeps it too": {
-			before:  []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
-			verdict: condition.Ready("All is better."),
-			want:    []metav1.Condition{of("Ready", "True", "Ready", "All is better.", earlier)},
+			before: []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
+			result: condition.Ready("All is better."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is better.", earlier)},
 		},
 		"another status doesn't": {
-			before:  []metav1.Condition{of("Ready", "False", "NoTokenServer", "Look.", earlier), of("Stalled", "True", "NoTokenServer", "Look.", earlier)},
-			verdict: condition.Progressing("Wait."),
-			want:    []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
+			before: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Look.", earlier), of("Stalled", "True", "NoTokenServer", "Look.", earlier)},
+			result: condition.Progressing("Wait."),
+			want:   []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			set := condition.NewSet(tc.before, 2, now)
-			set.Summarize(tc.verdict, tc.stuck)
+			set.Summarize(tc.result, tc.stuck)
 			if diff := cmp.Diff(tc.want, set.Conditions()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -87,7 +87,7 @@ func TestPut(t *testing.T) {
 	set := condition.NewSet(before, 2, now)
 	set.Summarize(condition.Ready("All is well."), false)
 	set.Put(v1alpha1.ConditionProgrammed, condition.Ready("Loaded."))
-	set.Put(v1alpha1.ConditionAccepted, condition.Verdict{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "Valid."})
+	set.Put(v1alpha1.ConditionAccepted, condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "Valid."})
 	want := []metav1.Condition{
 		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Programmed", "True", "Ready", "Loaded.", now), of("Ready", "True", "Ready", "All is well.", now),
 	}

@@ -261,9 +261,9 @@ func (i *Instance) TokenLifetime(set *metav1.Duration) time.Duration {
 	return i.Security.DefaultTokenLifetime.Duration
 }
 
-// Paced returns how long an interval of rotation lasts in this instance: d, but in tests.
+// Scaled returns how long an interval of rotation lasts in this instance: d, but in tests.
 // It is the one place where time is shortened, so that all that has to be in proportion stays so.
-func (i *Instance) Paced(d time.Duration) time.Duration {
+func (i *Instance) Scaled(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, i.Testing.SpeedUp))
 }
 

@@ -258,7 +258,7 @@ func TestTokenLifetime(t *testing.T) {
 func TestPaced(t *testing.T) {
 	for speedUp, want := range map[int32]time.Duration{0: time.Hour, 1: time.Hour, 600: 6 * time.Second} {
 		instance := config.Instance{Testing: config.Testing{SpeedUp: speedUp}}
-		if got := instance.Paced(time.Hour); got != want {
+		if got := instance.Scaled(time.Hour); got != want {
 			t.Errorf("sped up by %d an hour lasts %s, want %s", speedUp, got, want)
 		}
 	}

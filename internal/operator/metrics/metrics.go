@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Rotated is what a rotation replaces.
-type Rotated string
+// RotationKind is what a rotation replaces.
+type RotationKind string
 
 const (
 	// SigningKey is the key that a realm signs with.
-	SigningKey Rotated = "signing_key"
+	SigningKey RotationKind = "signing_key"
 	// ClientSecret is a secret that the operator made for a client.
-	ClientSecret Rotated = "client_secret"
+	ClientSecret RotationKind = "client_secret"
 )
 
 // Outcome says how a rotation ended.
@@ -28,16 +28,16 @@ const (
 	Failure Outcome = "failure"
 )
 
-// Swept is what the operator removes because nothing needs it any more.
-type Swept string
+// CollectedKind is what the operator removes because nothing needs it any more.
+type CollectedKind string
 
 const (
 	// Record is the record of an object that is gone.
-	Record Swept = "record"
-	// ConsumerSecret is a Secret that the operator made and whose content is no longer valid.
-	ConsumerSecret Swept = "consumer_secret"
+	Record CollectedKind = "record"
+	// CredentialsSecret is a Secret that the operator made and whose content is no longer valid.
+	CredentialsSecret CollectedKind = "consumer_secret"
 	// Lease is the heartbeat of a token server that fell silent.
-	Lease Swept = "lease"
+	Lease CollectedKind = "lease"
 )
 
 // Metrics are the operator's. It is safe for concurrent use.
@@ -65,24 +65,24 @@ func New(registerer prometheus.Registerer) *Metrics {
 	}
 	registerer.MustRegister(m.rotations, m.nextKeyTurn, m.swept)
 	// So that a rate is known from the first one on.
-	for _, what := range []Rotated{SigningKey, ClientSecret} {
+	for _, what := range []RotationKind{SigningKey, ClientSecret} {
 		for _, outcome := range []Outcome{Success, Failure} {
 			m.rotations.WithLabelValues(string(what), string(outcome))
 		}
 	}
-	for _, what := range []Swept{Record, ConsumerSecret, Lease} {
+	for _, what := range []CollectedKind{Record, CredentialsSecret, Lease} {
 		m.swept.WithLabelValues(string(what))
 	}
 	return m
 }
 
-// Swept returns a function that counts one thing of that kind that was removed.
-func (m *Metrics) Swept(what Swept) func() {
+// CollectedKind returns a function that counts one thing of that kind that was removed.
+func (m *Metrics) GarbageCollected(what CollectedKind) func() {
 	return m.swept.WithLabelValues(string(what)).Inc
 }
 
 // Rotation counts a rotation that has ended, well or with err.
-func (m *Metrics) Rotation(what Rotated, err error) {
+func (m *Metrics) Rotation(what RotationKind, err error) {
 	outcome := Success
 	if err != nil {
 		outcome = Failure

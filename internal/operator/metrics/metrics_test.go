@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	m.Rotation(metrics.SigningKey, errors.New("not written"))
 
 	m.Rotation(metrics.ClientSecret, nil)
-	m.Swept(metrics.Lease)()
+	m.GarbageCollected(metrics.Lease)()
 
 	want := map[string]float64{
 		"realmkeeper_rotations_total{client_secret,success}":          1,

@@ -23,10 +23,10 @@ type Event struct {
 	Note   string
 }
 
-// OfReady returns the Event that tells of another reason of the Ready condition than was,
+// ReadyChange returns the Event that tells of another reason of the Ready condition than was,
 // which is empty for none; nil where there is nothing to tell. Progressing isn't told: it passes by
 // itself, and what it comes to is told.
-func OfReady(was v1alpha1.ConditionReason, now []metav1.Condition) *Event {
+func ReadyChange(was v1alpha1.ConditionReason, now []metav1.Condition) *Event {
 	ready := meta.FindStatusCondition(now, string(v1alpha1.ConditionReady))
 	if ready == nil || ready.Reason == string(was) || ready.Reason == string(v1alpha1.ReasonProgressing) {
 		return nil
@@ -48,8 +48,8 @@ func eventType(ready *metav1.Condition) string {
 	return corev1.EventTypeWarning
 }
 
-// OfRotation returns the Event that tells of a rotation.
-func OfRotation(reason v1alpha1.EventReason, note string) *Event {
+// Rotation returns the Event that tells of a rotation.
+func Rotation(reason v1alpha1.EventReason, note string) *Event {
 	return &Event{Type: corev1.EventTypeNormal, Reason: reason, Action: v1alpha1.EventActionRotate, Note: cut(note)}
 }
 

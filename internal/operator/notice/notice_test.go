@@ -45,7 +45,7 @@ func TestOfReady(t *testing.T) {
 		"no word on Ready":        {v1alpha1.ReasonReady, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, notice.OfReady(test.was, test.now)); diff != "" {
+			if diff := cmp.Diff(test.want, notice.ReadyChange(test.was, test.now)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -62,7 +62,7 @@ func TestNoteIsCut(t *testing.T) {
 		"cut within a character": {strings.Repeat("é", 513), strings.Repeat("é", 510) + "..."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rotation, change := notice.OfRotation(v1alpha1.EventSecretRotated, test.note), notice.OfReady("", ready("False", v1alpha1.ReasonExpired, test.note))
+			rotation, change := notice.Rotation(v1alpha1.EventSecretRotated, test.note), notice.ReadyChange("", ready("False", v1alpha1.ReasonExpired, test.note))
 			if rotation.Note != test.want || change.Note != test.want {
 				t.Errorf("told is %q and %q, want %q", rotation.Note, change.Note, test.want)
 			}

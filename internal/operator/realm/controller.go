@@ -37,7 +37,7 @@ type Reconciler struct {
 	Tracker  *acknowledgement.Tracker
 	Instance *config.Instance
 	Metrics  *metrics.Metrics
-	Events   *notice.Teller
+	Events   *notice.Recorder
 	Now      func() time.Time
 	Random   io.Reader
 }

@@ -19,10 +19,10 @@ import (
 
 // decision is what a Realm comes to.
 type decision struct {
-	accepted condition.Verdict
+	accepted condition.Result
 	// unreadable says why the record can't be used; then it is left as it is, and token
 	// servers go on with its last good state.
-	unreadable *condition.Verdict
+	unreadable *condition.Result
 	// record is what the record shall be; nil: it stays as it is, also when there is none.
 	record *record.Realm
 	// lifetime is how long tokens are valid.
@@ -102,10 +102,10 @@ func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Du
 	signing := &realm.Spec.Signing
 	policy := signingkey.Policy{
 		Algorithm:        signingkey.Algorithm(signing.EffectiveAlgorithm()),
-		RotationInterval: instance.Paced(signing.EffectiveRotationInterval()),
-		PublishAhead:     instance.Paced(signing.EffectivePublishAhead()),
+		RotationInterval: instance.Scaled(signing.EffectiveRotationInterval()),
+		PublishAhead:     instance.Scaled(signing.EffectivePublishAhead()),
 		TokenLifetime:    lifetime,
-		Skew:             instance.Paced(signingkey.Skew),
+		Skew:             instance.Scaled(signingkey.Skew),
 	}
 	if signing.RotateAfter != nil {
 		policy.RotateAfter = signing.RotateAfter.Time
@@ -119,18 +119,18 @@ func sameButKeys(a, b record.Realm) bool {
 }
 
 // accepted checks what the schema can't: the instance's bounds.
-func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Verdict {
+func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result {
 	lifetime, longest := instance.TokenLifetime(realm.Spec.TokenLifetime), instance.Security.MaximumTokenLifetime.Duration
 	if lifetime > longest {
-		return condition.Fault(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
+		return condition.NotReady(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
 			"spec.tokenLifetime %s is longer than %s, the maximum of this instance. Shorten it, or have security.maximumTokenLifetime raised; no token is issued until then.",
 			lifetime, longest))
 	}
-	return condition.Verdict{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid."}
+	return condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid."}
 }
 
-func keysUnreadable(err error) *condition.Verdict {
-	v := condition.Fault(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
+func keysUnreadable(err error) *condition.Result {
+	v := condition.NotReady(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
 		"The signing keys can't be read: %v. Token servers go on with the last good ones. Restore the Secret from a backup, or delete it to have new keys made.", err))
 	return &v
 }

@@ -13,7 +13,7 @@ func rotated(before, after *v1alpha1.RealmStatus) *notice.Event {
 	if was == nil || is == nil || was.KeyID == is.KeyID {
 		return nil
 	}
-	return notice.OfRotation(v1alpha1.EventSigningKeyRotated, fmt.Sprintf(
+	return notice.Rotation(v1alpha1.EventSigningKeyRotated, fmt.Sprintf(
 		"Key %s (%s) signs tokens from now on, in place of %s (%s).", is.KeyID, is.Algorithm, was.KeyID, was.Algorithm))
 }
 

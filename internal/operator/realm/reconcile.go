@@ -75,8 +75,8 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Metrics.ForgetRealm(req.Name)
 		r.Events.Forget(req.NamespacedName)
 	}
-	newest := recordstore.NewestUID(r.Live, req.NamespacedName, &v1alpha1.Realm{})
-	if err := r.Records.RemoveStrays(ctx, record.KindRealm, req.NamespacedName, uid, newest); err != nil {
+	newest := recordstore.CurrentUID(r.Live, req.NamespacedName, &v1alpha1.Realm{})
+	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, uid, newest); err != nil {
 		return observed{}, err
 	}
 	if gone {

@@ -45,7 +45,7 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	case d.accepted.Status != metav1.ConditionTrue:
 		conditions.Summarize(d.accepted, true)
 	case realm.Spec.Suspend:
-		conditions.Summarize(condition.Fault(v1alpha1.ReasonSuspended, "The realm is suspended: no client of it gets a token. Set spec.suspend to false to resume."), false)
+		conditions.Summarize(condition.NotReady(v1alpha1.ReasonSuspended, "The realm is suspended: no client of it gets a token. Set spec.suspend to false to resume."), false)
 	case programmed.Status == metav1.ConditionTrue:
 		conditions.Summarize(condition.Ready("Clients get tokens at "+s.TokenEndpoint), false)
 	default:
@@ -55,19 +55,19 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	return s
 }
 
-func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State) condition.Verdict {
+func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State) condition.Result {
 	switch {
 	case d.unreadable != nil:
 		return *d.unreadable
 	case d.accepted.Status != metav1.ConditionTrue:
-		return condition.Fault(d.accepted.Reason, d.accepted.Message)
+		return condition.NotReady(d.accepted.Reason, d.accepted.Message)
 	case state == nil:
 		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
 	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):
 		// Token servers are told of another key, and serve this generation all along.
-		return acknowledgement.Acknowledged.Verdict()
+		return acknowledgement.Acknowledged.Result()
 	}
-	return state.Verdict()
+	return state.Result()
 }
 
 // wasProgrammed reports whether token servers have acknowledged this generation of the
@@ -111,6 +111,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v
 	if err := apply.Status(ctx, r.Client, v1alpha1ac.Realm(realm.Name).WithResourceVersion(realm.ResourceVersion).WithStatus(desired)); err != nil {
 		return err
 	}
-	r.Events.Tell(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s))
+	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s))
 	return nil
 }

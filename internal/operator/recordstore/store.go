@@ -94,10 +94,10 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 	return apply.Secret(ctx, s.client, live, desired)
 }
 
-// RemoveStrays deletes the records of that owner which belong to another identity than
+// DeleteOrphans deletes the records of that owner which belong to another identity than
 // believed, the UID that a cache has; empty for an owner that is gone. Verifiers and keys can't be
 // made again, so newest, which asks the API server itself, has the last word.
-func (s *Store) RemoveStrays(ctx context.Context, kind record.Kind, owner types.NamespacedName, believed types.UID, newest func(context.Context) (types.UID, error)) error {
+func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, believed types.UID, newest func(context.Context) (types.UID, error)) error {
 	records := &corev1.SecretList{}
 	if err := s.cache.List(ctx, records, client.MatchingFields{byOwner: ownerKey(kind, owner)}); err != nil {
 		return fmt.Errorf("listing the records of %s %s: %w", kind, owner, err)
@@ -124,9 +124,9 @@ func (s *Store) RemoveStrays(ctx context.Context, kind record.Kind, owner types.
 	return nil
 }
 
-// NewestUID returns a function that asks the API server for the UID of an object; it is
+// CurrentUID returns a function that asks the API server for the UID of an object; it is
 // empty for one that is gone or going.
-func NewestUID(live client.Reader, key client.ObjectKey, into client.Object) func(context.Context) (types.UID, error) {
+func CurrentUID(live client.Reader, key client.ObjectKey, into client.Object) func(context.Context) (types.UID, error) {
 	return func(ctx context.Context) (types.UID, error) {
 		err := live.Get(ctx, key, into)
 		if apierrors.IsNotFound(err) || err == nil && !into.GetDeletionTimestamp().IsZero() {

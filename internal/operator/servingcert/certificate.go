@@ -29,8 +29,8 @@ const (
 	serialBits = 128
 )
 
-// ErrPair says that certificate and key can't be read or don't belong together.
-var ErrPair = errors.New("certificate and key not usable")
+// ErrInvalidPair says that certificate and key can't be read or don't belong together.
+var ErrInvalidPair = errors.New("certificate and key not usable")
 
 // Pair is a certificate with its private key, both PEM.
 type Pair struct {
@@ -56,7 +56,7 @@ func NewAuthority(now time.Time, random io.Reader) (Pair, error) {
 // Issue makes a serving certificate, signed by the CA p, for the hosts, the first of which
 // names it. It is valid for 90 days.
 //
-// Errors: ErrPair for a CA that can't be used; those of random.
+// Errors: ErrInvalidPair for a CA that can't be used; those of random.
 func (p Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: shortName(hosts[0])},
@@ -85,7 +85,7 @@ func (p Pair) RenewAt(serving Pair, hosts []string, now time.Time) time.Time {
 	return parsed.Leaf.NotAfter.Add(-renewBefore)
 }
 
-// Check reports ErrPair for a pair that can't be used.
+// Check reports ErrInvalidPair for a pair that can't be used.
 func (p Pair) Check() error {
 	_, err := p.parse()
 	return err
@@ -94,7 +94,7 @@ func (p Pair) Check() error {
 func (p Pair) parse() (tls.Certificate, error) {
 	parsed, err := tls.X509KeyPair(p.Certificate, p.Key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("%w: %w", ErrPair, err)
+		return tls.Certificate{}, fmt.Errorf("%w: %w", ErrInvalidPair, err)
 	}
 	return parsed, nil
 }

@@ -159,14 +159,14 @@ func TestUnusablePairs(t *testing.T) {
 	for name, pair := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := pair.Check()
-			if !errors.Is(err, servingcert.ErrPair) {
-				t.Errorf("Check: %v, want %v", err, servingcert.ErrPair)
+			if !errors.Is(err, servingcert.ErrInvalidPair) {
+				t.Errorf("Check: %v, want %v", err, servingcert.ErrInvalidPair)
 			}
 			if err != nil && strings.Contains(err.Error(), "PRIVATE KEY-----") {
 				t.Errorf("the error tells the key: %v", err)
 			}
-			if _, err := pair.Issue(hosts, now, rand.Reader); !errors.Is(err, servingcert.ErrPair) {
-				t.Errorf("Issue: %v, want %v", err, servingcert.ErrPair)
+			if _, err := pair.Issue(hosts, now, rand.Reader); !errors.Is(err, servingcert.ErrInvalidPair) {
+				t.Errorf("Issue: %v, want %v", err, servingcert.ErrInvalidPair)
 			}
 		})
 	}

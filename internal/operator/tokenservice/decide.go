@@ -36,7 +36,7 @@ type decision struct {
 
 // decide is a pure function of what was read, the time and the random source.
 //
-// Errors are about the certificates, and leave the rest of the decision good: servingcert.ErrPair for
+// Errors are about the certificates, and leave the rest of the decision good: servingcert.ErrInvalidPair for
 // a managed CA that can't be used, which stays as it is since consumers trust it; those of the random source.
 func decide(seen observed, instance *config.Instance, image string, now time.Time, random io.Reader) (decision, error) {
 	d := decision{
@@ -87,7 +87,7 @@ func decideCertificates(d *decision, seen observed, instance *config.Instance, n
 		return err
 	}
 	if d.renewAt = authority.RenewAt(serving, hosts, now); !d.renewAt.After(now) {
-		return fmt.Errorf("%w: what the CA in Secret %s signs isn't valid now; look at its dates and this machine's clock", servingcert.ErrPair, servingcert.AuthoritySecret)
+		return fmt.Errorf("%w: what the CA in Secret %s signs isn't valid now; look at its dates and this machine's clock", servingcert.ErrInvalidPair, servingcert.AuthoritySecret)
 	}
 	d.serving = &serving
 	return nil

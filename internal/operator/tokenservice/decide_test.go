@@ -98,8 +98,8 @@ func verifies(t *testing.T, authority, serving *servingcert.Pair, hosts ...strin
 func TestDamagedAuthorityStays(t *testing.T) {
 	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
 	seen.authority.Data[corev1.TLSPrivateKeyKey] = []byte("damaged")
-	if _, err := decide(seen, instance(t, ""), "image:1", now, rand.Reader); !errors.Is(err, servingcert.ErrPair) {
-		t.Errorf("the error is %v, want ErrPair", err)
+	if _, err := decide(seen, instance(t, ""), "image:1", now, rand.Reader); !errors.Is(err, servingcert.ErrInvalidPair) {
+		t.Errorf("the error is %v, want ErrInvalidPair", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestCertificateThatWouldNotHoldIsNotWritten(t *testing.T) {
 	seen.serving = nil
 	beforeTheCA := now.Add(-48 * time.Hour)
 	d, err := decide(seen, instance(t, ""), "image:1", beforeTheCA, rand.Reader)
-	if !errors.Is(err, servingcert.ErrPair) || d.serving != nil || d.deployment == nil {
+	if !errors.Is(err, servingcert.ErrInvalidPair) || d.serving != nil || d.deployment == nil {
 		t.Errorf("error %v, certificate %v, Deployment decided: %t", err, d.serving, d.deployment != nil)
 	}
 }

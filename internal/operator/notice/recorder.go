@@ -14,8 +14,8 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Teller records the Events of the objects of one kind.
-type Teller struct {
+// Recorder records the Events of the objects of one kind.
+type Recorder struct {
 	recorder events.EventRecorder
 
 	mu sync.Mutex
@@ -29,9 +29,9 @@ type paused struct {
 	was v1alpha1.ConditionReason
 }
 
-// NewTeller returns a Teller that knows of no object yet.
-func NewTeller(recorder events.EventRecorder) *Teller {
-	return &Teller{recorder: recorder, paused: map[types.NamespacedName]paused{}}
+// NewRecorder returns a Recorder that knows of no object yet.
+func NewRecorder(recorder events.EventRecorder) *Recorder {
+	return &Recorder{recorder: recorder, paused: map[types.NamespacedName]paused{}}
 }
 
 // Tell tells what has come of an object that had these conditions before: its Ready
@@ -39,8 +39,8 @@ func NewTeller(recorder events.EventRecorder) *Teller {
 //
 // The object is as it was read: the recorder knows one change from another by its resource
 // version, and would count two Events of one version as a series.
-func (t *Teller) Tell(object client.Object, before, after []metav1.Condition, rotation *Event) {
-	for _, e := range []*Event{OfReady(t.was(object, before, after), after), rotation} {
+func (t *Recorder) Record(object client.Object, before, after []metav1.Condition, rotation *Event) {
+	for _, e := range []*Event{ReadyChange(t.was(object, before, after), after), rotation} {
 		if e != nil {
 			t.recorder.Eventf(object, nil, e.Type, string(e.Reason), string(e.Action), "%s", e.Note)
 		}
@@ -48,7 +48,7 @@ func (t *Teller) Tell(object client.Object, before, after []metav1.Condition, ro
 }
 
 // Forget forgets an object that is gone.
-func (t *Teller) Forget(name types.NamespacedName) {
+func (t *Recorder) Forget(name types.NamespacedName) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.paused, name)
@@ -56,7 +56,7 @@ func (t *Teller) Forget(name types.NamespacedName) {
 
 // was returns the reason that Ready had before, or before it became Progressing; empty where
 // that isn't known.
-func (t *Teller) was(object client.Object, before, after []metav1.Condition) v1alpha1.ConditionReason {
+func (t *Recorder) was(object client.Object, before, after []metav1.Condition) v1alpha1.ConditionReason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name, was := client.ObjectKeyFromObject(object), reasonIn(before)

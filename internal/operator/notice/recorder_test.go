@@ -14,7 +14,7 @@ import (
 )
 
 // What an object is again after it was Progressing isn't told again.
-func TestTell(t *testing.T) {
+func TestRecord(t *testing.T) {
 	const isReady, isSuspended = "Normal Ready Fine.", "Normal Suspended As you wish."
 	type states = [][]metav1.Condition
 	for name, test := range map[string]struct {
@@ -31,9 +31,9 @@ func TestTell(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
-			teller := notice.NewTeller(recorder)
+			teller := notice.NewRecorder(recorder)
 			for i, after := range test.states[1:] {
-				teller.Tell(named("acme", "1"), test.states[i], after, nil)
+				teller.Record(named("acme", "1"), test.states[i], after, nil)
 			}
 			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -43,7 +43,7 @@ func TestTell(t *testing.T) {
 }
 
 // Whether another object of the name was Ready says nothing of this one.
-func TestTellOfNamesakes(t *testing.T) {
+func TestRecordOfNamesakes(t *testing.T) {
 	for name, test := range map[string]struct {
 		next   client.Object
 		forget bool
@@ -56,12 +56,12 @@ func TestTellOfNamesakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
-			teller := notice.NewTeller(recorder)
-			teller.Tell(named("acme", "1"), fine, waits, nil)
+			teller := notice.NewRecorder(recorder)
+			teller.Record(named("acme", "1"), fine, waits, nil)
 			if test.forget {
 				teller.Forget(types.NamespacedName{Name: "acme"})
 			}
-			teller.Tell(test.next, waits, fine, nil)
+			teller.Record(test.next, waits, fine, nil)
 			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -70,9 +70,9 @@ func TestTellOfNamesakes(t *testing.T) {
 }
 
 // A rotation is told beside a change of Ready, as it stands and not as a format.
-func TestTellOfARotation(t *testing.T) {
+func TestRecordOfARotation(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
-	notice.NewTeller(recorder).Tell(named("acme", "1"), nil, fine, notice.OfRotation(v1alpha1.EventSecretRotated, "100%s."))
+	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, fine, notice.Rotation(v1alpha1.EventSecretRotated, "100%s."))
 	if diff := cmp.Diff([]string{"Normal Ready Fine.", "Normal SecretRotated 100%s."}, recorded(recorder)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
