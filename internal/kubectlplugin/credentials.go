@@ -18,18 +18,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// credentials are what a consumer Secret tells of how to get a token.
+// credentials are the values of a credentials Secret that are needed to get a token.
 type credentials struct {
 	clientID     string
 	clientSecret string
 	endpoint     string
-	authority    []byte // PEM; nil: the system's roots suffice
+	authority    []byte // PEM; empty if the system's root certificates are sufficient
 }
 
-// source reads credentials. Each call reads them anew, for Secrets come late and change.
+// source reads credentials. Each call reads them again, because a Secret can appear or change between
+// attempts.
 type source func(context.Context) (credentials, error)
 
-// fromDirectory reads a consumer Secret that is mounted at dir.
+// fromDirectory reads a credentials Secret that is mounted at dir.
 func fromDirectory(dir string, clusterURL bool) source {
 	return func(context.Context) (credentials, error) {
 		return parseCredentials("directory "+dir, clusterURL, func(key string) (string, error) {
@@ -42,15 +43,15 @@ func fromDirectory(dir string, clusterURL bool) source {
 	}
 }
 
-// fromCluster reads the consumer Secret of an ApiClient, once that is Ready.
+// fromCluster reads the credentials Secret of an ApiClient after the ApiClient is Ready.
 func fromCluster(flags *genericclioptions.ConfigFlags, name string, clusterURL bool) (source, error) {
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, fmt.Errorf("loading kubeconfig: %w", err)
 	}
 	config, err := flags.ToRESTConfig()
 	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		return nil, fmt.Errorf("loading kubeconfig: %w", err)
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -63,15 +64,15 @@ func fromCluster(flags *genericclioptions.ConfigFlags, name string, clusterURL b
 	return func(ctx context.Context) (credentials, error) {
 		c := &v1alpha1.ApiClient{}
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, c); err != nil {
-			return credentials{}, passing{fmt.Errorf("reading ApiClient %s/%s: %w", namespace, name, err)}
+			return credentials{}, retryable{fmt.Errorf("reading ApiClient %s/%s: %w", namespace, name, err)}
 		}
-		if err := usable(c); err != nil {
-			return credentials{}, passing{fmt.Errorf("ApiClient %s/%s %w", namespace, name, err)}
+		if err := checkUsable(c); err != nil {
+			return credentials{}, retryable{fmt.Errorf("ApiClient %s/%s %w", namespace, name, err)}
 		}
 		secret := &corev1.Secret{}
 		key := client.ObjectKey{Namespace: namespace, Name: c.Status.SecretName}
 		if err := reader.Get(ctx, key, secret); err != nil {
-			return credentials{}, passing{fmt.Errorf("reading Secret %s: %w", key, err)}
+			return credentials{}, retryable{fmt.Errorf("reading Secret %s: %w", key, err)}
 		}
 		names := c.GeneratedSecret()
 		return parseCredentials("Secret "+key.String(), clusterURL, func(key string) (string, error) {
@@ -82,15 +83,15 @@ func fromCluster(flags *genericclioptions.ConfigFlags, name string, clusterURL b
 
 var (
 	errNotReady = errors.New("is not Ready")
-	errNoSecret = errors.New("has no Secret that the operator made")
+	errNoSecret = errors.New("has no generated Secret; use --from-directory with its credentials in files")
 )
 
-// usable returns why c can't get a token, in the words of its own status.
-func usable(c *v1alpha1.ApiClient) error {
+// checkUsable returns an error if c can't get a token, with the reason and message from its status.
+func checkUsable(c *v1alpha1.ApiClient) error {
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
 	case ready == nil:
-		return fmt.Errorf("%w: it has no status yet; does the operator run?", errNotReady)
+		return fmt.Errorf("%w: it has no status yet; check that the operator is running", errNotReady)
 	case ready.Status != metav1.ConditionTrue:
 		return fmt.Errorf("%w (%s): %s", errNotReady, ready.Reason, ready.Message)
 	case c.Status.SecretName == "":
@@ -101,9 +102,9 @@ func usable(c *v1alpha1.ApiClient) error {
 
 var errIncomplete = errors.New("incomplete credentials")
 
-// parseCredentials takes credentials from data keys under their default names; look returns
-// an empty value for one that isn't there. where says for errors what it looks through.
-func parseCredentials(where string, clusterURL bool, look func(key string) (string, error)) (credentials, error) {
+// parseCredentials gets credentials from the default data keys. lookup returns an empty value for a
+// missing key. origin names the source in errors.
+func parseCredentials(origin string, clusterURL bool, lookup func(key string) (string, error)) (credentials, error) {
 	var c credentials
 	var authority string
 	endpoint := v1alpha1.SecretKeyTokenURL
@@ -120,12 +121,12 @@ func parseCredentials(where string, clusterURL bool, look func(key string) (stri
 		{key: endpoint, value: &c.endpoint},
 		{key: v1alpha1.SecretKeyCACrt, value: &authority, optional: true},
 	} {
-		value, err := look(field.key)
+		value, err := lookup(field.key)
 		if err != nil {
 			return credentials{}, err
 		}
 		if value == "" && !field.optional {
-			return credentials{}, passing{fmt.Errorf("%w: %s has no %s", errIncomplete, where, field.key)}
+			return credentials{}, retryable{fmt.Errorf("%w: %s has no %s", errIncomplete, origin, field.key)}
 		}
 		*field.value = value
 	}

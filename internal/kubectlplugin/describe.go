@@ -17,9 +17,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// writeFacts writes what the token endpoint has answered and what the token says, but not
-// the token: each value of the token as it stands there in JSON.
-func writeFacts(out io.Writer, endpoint string, token *oauth2.Token) error {
+// describeToken writes the token response with the header and claims of the token, but not the token
+// itself. Claim values are written as JSON.
+func describeToken(out io.Writer, endpoint string, token *oauth2.Token) error {
 	header, claims, err := decode(token.AccessToken)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func writeFacts(out io.Writer, endpoint string, token *oauth2.Token) error {
 	return table.Flush()
 }
 
-// decode reads a token without verifying it: its bearer needn't.
+// decode parses a token without verifying it, because only resource servers need to verify it.
 func decode(accessToken string) (jose.Header, map[string]json.RawMessage, error) {
 	algorithms := make([]jose.SignatureAlgorithm, 0, len(signingkey.Algorithms))
 	for _, algorithm := range signingkey.Algorithms {
@@ -51,17 +51,17 @@ func decode(accessToken string) (jose.Header, map[string]json.RawMessage, error)
 	}
 	parsed, err := jwt.ParseSigned(accessToken, algorithms)
 	if err != nil {
-		return jose.Header{}, nil, fmt.Errorf("reading the access token as a JWT: %w", err)
+		return jose.Header{}, nil, fmt.Errorf("parsing the access token as a JWT: %w", err)
 	}
 	var claims map[string]json.RawMessage
 	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
-		return jose.Header{}, nil, fmt.Errorf("reading the claims of the access token: %w", err)
+		return jose.Header{}, nil, fmt.Errorf("parsing the claims of the access token: %w", err)
 	}
 	return parsed.Headers[0], claims, nil
 }
 
-// instant shows a claim that holds a time (RFC 7519, section 2: NumericDate) in RFC 3339;
-// empty for every other one.
+// instant formats a NumericDate claim (RFC 7519, section 2) as an RFC 3339 comment. It returns an
+// empty string for any other claim.
 func instant(name string, value json.RawMessage) string {
 	switch name {
 	case "exp", "iat", "nbf":

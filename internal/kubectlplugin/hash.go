@@ -14,20 +14,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 )
 
-const hashUsage = `Make the hash of a client secret, for the spec of an ApiClient: the secret itself never
-enters the cluster.
+const hashUsage = `Generate a client secret and print its hash for the spec of an ApiClient. The cluster stores only
+the hash, never the secret.
 
-The hash goes to the standard output, as YAML that can be committed. The secret is made
-here, and shown once on the error stream, or written to a file; keep it in your vault.
-With --stdin it is read instead, and shown nowhere. No cluster is needed.`
+The hash is written to standard output as YAML that you can commit. The secret is printed once to
+standard error, or written to a file with --secret-file. Save it in your secret manager. With
+--stdin, an existing secret is read from standard input and not printed. No cluster access is
+needed.`
 
-const hashExamples = `  # A new secret into a file, its hash into another
+const hashExamples = `  # Write a new secret to one file and its hash to another
   kubectl realmkeeper hash --id 2026-03 --secret-file secret.txt > hash.yaml
 
-  # The hash of a secret that you have
+  # Hash an existing secret
   vault kv get -field=secret billing | kubectl realmkeeper hash --stdin`
 
-// hashOptions are the arguments of the verb hash.
+// hashOptions are the arguments of the hash subcommand.
 type hashOptions struct {
 	id         string
 	stdin      bool
@@ -38,7 +39,7 @@ func newHashCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	var o hashOptions
 	command := &cobra.Command{
 		Use:     "hash",
-		Short:   "Make the hash of a client secret, for the spec of an ApiClient",
+		Short:   "Print the hash of a new or existing client secret",
 		Long:    hashUsage,
 		Example: hashExamples,
 		Args:    cobra.NoArgs,
@@ -50,21 +51,21 @@ func newHashCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.id, "id", "", "The name of the secret in status and audit lines. Left out: one that is made of the hash.")
-	flags.BoolVar(&o.stdin, "stdin", false, "Read the secret from the standard input, to its end but for one line break.")
-	flags.StringVar(&o.secretFile, "secret-file", "", "Write the secret to this new file, which only you may read, instead of showing it.")
+	flags.StringVar(&o.id, "id", "", "ID of the secret in status and audit events. Defaults to an ID derived from the hash")
+	flags.BoolVar(&o.stdin, "stdin", false, "Read the secret from standard input, up to the end and without one trailing line break")
+	flags.StringVar(&o.secretFile, "secret-file", "", "Write the secret to this file instead of printing it. The file must not exist and is created with mode 0600")
 	return command
 }
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// complete checks how the arguments go together.
+// complete validates the options.
 func (o *hashOptions) complete() error {
 	if o.id != "" && !validID.MatchString(o.id) {
-		return fmt.Errorf("%w: --id must be 1 to 64 letters, digits, dots, underscores and hyphens, not %q", errUsage, o.id)
+		return fmt.Errorf("%w: --id must be 1 to 64 letters, digits, dots, underscores or hyphens, got %q", errUsage, o.id)
 	}
 	if o.stdin && o.secretFile != "" {
-		return fmt.Errorf("%w: --secret-file is for a secret that is made, and --stdin reads one", errUsage)
+		return fmt.Errorf("%w: --secret-file cannot be used with --stdin", errUsage)
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func (o *hashOptions) run(streams genericiooptions.IOStreams, random io.Reader) 
 	}
 	hash := clientsecret.HashSlowly
 	if clientsecret.WellFormed(secret) {
-		hash = clientsecret.Hash // 256 random bits need no slow one
+		hash = clientsecret.Hash // 256 random bits need no slow hash
 	}
 	verifier, err := hash(secret, random)
 	if err != nil {
@@ -90,13 +91,13 @@ func (o *hashOptions) run(streams genericiooptions.IOStreams, random io.Reader) 
 	return err
 }
 
-// secret reads or makes the secret, and hands out one that it made.
+// secret reads the secret, or generates one and delivers it to the user.
 func (o *hashOptions) secret(streams genericiooptions.IOStreams, random io.Reader) (string, error) {
 	if o.stdin {
-		// Far beyond the longest: a file given by mistake needn't be read to its end.
+		// The limit is well above the longest valid secret. It stops early if the input is a large file.
 		read, err := io.ReadAll(io.LimitReader(streams.In, 8*clientsecret.LongestChosen))
 		if err != nil {
-			return "", fmt.Errorf("reading the secret from the standard input: %w", err)
+			return "", fmt.Errorf("reading the secret from standard input: %w", err)
 		}
 		secret := strings.TrimSuffix(strings.TrimSuffix(string(read), "\n"), "\r")
 		return secret, clientsecret.CheckChosen(secret)
@@ -108,11 +109,11 @@ func (o *hashOptions) secret(streams genericiooptions.IOStreams, random io.Reade
 	if o.secretFile != "" {
 		return secret, writeNew(o.secretFile, secret)
 	}
-	_, err = fmt.Fprintf(streams.ErrOut, "The client secret, which is shown this once:\n%s\n", secret)
+	_, err = fmt.Fprintf(streams.ErrOut, "Client secret (shown only once):\n%s\n", secret)
 	return secret, err
 }
 
-// writeNew writes a file that isn't there yet, for its owner alone.
+// writeNew creates a file that only its owner can read. It fails if the file exists.
 func writeNew(path, content string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 const password = "correct horse battery staple"
 
-// runWith runs the plugin in this process, with something on its standard input.
+// runWith runs the plugin in this process with the given standard input.
 func runWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
@@ -25,7 +25,7 @@ func runWith(t *testing.T, stdin string, args ...string) (code int, stdout, stde
 	return code, out.String(), errOut.String()
 }
 
-// hashIn returns the one hash that stands in YAML for an ApiClient.
+// hashIn returns the only hash in a YAML snippet of an ApiClient.
 func hashIn(t *testing.T, snippet string) v1alpha1.HashedSecret {
 	t.Helper()
 	c := &v1alpha1.ApiClient{}
@@ -33,104 +33,105 @@ func hashIn(t *testing.T, snippet string) v1alpha1.HashedSecret {
 		t.Fatalf("%v:\n%s", err, snippet)
 	}
 	if c.Spec.Secret == nil || len(c.Spec.Secret.Hashed) != 1 {
-		t.Fatalf("there is not one hash in\n%s", snippet)
+		t.Fatalf("Want exactly one hash in:\n%s", snippet)
 	}
 	return c.Spec.Secret.Hashed[0]
 }
 
-func isHashOf(t *testing.T, hash, secret string, wantSlow bool) {
+// wantHashOf fails the test unless hash verifies secret, with Argon2id if wantSlow is set.
+func wantHashOf(t *testing.T, hash, secret string, wantSlow bool) {
 	t.Helper()
 	verifier, err := clientsecret.ParseVerifier(hash)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !verifier.Verify(secret) || verifier.Slow() != wantSlow {
-		t.Errorf("%s verifies the secret: %t, slowly: %t", hash, verifier.Verify(secret), verifier.Slow())
+		t.Errorf("%s: Verify() = %t, Slow() = %t, want true and %t", hash, verifier.Verify(secret), verifier.Slow(), wantSlow)
 	}
 }
 
-func TestHashOfANewSecret(t *testing.T) {
+func TestHashGeneratesSecret(t *testing.T) {
 	code, stdout, stderr := run(t, "hash")
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
 	secret := lines[len(lines)-1]
 	if code != 0 || !clientsecret.WellFormed(secret) || strings.Contains(stdout, secret) {
-		t.Fatalf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+		t.Fatalf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	isHashOf(t, hashIn(t, stdout).Hash, secret, false)
+	wantHashOf(t, hashIn(t, stdout).Hash, secret, false)
 	_, again, _ := run(t, "hash")
 	if hashIn(t, again).ID == hashIn(t, stdout).ID {
-		t.Error("two secrets have one id")
+		t.Error("Two generated secrets have the same ID")
 	}
 }
 
-func TestHashWithASecretFile(t *testing.T) {
+func TestHashWritesSecretFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
 	code, stdout, stderr := run(t, "hash", "--id", "2026-03", "--secret-file", file)
 	if code != 0 || stderr != "" || hashIn(t, stdout).ID != "2026-03" {
-		t.Fatalf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+		t.Fatalf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	secret, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	isHashOf(t, hashIn(t, stdout).Hash, string(secret), false)
+	wantHashOf(t, hashIn(t, stdout).Hash, string(secret), false)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file is %v, %v", info, err)
+		t.Errorf("Secret file: %v, %v; want mode 0600", info, err)
 	}
-	// What is there is somebody's secret too.
+	// An existing file may contain another secret and must not be overwritten.
 	code, stdout, stderr = run(t, "hash", "--secret-file", file)
 	if left, err := os.ReadFile(file); code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || err != nil || !bytes.Equal(left, secret) {
-		t.Errorf("a second time: exit code %d, stdout %q, stderr %q, %v", code, stdout, stderr, err)
+		t.Errorf("Second run: exit code %d, stdout %q, stderr %q, %v", code, stdout, stderr, err)
 	}
 }
 
-func TestHashOfWhatIsRead(t *testing.T) {
+func TestHashReadsSecretFromStdin(t *testing.T) {
 	_, _, stderr := run(t, "hash")
-	machine := strings.Split(stderr, "\n")[1]
+	generated := strings.Split(stderr, "\n")[1]
 	for name, test := range map[string]struct {
 		stdin, secret string
 		slow          bool
 	}{
-		"a person's":                  {password, password, true},
-		"a person's, and a line end":  {password + "\n", password, true},
-		"a person's, from Windows":    {password + "\r\n", password, true},
-		"with spaces around":          {"  " + password + " \n", "  " + password + " ", true},
-		"a machine's":                 {machine + "\n", machine, false},
-		"a machine's with a mistake":  {machine[:len(machine)-1] + "!", machine[:len(machine)-1] + "!", true},
-		"an ID that YAML would twist": {password, password, true},
+		"chosen secret":                      {password, password, true},
+		"chosen secret with line break":      {password + "\n", password, true},
+		"chosen secret with Windows newline": {password + "\r\n", password, true},
+		"surrounding spaces are kept":        {"  " + password + " \n", "  " + password + " ", true},
+		"generated secret":                   {generated + "\n", generated, false},
+		"generated secret with a typo":       {generated[:len(generated)-1] + "!", generated[:len(generated)-1] + "!", true},
+		"ID that YAML reads as a number":     {password, password, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runWith(t, test.stdin, "hash", "--stdin", "--id", "1e3")
 			if code != 0 || stderr != "" || strings.Contains(stdout, test.secret) {
-				t.Fatalf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+				t.Fatalf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 			}
-			isHashOf(t, hashIn(t, stdout).Hash, test.secret, test.slow)
+			wantHashOf(t, hashIn(t, stdout).Hash, test.secret, test.slow)
 			if id := hashIn(t, stdout).ID; id != "1e3" {
-				t.Errorf("its id is %q", id)
+				t.Errorf("ID = %q, want 1e3", id)
 			}
 		})
 	}
 }
 
-func TestHashFailsInOneLine(t *testing.T) {
+func TestHashErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		stdin string
 		args  []string
 		want  string
 	}{
-		"too short":        {"secret", []string{"--stdin"}, "16 characters"},
-		"nothing":          {"", []string{"--stdin"}, "16 characters"},
-		"two lines":        {password + "\n" + password + "\n", []string{"--stdin"}, "line break"},
-		"a whole file":     {strings.Repeat("x", 1<<20), []string{"--stdin"}, "1024 characters"},
-		"read and written": {password, []string{"--stdin", "--secret-file", "x"}, "--secret-file"},
-		"a wrong id":       {"", []string{"--id", "a b"}, "--id"},
-		"an argument":      {"", []string{"secret-as-argument"}, "unknown command"},
-		"no directory":     {"", []string{"--secret-file", filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
+		"short secret":             {"secret", []string{"--stdin"}, "16 characters"},
+		"empty input":              {"", []string{"--stdin"}, "16 characters"},
+		"two lines":                {password + "\n" + password + "\n", []string{"--stdin"}, "line break"},
+		"large file":               {strings.Repeat("x", 1<<20), []string{"--stdin"}, "1024 characters"},
+		"stdin and secret file":    {password, []string{"--stdin", "--secret-file", "x"}, "--secret-file"},
+		"invalid ID":               {"", []string{"--id", "a b"}, "--id"},
+		"positional argument":      {"", []string{"secret-as-argument"}, "unknown command"},
+		"directory does not exist": {"", []string{"--secret-file", filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runWith(t, test.stdin, append([]string{"hash"}, test.args...)...)
 			if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) || strings.Contains(stderr, password) {
-				t.Errorf("exit code %d, stdout %q, stderr %q, want %q", code, stdout, stderr, test.want)
+				t.Errorf("Exit code %d, stdout %q, stderr %q; want 1 and one line with %q", code, stdout, stderr, test.want)
 			}
 		})
 	}

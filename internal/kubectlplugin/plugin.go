@@ -1,6 +1,6 @@
-// Package kubectlplugin is the command line for people and scripts: `kubectl realmkeeper`.
-// Each verb has a file of its own. A verb acts with the rights of who calls it, and shows
-// no secret unless that is all it was asked for.
+// Package kubectlplugin implements the kubectl plugin `kubectl realmkeeper`. The subcommands act with
+// the permissions of the caller. They print a secret or token only if that is what the user asked
+// for.
 package kubectlplugin
 
 import (
@@ -12,13 +12,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// Run runs the plugin with these arguments and returns the exit code of the process: 0, or
-// 1 after one line on the error stream.
+// Run runs the plugin with the given arguments and returns the exit code of the process. On failure
+// it prints one line to the error stream and returns 1.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
-	command := newCommand(streams) //nolint:contextcheck // cobra passes the context on to the verbs
+	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
-		// Errors of the API server may have several lines.
+		// Errors from the API server can have several lines.
 		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(err.Error()), " "))
 		return 1
 	}
@@ -28,13 +28,13 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-realmkeeper",
-		Short: "Work with the Realms and ApiClients of Realmkeeper",
+		Short: "Get tokens and hash client secrets for Realmkeeper API clients",
 		Annotations: map[string]string{
 			cobra.CommandDisplayNameAnnotation: "kubectl realmkeeper",
 		},
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // kubectl completes plugins in a way of its own
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // kubectl has its own completion for plugins
 	}
 	command.SetIn(streams.In)
 	command.SetOut(streams.Out)

@@ -17,11 +17,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// requestTimeout bounds one request.
+// requestTimeout limits each token request.
 const requestTimeout = 10 * time.Second
 
-// requestToken asks for a token as any library does. Its errors hold neither secret nor
-// token.
+// requestToken requests a token with the client credentials grant. Its errors contain neither the
+// secret nor a token.
 func requestToken(ctx context.Context, from credentials) (*oauth2.Token, error) {
 	httpClient, err := newHTTPClient(from.authority)
 	if err != nil {
@@ -36,40 +36,40 @@ func requestToken(ctx context.Context, from credentials) (*oauth2.Token, error) 
 	}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, httpClient))
 	if err != nil {
-		return nil, refusal(from.endpoint, err)
+		return nil, responseError(from.endpoint, err)
 	}
 	return token, nil
 }
 
-// refusal says what the endpoint has answered, and whether that may pass: what is no
-// answer of a token endpoint at all may, and these answers, which a token server gives for
-// a client that it doesn't know yet as well.
-func refusal(endpoint string, err error) error {
-	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+// responseError describes the error response of the endpoint. Failures without a response are
+// retryable. So are statuses 401, 404, 429 and 5xx, because a token server also returns them for a
+// client or realm that it hasn't loaded yet.
+func responseError(endpoint string, err error) error {
+	response, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
-		return passing{fmt.Errorf("asking %s for a token: %w", endpoint, err)}
+		return retryable{fmt.Errorf("requesting a token from %s: %w", endpoint, err)}
 	}
-	told := fmt.Errorf("asking %s for a token: the answer is %s %s: %s",
-		endpoint, answer.Response.Status, answer.ErrorCode, answer.ErrorDescription)
-	if answer.ErrorCode == "" {
-		told = fmt.Errorf("asking %s for a token: the answer is %s", endpoint, answer.Response.Status)
+	described := fmt.Errorf("requesting a token from %s: server returned %s %s: %s",
+		endpoint, response.Response.Status, response.ErrorCode, response.ErrorDescription)
+	if response.ErrorCode == "" {
+		described = fmt.Errorf("requesting a token from %s: server returned %s", endpoint, response.Response.Status)
 	}
-	switch status := answer.Response.StatusCode; {
+	switch status := response.Response.StatusCode; {
 	case status == http.StatusUnauthorized, status == http.StatusNotFound, status == http.StatusTooManyRequests,
 		status >= http.StatusInternalServerError:
-		return passing{told}
+		return retryable{described}
 	}
-	return told
+	return described
 }
 
-// newHTTPClient trusts the system's roots and the given authority.
+// newHTTPClient returns a client that trusts the system's root certificates and the given authority.
 func newHTTPClient(authority []byte) (*http.Client, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		roots = x509.NewCertPool() // the authority may be all that it takes
+		roots = x509.NewCertPool() // the authority may be sufficient
 	}
 	if len(authority) > 0 && !roots.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("%w: %s holds no PEM certificate", errIncomplete, v1alpha1.SecretKeyCACrt)
+		return nil, fmt.Errorf("%w: %s contains no PEM certificate", errIncomplete, v1alpha1.SecretKeyCACrt)
 	}
 	return &http.Client{
 		Timeout: requestTimeout,
@@ -82,8 +82,8 @@ func newHTTPClient(authority []byte) (*http.Client, error) {
 	}, nil
 }
 
-// dial takes every name under localhost for this machine, as RFC 6761 §6.3 has it and not
-// every resolver does. The demo's instance domain is one.
+// dial resolves every name under localhost to the loopback address, as RFC 6761, section 6.3
+// requires. Not every resolver does so, and the demo's instance domain is such a name.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && strings.HasSuffix(host, ".localhost") {

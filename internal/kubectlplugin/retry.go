@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// interval is between two tries.
+// interval is the time between two attempts.
 const interval = 500 * time.Millisecond
 
-// passing is an error that may pass by itself.
-type passing struct{ error }
+// retryable marks an error that a later attempt may not return.
+type retryable struct{ error }
 
-func (p passing) Unwrap() error { return p.error }
+func (r retryable) Unwrap() error { return r.error }
 
-// persist calls try until it succeeds or fails for good. It begins no try later than after
-// the given time, and then returns the last error.
-func persist(ctx context.Context, patience time.Duration, try func() error) error {
-	deadline := time.Now().Add(patience)
+// retry calls try until it succeeds or returns an error that isn't retryable. It starts no attempt
+// after the timeout and then returns the last error.
+func retry(ctx context.Context, timeout time.Duration, try func() error) error {
+	deadline := time.Now().Add(timeout)
 	for {
 		err := try()
-		if _, mayPass := errors.AsType[passing](err); !mayPass || time.Now().Add(interval).After(deadline) {
+		if _, ok := errors.AsType[retryable](err); !ok || time.Now().Add(interval).After(deadline) {
 			return err
 		}
 		select {

@@ -12,27 +12,27 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-const tokenUsage = `Get an access token with the credentials of an ApiClient, and show what it says.
+const tokenUsage = `Get an access token with the credentials of an ApiClient and print its header and claims.
 
-The credentials come from the Secret of the ApiClient, which you must have the right to
-read, or from a directory where that Secret is mounted. Neither token nor client secret
-is shown, unless --output token asks for the token and nothing else.`
+The credentials are read from the Secret of the ApiClient, which requires permission to get
+ApiClients and Secrets in the namespace, or from a directory where that Secret is mounted. The
+client secret is never printed. The token itself is printed only with --output=token.`
 
-const tokenExamples = `  # Does this client work, and what do its tokens say?
+const tokenExamples = `  # Check that a client can get tokens and show their claims
   kubectl realmkeeper token billing -n acme-apps
 
-  # Call an API
+  # Call an API with an access token
   curl -H "Authorization: Bearer $(kubectl realmkeeper token billing -n acme-apps -o token)" https://orders.example.com
 
-  # In a Pod, from a mounted Secret; try again for up to a minute
+  # In a Pod, read the credentials from a mounted Secret and retry for up to one minute
   kubectl-realmkeeper token --from-directory /credentials --wait 60s`
 
-// outputToken is the value of --output that shows the access token alone.
+// outputToken is the --output value that prints only the access token.
 const outputToken = "token"
 
-var errUsage = errors.New("bad arguments")
+var errUsage = errors.New("invalid arguments")
 
-// tokenOptions are the arguments of the verb token.
+// tokenOptions are the arguments of the token subcommand.
 type tokenOptions struct {
 	cluster    *genericclioptions.ConfigFlags
 	name       string
@@ -46,7 +46,7 @@ func newTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := tokenOptions{cluster: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams)}
 	command := &cobra.Command{
 		Use:     "token (NAME | --from-directory DIR)",
-		Short:   "Get an access token as an ApiClient does, and show what it says",
+		Short:   "Get an access token for an ApiClient and print its claims",
 		Long:    tokenUsage,
 		Example: tokenExamples,
 		RunE: func(command *cobra.Command, args []string) error {
@@ -60,26 +60,26 @@ func newTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.directory, "from-directory", "", "Take the credentials from the files of a mounted Secret in this directory, whose data keys have their default names. No cluster is needed.")
-	flags.BoolVar(&o.clusterURL, "cluster-url", false, "Ask at cluster_token_url, which is for workloads of the cluster, instead of token_url. Default with --from-directory: true.")
-	flags.StringVarP(&o.output, "output", "o", "", "What to print: left out, what the token says; token, the access token alone.")
-	flags.DurationVar(&o.wait, "wait", 0, "For how long to try again after a failure that may pass by itself, such as 60s.")
+	flags.StringVar(&o.directory, "from-directory", "", "Read the credentials from the Secret mounted at this directory, with the default data keys. No cluster access is needed")
+	flags.BoolVar(&o.clusterURL, "cluster-url", false, "Request the token from cluster_token_url, the endpoint for workloads in the cluster, instead of token_url. Defaults to true with --from-directory")
+	flags.StringVarP(&o.output, "output", "o", "", "Output format. Use \"token\" to print only the access token")
+	flags.DurationVar(&o.wait, "wait", 0, "How long to retry transient failures, such as 60s")
 	o.cluster.AddFlags(flags)
 	return command
 }
 
-// complete checks the arguments that don't stand in flags, and how all go together.
+// complete sets the options that come from positional arguments and validates all options.
 func (o *tokenOptions) complete(args []string) error {
 	switch {
 	case len(args) > 1, len(args) == 1 && o.directory != "":
-		return fmt.Errorf("%w: unexpected argument %q; give the name of one ApiClient, or --from-directory", errUsage, args[len(args)-1])
+		return fmt.Errorf("%w: unexpected argument %q; specify one ApiClient name or --from-directory", errUsage, args[len(args)-1])
 	case len(args) == 1:
 		o.name = args[0]
 	case o.directory == "":
-		return fmt.Errorf("%w: give the name of an ApiClient, or --from-directory", errUsage)
+		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", errUsage)
 	}
 	if o.output != "" && o.output != outputToken {
-		return fmt.Errorf("%w: --output must be %s or left out, not %q", errUsage, outputToken, o.output)
+		return fmt.Errorf("%w: unsupported --output %q; use %q or omit the flag", errUsage, o.output, outputToken)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (o *tokenOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	}
 	var from credentials
 	var token *oauth2.Token
-	err := persist(ctx, o.wait, func() (err error) {
+	err := retry(ctx, o.wait, func() (err error) {
 		if from, err = read(ctx); err != nil {
 			return err
 		}
@@ -108,5 +108,5 @@ func (o *tokenOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 		_, err := fmt.Fprintln(streams.Out, token.AccessToken)
 		return err
 	}
-	return writeFacts(streams.Out, from.endpoint, token)
+	return describeToken(streams.Out, from.endpoint, token)
 }

@@ -12,7 +12,7 @@ import (
 func newVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which build of the plugin this is",
+		Short: "Print the plugin version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(streams.Out, version.String())
