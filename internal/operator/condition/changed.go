@@ -8,16 +8,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Holder is an object with conditions.
+// Holder is an object that has conditions.
 type Holder interface {
 	client.Object
 	GetConditions() []metav1.Condition
 }
 
-// Changed passes the updates that an object's own reconciler has to see: another spec,
-// another object under the same name, and other conditions. The last are mostly what the reconciler
-// wrote itself; but it decides by a cache that may lag behind that, and what it then left
-// as it was has to be looked at again.
+// Changed returns a predicate for updates of an object that its own reconciler must process: a
+// new generation, another object with the same name, or changed conditions. The reconciler itself
+// writes most condition changes, but it may have decided on a stale cache. The event of its own
+// write makes it check again what it left unchanged.
 func Changed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(Holder)

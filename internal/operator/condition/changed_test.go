@@ -15,11 +15,11 @@ func TestChanged(t *testing.T) {
 		change func(*v1alpha1.Realm)
 		want   bool
 	}{
-		"nothing":                         {func(*v1alpha1.Realm) {}, false},
-		"a label":                         {func(r *v1alpha1.Realm) { r.Labels = map[string]string{"a": "b"} }, false},
-		"the spec":                        {func(r *v1alpha1.Realm) { r.Generation++ }, true},
-		"another object of the same name": {func(r *v1alpha1.Realm) { r.UID = "other" }, true},
-		"a condition": {func(r *v1alpha1.Realm) {
+		"no change":                         {func(*v1alpha1.Realm) {}, false},
+		"label":                             {func(r *v1alpha1.Realm) { r.Labels = map[string]string{"a": "b"} }, false},
+		"spec":                              {func(r *v1alpha1.Realm) { r.Generation++ }, true},
+		"another object with the same name": {func(r *v1alpha1.Realm) { r.UID = "other" }, true},
+		"condition": {func(r *v1alpha1.Realm) {
 			r.Status.Conditions = []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now)}
 		}, true},
 	}
@@ -29,7 +29,7 @@ func TestChanged(t *testing.T) {
 			after := before.DeepCopy()
 			tc.change(after)
 			if got := condition.Changed().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
-				t.Errorf("the update passes: %t, want %t", got, tc.want)
+				t.Errorf("Changed().Update() = %t, want %t", got, tc.want)
 			}
 		})
 	}

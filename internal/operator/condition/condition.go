@@ -1,8 +1,8 @@
-// Package condition builds the conditions of our objects in the way that kstatus and
-// kubectl wait read them.
+// Package condition builds status conditions that kstatus and kubectl wait understand.
 package condition
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -11,62 +11,61 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Result is what an object's state comes to: one status for the Ready condition, with
-// the reason and the message that people act on.
+// Result is the outcome of a check: a condition without its type and times.
 type Result struct {
 	Status  metav1.ConditionStatus
 	Reason  v1alpha1.ConditionReason
 	Message string
 }
 
-// Ready is the result that all is well.
+// Ready returns the result of a successful check.
 func Ready(message string) Result {
 	return Result{metav1.ConditionTrue, v1alpha1.ReasonReady, message}
 }
 
-// Progressing is the result that work goes on and will end by itself.
+// Progressing returns the result of work that completes without user action.
 func Progressing(message string) Result {
 	return Result{metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message}
 }
 
-// NotReady is the result that nothing more comes until someone acts, or has decided.
+// NotReady returns the result of a failed check, or of a state that a user asked for, such as a
+// suspension.
 func NotReady(reason v1alpha1.ConditionReason, message string) Result {
 	return Result{metav1.ConditionFalse, reason, message}
 }
 
-// Set holds the conditions of one object while they are decided. Conditions that are
-// not set again are gone, and one that says the same as before keeps its transition time.
+// Set collects the new conditions of an object. Conditions that are not put again are removed. A
+// condition keeps its transition time while its status stays the same.
 type Set struct {
 	before     []metav1.Condition
+	after      []metav1.Condition
 	generation int64
 	now        metav1.Time
-	after      []metav1.Condition
 }
 
-// NewSet begins with the conditions that the object has now.
+// NewSet returns an empty set for an object that has the conditions before. It does not modify
+// them.
 func NewSet(before []metav1.Condition, generation int64, now metav1.Time) *Set {
 	return &Set{before: before, generation: generation, now: now}
 }
 
-// Put sets one condition.
+// Put sets the condition of the given type.
 func (s *Set) Put(kind v1alpha1.ConditionType, r Result) {
-	c := metav1.Condition{
+	if old := meta.FindStatusCondition(s.before, string(kind)); old != nil {
+		meta.SetStatusCondition(&s.after, *old)
+	}
+	meta.SetStatusCondition(&s.after, metav1.Condition{
 		Type:               string(kind),
 		Status:             r.Status,
 		ObservedGeneration: s.generation,
 		LastTransitionTime: s.now,
 		Reason:             string(r.Reason),
 		Message:            r.Message,
-	}
-	if old := meta.FindStatusCondition(s.before, c.Type); old != nil && old.Status == c.Status {
-		c.LastTransitionTime = old.LastTransitionTime
-	}
-	s.after = append(s.after, c)
+	})
 }
 
-// Summarize sets Ready to the result, and beside it Reconciling while it is Unknown.
-// Stalled is set when the result is False and stuck says that it is a fault, not a decision:
-// nothing changes until someone acts.
+// Summarize sets Ready to the result. It adds Reconciling if the status is Unknown, and Stalled if
+// the status is False and stuck is true. Stuck means that the object needs user action.
 func (s *Set) Summarize(r Result, stuck bool) {
 	s.Put(v1alpha1.ConditionReady, r)
 	switch {
@@ -77,13 +76,8 @@ func (s *Set) Summarize(r Result, stuck bool) {
 	}
 }
 
-// Conditions returns what was set, sorted by type.
+// Conditions returns the conditions that were put, sorted by type.
 func (s *Set) Conditions() []metav1.Condition {
-	slices.SortFunc(s.after, func(a, b metav1.Condition) int {
-		if a.Type < b.Type {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(s.after, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	return s.after
 }

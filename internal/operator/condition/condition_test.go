@@ -16,7 +16,7 @@ var (
 	now     = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 )
 
-// of writes a condition of generation 2.
+// of returns a condition with observed generation 2.
 func of(kind string, status metav1.ConditionStatus, reason, message string, at metav1.Time) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 2, LastTransitionTime: at}
 }
@@ -29,40 +29,40 @@ func TestSummarize(t *testing.T) {
 		want   []metav1.Condition
 	}{
 		"ready": {
-			result: condition.Ready("All is well."),
-			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
+			result: condition.Ready("All good."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "All good.", now)},
 		},
-		"ready leaves neither Reconciling nor Stalled behind": {
+		"ready removes Reconciling and Stalled": {
 			before: []metav1.Condition{
 				of("Ready", "Unknown", "Progressing", "Wait.", earlier), of("Reconciling", "True", "Progressing", "Wait.", earlier), of("Stalled", "True", "X", "", earlier),
 			},
-			result: condition.Ready("All is well."),
-			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is well.", now)},
+			result: condition.Ready("All good."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "All good.", now)},
 		},
 		"progressing": {
 			result: condition.Progressing("Wait."),
 			want:   []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
 		},
-		"a fault": {
-			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Look."), stuck: true,
-			want: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Look.", now), of("Stalled", "True", "NoTokenServer", "Look.", now)},
+		"not ready and stuck": {
+			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Check the Deployment."), stuck: true,
+			want: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Check the Deployment.", now), of("Stalled", "True", "NoTokenServer", "Check the Deployment.", now)},
 		},
-		"a decision": {
-			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "As you wish."),
-			want:   []metav1.Condition{of("Ready", "False", "NoTokenServer", "As you wish.", now)},
+		"not ready but not stuck": {
+			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Suspended."),
+			want:   []metav1.Condition{of("Ready", "False", "NoTokenServer", "Suspended.", now)},
 		},
-		"the same again keeps its time": {
-			before: []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
-			result: condition.Ready("All is well."),
-			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
+		"unchanged status keeps the transition time": {
+			before: []metav1.Condition{of("Ready", "True", "Ready", "All good.", earlier)},
+			result: condition.Ready("All good."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "All good.", earlier)},
 		},
-		"another message keeps it too": {
-			before: []metav1.Condition{of("Ready", "True", "Ready", "All is well.", earlier)},
-			result: condition.Ready("All is better."),
-			want:   []metav1.Condition{of("Ready", "True", "Ready", "All is better.", earlier)},
+		"new message keeps the transition time": {
+			before: []metav1.Condition{of("Ready", "True", "Ready", "All good.", earlier)},
+			result: condition.Ready("Better."),
+			want:   []metav1.Condition{of("Ready", "True", "Ready", "Better.", earlier)},
 		},
-		"another status doesn't": {
-			before: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Look.", earlier), of("Stalled", "True", "NoTokenServer", "Look.", earlier)},
+		"new status updates the transition time": {
+			before: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Check the Deployment.", earlier), of("Stalled", "True", "NoTokenServer", "Check the Deployment.", earlier)},
 			result: condition.Progressing("Wait."),
 			want:   []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
 		},
@@ -78,23 +78,22 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// What is not set again is gone, and the order doesn't depend on that of setting.
-func TestPut(t *testing.T) {
+func TestSetKeepsOnlyWhatWasPut(t *testing.T) {
 	before := []metav1.Condition{
-		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Foreign", "True", "X", "", earlier), of("Programmed", "Unknown", "Progressing", "Wait.", earlier),
+		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Obsolete", "True", "X", "", earlier), of("Programmed", "Unknown", "Progressing", "Wait.", earlier),
 	}
 	kept := append([]metav1.Condition{}, before...)
 	set := condition.NewSet(before, 2, now)
-	set.Summarize(condition.Ready("All is well."), false)
+	set.Summarize(condition.Ready("All good."), false)
 	set.Put(v1alpha1.ConditionProgrammed, condition.Ready("Loaded."))
 	set.Put(v1alpha1.ConditionAccepted, condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "Valid."})
 	want := []metav1.Condition{
-		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Programmed", "True", "Ready", "Loaded.", now), of("Ready", "True", "Ready", "All is well.", now),
+		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Programmed", "True", "Ready", "Loaded.", now), of("Ready", "True", "Ready", "All good.", now),
 	}
 	if diff := cmp.Diff(want, set.Conditions()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(kept, before); diff != "" {
-		t.Errorf("what was there before has changed:\n%s", diff)
+		t.Errorf("the input was modified (-want +got):\n%s", diff)
 	}
 }
