@@ -1,5 +1,5 @@
-// Package notice tells people by Events how an object of ours changes. Status says how it
-// is; Events, which the cluster keeps for an hour or so, say what it went through.
+// Package notice records Events about Realms and ApiClients. Status shows the current state of an
+// object. Events show its history, which the cluster keeps for about an hour.
 package notice
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// noteLimit is how many bytes the API server allows in a note.
+// noteLimit is the maximum length of a note in bytes. The API server rejects longer notes.
 const noteLimit = 1024
 
-// Event is an Event of events.k8s.io, but for the object that it regards.
+// Event is an events.k8s.io Event without the object that it regards.
 type Event struct {
 	Type   string // corev1.EventTypeNormal or corev1.EventTypeWarning
 	Reason v1alpha1.EventReason
@@ -23,24 +23,24 @@ type Event struct {
 	Note   string
 }
 
-// ReadyChange returns the Event that tells of another reason of the Ready condition than was,
-// which is empty for none; nil where there is nothing to tell. Progressing isn't told: it passes by
-// itself, and what it comes to is told.
-func ReadyChange(was v1alpha1.ConditionReason, now []metav1.Condition) *Event {
-	ready := meta.FindStatusCondition(now, string(v1alpha1.ConditionReady))
-	if ready == nil || ready.Reason == string(was) || ready.Reason == string(v1alpha1.ReasonProgressing) {
+// ReadyChange returns the Event for a new reason of the Ready condition, or nil if the reason is
+// unchanged. The previous reason is empty if the object had none. Progressing gets no Event because
+// it is temporary and its outcome gets one.
+func ReadyChange(previous v1alpha1.ConditionReason, conditions []metav1.Condition) *Event {
+	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
+	if ready == nil || ready.Reason == string(previous) || ready.Reason == string(v1alpha1.ReasonProgressing) {
 		return nil
 	}
 	return &Event{
 		Type:   eventType(ready),
 		Reason: v1alpha1.EventReason(ready.Reason),
 		Action: v1alpha1.EventActionReconcile,
-		Note:   cut(ready.Message),
+		Note:   truncate(ready.Message),
 	}
 }
 
-// eventType warns of whatever keeps tokens from someone, but for a suspension, which
-// somebody has just asked for.
+// eventType returns Warning for every state in which clients can't get tokens, except for a
+// suspension, which a user requested.
 func eventType(ready *metav1.Condition) string {
 	if ready.Status == metav1.ConditionTrue || ready.Reason == string(v1alpha1.ReasonSuspended) {
 		return corev1.EventTypeNormal
@@ -48,13 +48,13 @@ func eventType(ready *metav1.Condition) string {
 	return corev1.EventTypeWarning
 }
 
-// Rotation returns the Event that tells of a rotation.
+// Rotation returns the Event for a rotation.
 func Rotation(reason v1alpha1.EventReason, note string) *Event {
-	return &Event{Type: corev1.EventTypeNormal, Reason: reason, Action: v1alpha1.EventActionRotate, Note: cut(note)}
+	return &Event{Type: corev1.EventTypeNormal, Reason: reason, Action: v1alpha1.EventActionRotate, Note: truncate(note)}
 }
 
-// cut shortens a note to what the API server allows: it refuses a longer one.
-func cut(note string) string {
+// truncate shortens a note to noteLimit without splitting a character.
+func truncate(note string) string {
 	if len(note) <= noteLimit {
 		return note
 	}

@@ -13,58 +13,57 @@ import (
 
 func ready(status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) []metav1.Condition {
 	return []metav1.Condition{
-		{Type: string(v1alpha1.ConditionProgrammed), Status: "True", Reason: string(v1alpha1.ReasonReady), Message: "Not this one."},
+		{Type: string(v1alpha1.ConditionProgrammed), Status: "True", Reason: string(v1alpha1.ReasonReady), Message: "Another condition."},
 		{Type: string(v1alpha1.ConditionReady), Status: status, Reason: string(reason), Message: message},
 	}
 }
 
 var (
-	fine  = ready("True", v1alpha1.ReasonReady, "Fine.")
-	waits = ready("Unknown", v1alpha1.ReasonProgressing, "Wait.")
-	ended = ready("False", v1alpha1.ReasonSuspended, "As you wish.")
+	isReady       = ready("True", v1alpha1.ReasonReady, "Good.")
+	isProgressing = ready("Unknown", v1alpha1.ReasonProgressing, "Wait.")
+	isSuspended   = ready("False", v1alpha1.ReasonSuspended, "Suspended.")
 )
 
-func TestOfReady(t *testing.T) {
-	told := func(kind string, reason v1alpha1.ConditionReason, note string) *notice.Event {
+func TestReadyChange(t *testing.T) {
+	event := func(kind string, reason v1alpha1.ConditionReason, note string) *notice.Event {
 		return &notice.Event{Type: kind, Reason: v1alpha1.EventReason(reason), Action: v1alpha1.EventActionReconcile, Note: note}
 	}
 	for name, test := range map[string]struct {
-		was  v1alpha1.ConditionReason
-		now  []metav1.Condition
-		want *notice.Event
+		previous   v1alpha1.ConditionReason
+		conditions []metav1.Condition
+		want       *notice.Event
 	}{
-		"a new object waits":      {"", waits, nil},
-		"a new object is done":    {"", fine, told("Normal", v1alpha1.ReasonReady, "Fine.")},
-		"nothing changes":         {v1alpha1.ReasonReady, fine, nil},
-		"it has to wait":          {v1alpha1.ReasonReady, waits, nil},
-		"a decision":              {v1alpha1.ReasonReady, ended, told("Normal", v1alpha1.ReasonSuspended, "As you wish.")},
-		"it is taken back":        {v1alpha1.ReasonSuspended, fine, told("Normal", v1alpha1.ReasonReady, "Fine.")},
-		"an end by time":          {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonExpired, "Over."), told("Warning", v1alpha1.ReasonExpired, "Over.")},
-		"a fault":                 {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonScopeNotInRealm, "Look."), told("Warning", v1alpha1.ReasonScopeNotInRealm, "Look.")},
-		"one fault after another": {v1alpha1.ReasonExpired, ready("False", v1alpha1.ReasonScopeNotInRealm, "Look."), told("Warning", v1alpha1.ReasonScopeNotInRealm, "Look.")},
-		"no word on Ready":        {v1alpha1.ReasonReady, nil, nil},
+		"new object is Progressing":    {"", isProgressing, nil},
+		"new object is Ready":          {"", isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
+		"no change":                    {v1alpha1.ReasonReady, isReady, nil},
+		"becomes Progressing":          {v1alpha1.ReasonReady, isProgressing, nil},
+		"suspended":                    {v1alpha1.ReasonReady, isSuspended, event("Normal", v1alpha1.ReasonSuspended, "Suspended.")},
+		"resumed":                      {v1alpha1.ReasonSuspended, isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
+		"expired":                      {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonExpired, "Expired."), event("Warning", v1alpha1.ReasonExpired, "Expired.")},
+		"not ready":                    {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
+		"not ready for another reason": {v1alpha1.ReasonExpired, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
+		"no Ready condition":           {v1alpha1.ReasonReady, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, notice.ReadyChange(test.was, test.now)); diff != "" {
+			if diff := cmp.Diff(test.want, notice.ReadyChange(test.previous, test.conditions)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// A note is as long as the API server allows.
-func TestNoteIsCut(t *testing.T) {
+func TestNoteIsTruncated(t *testing.T) {
 	for name, test := range map[string]struct {
 		note, want string
 	}{
-		"just allowed":           {strings.Repeat("é", 512), strings.Repeat("é", 512)},
-		"too long":               {"!" + strings.Repeat("é", 512), "!" + strings.Repeat("é", 510) + "..."},
-		"cut within a character": {strings.Repeat("é", 513), strings.Repeat("é", 510) + "..."},
+		"maximum length":           {strings.Repeat("é", 512), strings.Repeat("é", 512)},
+		"too long":                 {"!" + strings.Repeat("é", 512), "!" + strings.Repeat("é", 510) + "..."},
+		"limit within a character": {strings.Repeat("é", 513), strings.Repeat("é", 510) + "..."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rotation, change := notice.Rotation(v1alpha1.EventSecretRotated, test.note), notice.ReadyChange("", ready("False", v1alpha1.ReasonExpired, test.note))
 			if rotation.Note != test.want || change.Note != test.want {
-				t.Errorf("told is %q and %q, want %q", rotation.Note, change.Note, test.want)
+				t.Errorf("notes are %q and %q, want %q", rotation.Note, change.Note, test.want)
 			}
 		})
 	}

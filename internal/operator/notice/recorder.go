@@ -14,67 +14,68 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Recorder records the Events of the objects of one kind.
+// Recorder records the Events of the objects of one kind. It is safe for concurrent use.
 type Recorder struct {
 	recorder events.EventRecorder
 
 	mu sync.Mutex
-	// paused are the objects that are Progressing, with what Ready was before. It isn't
-	// told once more when it is that again. A restart forgets it, and tells.
-	paused map[types.NamespacedName]paused
+	// progressing holds the reason that Ready had before the object became Progressing. If Ready
+	// returns to that reason, there is no second Event. A restart loses this memory and may repeat
+	// an Event.
+	progressing map[types.NamespacedName]previousReady
 }
 
-type paused struct {
-	uid types.UID // not a namesake's
-	was v1alpha1.ConditionReason
+type previousReady struct {
+	uid    types.UID // tells the object from a new one with the same name
+	reason v1alpha1.ConditionReason
 }
 
-// NewRecorder returns a Recorder that knows of no object yet.
+// NewRecorder returns a Recorder that writes to recorder.
 func NewRecorder(recorder events.EventRecorder) *Recorder {
-	return &Recorder{recorder: recorder, paused: map[types.NamespacedName]paused{}}
+	return &Recorder{recorder: recorder, progressing: map[types.NamespacedName]previousReady{}}
 }
 
-// Tell tells what has come of an object that had these conditions before: its Ready
-// condition, and a rotation, which is nil for none. It doesn't wait until the Events are written.
+// Record records the Events for a change of an object's conditions and for a rotation, which may
+// be nil. It does not wait until the Events are written.
 //
-// The object is as it was read: the recorder knows one change from another by its resource
-// version, and would count two Events of one version as a series.
-func (t *Recorder) Record(object client.Object, before, after []metav1.Condition, rotation *Event) {
-	for _, e := range []*Event{ReadyChange(t.was(object, before, after), after), rotation} {
+// The object must be the version that was read before the change. The event recorder distinguishes
+// changes by resource version and would merge two Events of the same version into a series.
+func (r *Recorder) Record(object client.Object, before, after []metav1.Condition, rotation *Event) {
+	for _, e := range []*Event{ReadyChange(r.previousReason(object, before, after), after), rotation} {
 		if e != nil {
-			t.recorder.Eventf(object, nil, e.Type, string(e.Reason), string(e.Action), "%s", e.Note)
+			r.recorder.Eventf(object, nil, e.Type, string(e.Reason), string(e.Action), "%s", e.Note)
 		}
 	}
 }
 
-// Forget forgets an object that is gone.
-func (t *Recorder) Forget(name types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.paused, name)
+// Forget drops the memory of a deleted object.
+func (r *Recorder) Forget(name types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.progressing, name)
 }
 
-// was returns the reason that Ready had before, or before it became Progressing; empty where
-// that isn't known.
-func (t *Recorder) was(object client.Object, before, after []metav1.Condition) v1alpha1.ConditionReason {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	name, was := client.ObjectKeyFromObject(object), reasonIn(before)
-	if was == v1alpha1.ReasonProgressing {
-		was = ""
-		if p := t.paused[name]; p.uid == object.GetUID() {
-			was = p.was
+// previousReason returns the reason that Ready had before, ignoring Progressing. It is empty if
+// that reason is unknown.
+func (r *Recorder) previousReason(object client.Object, before, after []metav1.Condition) v1alpha1.ConditionReason {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, reason := client.ObjectKeyFromObject(object), readyReason(before)
+	if reason == v1alpha1.ReasonProgressing {
+		reason = ""
+		if p := r.progressing[name]; p.uid == object.GetUID() {
+			reason = p.reason
 		}
 	}
-	delete(t.paused, name)
-	if was != "" && reasonIn(after) == v1alpha1.ReasonProgressing {
-		t.paused[name] = paused{uid: object.GetUID(), was: was}
+	delete(r.progressing, name)
+	if reason != "" && readyReason(after) == v1alpha1.ReasonProgressing {
+		r.progressing[name] = previousReady{uid: object.GetUID(), reason: reason}
 	}
-	return was
+	return reason
 }
 
-// reasonIn returns the reason of the Ready condition; empty for none.
-func reasonIn(conditions []metav1.Condition) v1alpha1.ConditionReason {
+// readyReason returns the reason of the Ready condition, or an empty string if there is none.
+func readyReason(conditions []metav1.Condition) v1alpha1.ConditionReason {
 	if ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady)); ready != nil {
 		return v1alpha1.ConditionReason(ready.Reason)
 	}

@@ -13,27 +13,27 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 )
 
-// What an object is again after it was Progressing isn't told again.
-func TestRecord(t *testing.T) {
-	const isReady, isSuspended = "Normal Ready Fine.", "Normal Suspended As you wish."
+// An object that returns to its previous state after Progressing gets no second Event.
+func TestRecordIgnoresProgressing(t *testing.T) {
+	const readyEvent, suspendedEvent = "Normal Ready Good.", "Normal Suspended Suspended."
 	type states = [][]metav1.Condition
 	for name, test := range map[string]struct {
-		states states // one after the other
+		states states // in order of time
 		want   []string
 	}{
-		"a new object":                  {states{nil, waits, waits, fine}, []string{isReady}},
-		"a spec is taken up":            {states{fine, waits, waits, fine}, nil},
-		"suspended and resumed":         {states{fine, ended, waits, fine}, []string{isSuspended, isReady}},
-		"suspended while it progresses": {states{fine, waits, ended}, []string{isSuspended}},
-		"from one thing to the next":    {states{fine, waits, ended, waits, ended, fine}, []string{isSuspended, isReady}},
-		"a restart while it progresses": {states{waits, fine}, []string{isReady}},
-		"a restart":                     {states{fine, fine}, nil},
+		"new object":                    {states{nil, isProgressing, isProgressing, isReady}, []string{readyEvent}},
+		"spec changed":                  {states{isReady, isProgressing, isProgressing, isReady}, nil},
+		"suspended and resumed":         {states{isReady, isSuspended, isProgressing, isReady}, []string{suspendedEvent, readyEvent}},
+		"suspended while Progressing":   {states{isReady, isProgressing, isSuspended}, []string{suspendedEvent}},
+		"suspended, edited and resumed": {states{isReady, isProgressing, isSuspended, isProgressing, isSuspended, isReady}, []string{suspendedEvent, readyEvent}},
+		"restart while Progressing":     {states{isProgressing, isReady}, []string{readyEvent}},
+		"restart":                       {states{isReady, isReady}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
-			teller := notice.NewRecorder(recorder)
+			r := notice.NewRecorder(recorder)
 			for i, after := range test.states[1:] {
-				teller.Record(named("acme", "1"), test.states[i], after, nil)
+				r.Record(named("acme", "1"), test.states[i], after, nil)
 			}
 			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -42,26 +42,26 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// Whether another object of the name was Ready says nothing of this one.
-func TestRecordOfNamesakes(t *testing.T) {
+// The state of a deleted object does not affect a new object with the same name.
+func TestRecordDistinguishesObjects(t *testing.T) {
 	for name, test := range map[string]struct {
 		next   client.Object
 		forget bool
 		want   []string
 	}{
-		"the same":             {next: named("acme", "1")},
-		"another":              {next: named("other", "1"), want: []string{"Normal Ready Fine."}},
-		"another of that name": {next: named("acme", "2"), want: []string{"Normal Ready Fine."}},
-		"one that was gone":    {next: named("acme", "1"), forget: true, want: []string{"Normal Ready Fine."}},
+		"same object":            {next: named("acme", "1")},
+		"another name":           {next: named("other", "1"), want: []string{"Normal Ready Good."}},
+		"same name, another UID": {next: named("acme", "2"), want: []string{"Normal Ready Good."}},
+		"same object, forgotten": {next: named("acme", "1"), forget: true, want: []string{"Normal Ready Good."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
-			teller := notice.NewRecorder(recorder)
-			teller.Record(named("acme", "1"), fine, waits, nil)
+			r := notice.NewRecorder(recorder)
+			r.Record(named("acme", "1"), isReady, isProgressing, nil)
 			if test.forget {
-				teller.Forget(types.NamespacedName{Name: "acme"})
+				r.Forget(types.NamespacedName{Name: "acme"})
 			}
-			teller.Record(test.next, waits, fine, nil)
+			r.Record(test.next, isProgressing, isReady, nil)
 			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -69,11 +69,11 @@ func TestRecordOfNamesakes(t *testing.T) {
 	}
 }
 
-// A rotation is told beside a change of Ready, as it stands and not as a format.
-func TestRecordOfARotation(t *testing.T) {
+// A rotation gets its own Event. Its note is not used as a format string.
+func TestRecordRotation(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
-	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, fine, notice.Rotation(v1alpha1.EventSecretRotated, "100%s."))
-	if diff := cmp.Diff([]string{"Normal Ready Fine.", "Normal SecretRotated 100%s."}, recorded(recorder)); diff != "" {
+	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isReady, notice.Rotation(v1alpha1.EventSecretRotated, "100%s."))
+	if diff := cmp.Diff([]string{"Normal Ready Good.", "Normal SecretRotated 100%s."}, recorded(recorder)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
