@@ -8,12 +8,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Handler is what Watch gives to the informer of Leases.
+// Handler returns the event handler that Watch adds to the Lease informer.
 func (t *Tracker) Handler(namespace string, now func() time.Time) toolscache.ResourceEventHandler {
 	return leaseHandler{tracker: t, namespace: namespace, now: now}
 }
 
-// Sweep is what Watch has the manager do every few seconds.
-func (t *Tracker) Sweep(ctx context.Context, c client.Client, namespace string, now func() time.Time) {
-	(&sweeper{tracker: t, client: c, namespace: namespace, now: now, swept: func() {}}).sweep(ctx)
+// Collect runs the garbage collection once. Watch makes the manager run it every few seconds.
+func (t *Tracker) Collect(ctx context.Context, c client.Client, namespace string, now func() time.Time) {
+	(&collector{tracker: t, client: c, namespace: namespace, now: now, collected: func() {}}).collect(ctx)
 }

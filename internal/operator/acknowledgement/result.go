@@ -5,7 +5,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
-// Verdict returns what the state means for the Programmed condition of an object.
+// Result returns the result for the Programmed condition of an object.
 func (s State) Result() condition.Result {
 	switch s {
 	case Acknowledged:
@@ -14,6 +14,6 @@ func (s State) Result() condition.Result {
 		return condition.Progressing("Waiting for every live token server to load this state.")
 	default:
 		return condition.NotReady(v1alpha1.ReasonNoTokenServer,
-			"No token server is live. Look at the token servers' Deployment and pods in the system namespace.")
+			"No live token servers. Check the token server Deployment and its Pods in the system namespace.")
 	}
 }

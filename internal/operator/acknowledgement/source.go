@@ -8,23 +8,19 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
-// sweepInterval is how often the Leases are looked through for silent ones.
-const sweepInterval = 5 * time.Second
+// maxAge is the age at which a Lease is ignored because of its own renew time. It is far larger
+// than any clock difference that Kubernetes tolerates.
+const maxAge = 10 * heartbeat.Duration
 
-// ancient is an age by the clocks' own word at which a Lease counts as dead without
-// waiting: far beyond any difference between clocks that Kubernetes works with.
-const ancient = 10 * heartbeat.Duration
-
-// Watch connects the tracker to the heartbeat Leases that the manager's cache holds, and
-// has the manager remove the Leases of servers that fell silent, and call swept for each.
-func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time, swept func()) error {
+// Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds a runnable
+// to the manager that deletes the Leases of dead servers and calls collected for each one.
+func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time, collected func()) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
@@ -35,11 +31,11 @@ func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string,
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
 	t.synced = registration.HasSynced
-	return mgr.Add(&sweeper{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now, swept: swept})
+	return mgr.Add(&collector{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now, collected: collected})
 }
 
-// Source makes a controller reconcile the objects of its kind whose State changed. The
-// controller starts once all Leases are known.
+// Source returns a source that reconciles the objects of one kind when their State changes. The
+// controller starts after the tracker has processed all existing Leases.
 func (t *Tracker) Source(kind Kind) source.SyncingSource {
 	return &kindSource{tracker: t, kind: kind}
 }
@@ -49,7 +45,7 @@ type kindSource struct {
 	kind    Kind
 }
 
-// Start takes the queue of the controller.
+// Start registers the controller's queue.
 func (s *kindSource) Start(_ context.Context, q queue) error {
 	s.tracker.mu.Lock()
 	defer s.tracker.mu.Unlock()
@@ -57,7 +53,7 @@ func (s *kindSource) Start(_ context.Context, q queue) error {
 	return nil
 }
 
-// WaitForSync waits until the tracker has seen the Leases that exist.
+// WaitForSync waits until the tracker has processed all existing Leases.
 func (s *kindSource) WaitForSync(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), s.tracker.synced) {
 		return fmt.Errorf("waiting for the heartbeat Leases: %w", context.Cause(ctx))
@@ -67,7 +63,7 @@ func (s *kindSource) WaitForSync(ctx context.Context) error {
 
 var _ source.TypedSyncingSource[reconcile.Request] = &kindSource{}
 
-// leaseHandler feeds the tracker from the informer.
+// leaseHandler passes the informer's events to the tracker.
 type leaseHandler struct {
 	tracker   *Tracker
 	namespace string
@@ -80,11 +76,11 @@ func (h leaseHandler) OnAdd(obj any, _ bool) {
 		return
 	}
 	now := h.now()
-	beat, err := heartbeat.Parse(lease)
-	if err != nil || now.Sub(beat.Renewed) > ancient {
+	received, err := heartbeat.Parse(lease)
+	if err != nil || now.Sub(received.Renewed) > maxAge {
 		return
 	}
-	h.tracker.beat(lease.Name, beat, now)
+	h.tracker.recordHeartbeat(lease.Name, received, now)
 }
 
 func (h leaseHandler) OnUpdate(_, obj any) { h.OnAdd(obj, false) }
@@ -94,55 +90,6 @@ func (h leaseHandler) OnDelete(obj any) {
 		obj = unknown.Obj
 	}
 	if lease, ok := obj.(*coordinationv1.Lease); ok {
-		h.tracker.gone(lease.Name)
-	}
-}
-
-// sweeper removes the Leases of servers that ended without removing them.
-type sweeper struct {
-	tracker   *Tracker
-	client    client.Client
-	namespace string
-	now       func() time.Time
-	swept     func()
-}
-
-// Start sweeps until ctx ends. Only the leader does.
-func (s *sweeper) Start(ctx context.Context) error {
-	ticker := time.NewTicker(sweepInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			s.sweep(ctx)
-		}
-	}
-}
-
-func (s *sweeper) sweep(ctx context.Context) {
-	log := ctrl.LoggerFrom(ctx)
-	leases := &coordinationv1.LeaseList{}
-	err := s.client.List(ctx, leases, client.InNamespace(s.namespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue})
-	if err != nil {
-		log.Error(err, "Heartbeat Leases could not be listed")
-		return
-	}
-	for i := range leases.Items {
-		lease := &leases.Items[i]
-		if !s.tracker.silent(lease, s.now()) {
-			continue
-		}
-		// Deleted as the cache has it: a heartbeat in between saves it.
-		err := s.client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
-		if client.IgnoreNotFound(err) != nil {
-			// Without the API server's word nobody is dead.
-			s.tracker.excuse(lease.Name, s.now())
-			log.Error(err, "Silent token server could not be looked into", "lease", lease.Name)
-			continue
-		}
-		s.swept()
-		log.Info("Token server is silent, its heartbeat Lease was removed", "lease", lease.Name)
+		h.tracker.removeServer(lease.Name)
 	}
 }

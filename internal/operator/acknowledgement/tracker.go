@@ -1,5 +1,5 @@
-// Package acknowledgement knows which token servers are live and up to which record each
-// of them has come, and wakes the reconcilers whose objects that concerns.
+// Package acknowledgement tracks the live token servers and the records that each one serves. It
+// triggers a reconcile of every object whose state changes.
 package acknowledgement
 
 import (
@@ -13,77 +13,78 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
-// State says how far the live token servers are with a record.
+// State describes whether the live token servers serve a record.
 type State int
 
 const (
 	// NoServer means that no token server is live.
 	NoServer State = iota
-	// Waiting means that at least one live token server doesn't yet serve the record.
+	// Waiting means that at least one live token server doesn't serve the record yet.
 	Waiting
-	// Acknowledged means that every live token server serves it.
+	// Acknowledged means that every live token server serves the record.
 	Acknowledged
 )
 
-// Kind tells the objects of one controller from those of another.
+// Kind identifies the objects of one controller.
 type Kind string
 
-// The kinds of object that have records.
+// The kinds of objects that have records.
 const (
 	Realm  Kind = "Realm"
 	Client Kind = "ApiClient"
 )
 
-// Tracker holds the newest heartbeat of each live token server. It is safe for concurrent use.
+// Tracker holds the latest heartbeat of each live token server. It is safe for concurrent use.
 type Tracker struct {
 	mu      sync.Mutex
 	servers map[string]server // by Lease name
 	watched map[watch]answer
-	// waiting are the watched objects whose answer is Waiting. While servers move on, only
-	// theirs can change.
+	// waiting holds the watched objects whose last state was Waiting. Only their state can change
+	// when a server loads newer records.
 	waiting map[watch]struct{}
 	queues  map[Kind]queue
 
-	synced func() bool // set by Watch: all Leases that exist have been seen
+	synced func() bool // set by Watch; true after all existing Leases were processed
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// server is a live token server. A server is live as long as its Lease exists; observed
-// is this process's time of the last change of the Lease, so that no other clock counts.
+// server is a live token server. It is live as long as its Lease exists. observed is the time on
+// this process's clock at which the Lease last changed, so clocks of other machines don't matter.
 type server struct {
 	version  string
 	renewed  time.Time
 	observed time.Time
 }
 
-// watch names an object whose state somebody has asked for.
+// watch identifies an object whose state was requested.
 type watch struct {
 	kind    Kind
 	request reconcile.Request
 }
 
+// answer is the state that was last returned for an object.
 type answer struct {
 	version string
 	state   State
 }
 
-// NewTracker returns a tracker that knows no server.
+// NewTracker returns a tracker without servers.
 func NewTracker() *Tracker {
 	return &Tracker{servers: map[string]server{}, watched: map[watch]answer{}, waiting: map[watch]struct{}{}, queues: map[Kind]queue{}}
 }
 
-// State says how far the live token servers are with version, the resource version of
-// an object's record. The object is reconciled again when the answer changes.
+// State returns the state of the record with the given resource version. The object is reconciled
+// again when that state changes.
 func (t *Tracker) State(kind Kind, object reconcile.Request, version string) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	state := t.state(version)
-	t.note(watch{kind, object}, answer{version, state})
+	t.setAnswer(watch{kind, object}, answer{version, state})
 	return state
 }
 
-// Forget ends the interest in an object that has no record.
+// Forget stops watching an object that has no record.
 func (t *Tracker) Forget(kind Kind, object reconcile.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,8 +111,8 @@ func (t *Tracker) state(version string) State {
 	return Acknowledged
 }
 
-// beat takes a heartbeat as it stands in the Lease of that name.
-func (t *Tracker) beat(lease string, h heartbeat.Heartbeat, now time.Time) {
+// recordHeartbeat stores the heartbeat from the Lease with the given name.
+func (t *Tracker) recordHeartbeat(lease string, h heartbeat.Heartbeat, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, live := t.servers[lease]
@@ -121,26 +122,26 @@ func (t *Tracker) beat(lease string, h heartbeat.Heartbeat, now time.Time) {
 	t.servers[lease] = server{version: h.Version, renewed: h.Renewed, observed: now}
 	switch {
 	case !live || !heartbeat.Reached(h.Version, known.version):
-		wake(t, t.watched)
+		enqueueChanged(t, t.watched)
 	case known.version != h.Version:
-		wake(t, t.waiting)
+		enqueueChanged(t, t.waiting)
 	}
 }
 
-// gone takes that the Lease of that name is no more.
-func (t *Tracker) gone(lease string) {
+// removeServer removes the server whose Lease was deleted.
+func (t *Tracker) removeServer(lease string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, live := t.servers[lease]; live {
 		delete(t.servers, lease)
-		wake(t, t.watched)
+		enqueueChanged(t, t.watched)
 	}
 }
 
-// silent reports whether a Lease has not changed for longer than a heartbeat holds. Of a
-// Lease that the tracker doesn't know as a live server's its own time must tell, and one that was never
-// renewed is no server's.
-func (t *Tracker) silent(lease *coordinationv1.Lease, now time.Time) bool {
+// stale reports whether a Lease has not changed for longer than heartbeat.Duration. For a Lease
+// that doesn't belong to a known server, stale uses the Lease's own renew time. A Lease without a
+// renew time does not belong to a token server and is never stale.
+func (t *Tracker) stale(lease *coordinationv1.Lease, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s, live := t.servers[lease.Name]; live {
@@ -150,9 +151,9 @@ func (t *Tracker) silent(lease *coordinationv1.Lease, now time.Time) bool {
 	return renewed != nil && now.Sub(renewed.Time) > heartbeat.Duration
 }
 
-// excuse gives a silent server another term: that its Lease did not change may be the
-// API server's silence.
-func (t *Tracker) excuse(lease string, now time.Time) {
+// extendDeadline keeps a stale server live for another period, because the API server may be
+// unavailable.
+func (t *Tracker) extendDeadline(lease string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if s, live := t.servers[lease]; live {
@@ -161,8 +162,8 @@ func (t *Tracker) excuse(lease string, now time.Time) {
 	}
 }
 
-// note keeps the answer that was given about an object.
-func (t *Tracker) note(w watch, a answer) {
+// setAnswer stores the state that was returned for an object.
+func (t *Tracker) setAnswer(w watch, a answer) {
 	t.watched[w] = a
 	if a.state == Waiting {
 		t.waiting[w] = struct{}{}
@@ -171,15 +172,15 @@ func (t *Tracker) note(w watch, a answer) {
 	}
 }
 
-// wake queues those of the objects for which the answer has changed.
-func wake[V any](t *Tracker, objects map[watch]V) {
+// enqueueChanged enqueues the given objects whose state has changed.
+func enqueueChanged[V any](t *Tracker, objects map[watch]V) {
 	for w := range objects {
 		known := t.watched[w]
 		state := t.state(known.version)
 		if state == known.state {
 			continue
 		}
-		t.note(w, answer{known.version, state})
+		t.setAnswer(w, answer{known.version, state})
 		if q := t.queues[w.kind]; q != nil {
 			q.Add(w.request)
 		}

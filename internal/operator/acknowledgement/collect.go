@@ -1,0 +1,65 @@
+package acknowledgement
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+)
+
+// collectInterval is the time between two checks for stale Leases.
+const collectInterval = 5 * time.Second
+
+// collector deletes the Leases of servers that ended without deleting them.
+type collector struct {
+	tracker   *Tracker
+	client    client.Client
+	namespace string
+	now       func() time.Time
+	collected func()
+}
+
+// Start collects until ctx ends. The manager runs it only on the leader.
+func (c *collector) Start(ctx context.Context) error {
+	ticker := time.NewTicker(collectInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			c.collect(ctx)
+		}
+	}
+}
+
+func (c *collector) collect(ctx context.Context) {
+	log := ctrl.LoggerFrom(ctx)
+	leases := &coordinationv1.LeaseList{}
+	err := c.client.List(ctx, leases, client.InNamespace(c.namespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue})
+	if err != nil {
+		log.Error(err, "Failed to list heartbeat Leases")
+		return
+	}
+	for i := range leases.Items {
+		lease := &leases.Items[i]
+		if !c.tracker.stale(lease, c.now()) {
+			continue
+		}
+		// The preconditions make the deletion fail if the server has renewed the Lease since it
+		// was cached.
+		err := c.client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+		if client.IgnoreNotFound(err) != nil {
+			// The API server may be down, so the token server may still be alive.
+			c.tracker.extendDeadline(lease.Name, c.now())
+			log.Error(err, "Failed to delete stale heartbeat Lease", "lease", lease.Name)
+			continue
+		}
+		c.collected()
+		log.Info("Deleted stale heartbeat Lease", "lease", lease.Name)
+	}
+}
