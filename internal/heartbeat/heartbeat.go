@@ -1,5 +1,5 @@
-// Package heartbeat is how token servers tell the operator what they serve: each keeps a
-// Lease with the newest resource version of the records that it has loaded.
+// Package heartbeat defines the Leases with which token servers report to the operator. Each server
+// keeps a Lease with the latest resource version of the records that it has loaded.
 package heartbeat
 
 import (
@@ -18,37 +18,37 @@ const (
 	Label = "auth.realmkeeper.dev/heartbeat"
 	// LabelValue is the value of Label.
 	LabelValue = "token-server"
-	// LoadedAnnotation holds the newest resource version of the records that the server serves.
+	// LoadedAnnotation holds the latest resource version of the records that the server serves.
 	LoadedAnnotation = "auth.realmkeeper.dev/loaded"
 )
 
-// How often a server writes its Lease, and how long the Lease holds.
+// Intervals between writes of a Lease, and its duration.
 const (
-	// MinInterval is between two writes while the version moves.
+	// MinInterval is the minimum time between two writes while the version changes.
 	MinInterval = 500 * time.Millisecond
-	// MaxInterval is between two writes while it doesn't.
+	// MaxInterval is the time between two writes while the version stays the same.
 	MaxInterval = 10 * time.Second
-	// Duration is for how long a server counts as live after a write. It spans two lost ones.
+	// Duration is the time for which a server is live after a write. It tolerates two failed writes.
 	Duration = 30 * time.Second
 )
 
-// ErrInvalidLease says that a Lease isn't the heartbeat of a token server.
-var ErrInvalidLease = errors.New("not a token server's heartbeat")
+// ErrInvalidLease is returned for a Lease that isn't a valid heartbeat.
+var ErrInvalidLease = errors.New("invalid heartbeat Lease")
 
-// Heartbeat is what one token server says of itself.
+// Heartbeat is the report of one token server.
 type Heartbeat struct {
-	// Server is the identity of the server: its pod's name.
+	// Server is the server's identity, which is the name of its Pod.
 	Server string
-	// Version is the newest resource version of the records that it serves.
+	// Version is the latest resource version of the records that the server serves.
 	Version string
-	// Renewed is the server's time of writing.
+	// Renewed is the time of the write on the server's clock.
 	Renewed time.Time
 }
 
-// LeaseName returns the name of the Lease of a server.
+// LeaseName returns the name of a server's Lease.
 func LeaseName(server string) string { return "token-server-" + server }
 
-// Lease returns the Lease that says h, for the given namespace.
+// Lease returns the Lease for h in the given namespace.
 func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfiguration {
 	return coordinationv1ac.Lease(LeaseName(h.Server), namespace).
 		WithLabels(map[string]string{Label: LabelValue}).
@@ -59,21 +59,21 @@ func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigura
 			WithRenewTime(metav1.NewMicroTime(h.Renewed)))
 }
 
-// Parse reads a Lease that Heartbeat.Lease made.
-//
-// The error is ErrInvalidLease.
+// Parse returns the heartbeat in a Lease that Heartbeat.Lease created. The error wraps
+// ErrInvalidLease.
 func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	version := lease.Annotations[LoadedAnnotation]
 	if lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {
-		return Heartbeat{}, fmt.Errorf("%w: Lease %s/%s has no holder or no renew time", ErrInvalidLease, lease.Namespace, lease.Name)
+		return Heartbeat{}, fmt.Errorf("%w: %s/%s has no holder or no renew time", ErrInvalidLease, lease.Namespace, lease.Name)
 	}
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return Heartbeat{}, fmt.Errorf("%w: Lease %s/%s: annotation %s: %w", ErrInvalidLease, lease.Namespace, lease.Name, LoadedAnnotation, err)
+		return Heartbeat{}, fmt.Errorf("%w: %s/%s: annotation %s: %w", ErrInvalidLease, lease.Namespace, lease.Name, LoadedAnnotation, err)
 	}
 	return Heartbeat{Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time}, nil
 }
 
-// Reached reports whether version is at or past wanted. Versions that can't be compared haven't reached anything.
+// Reached reports whether version is equal to or newer than wanted. It returns false for versions
+// that can't be compared.
 func Reached(version, wanted string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, wanted)
 	return err == nil && order >= 0

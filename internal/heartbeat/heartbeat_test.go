@@ -12,12 +12,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
-var beat = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", Renewed: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
+var sample = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", Renewed: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
 
-// lease is what the API server makes of a heartbeat.
+// lease returns the Lease that the API server stores for sample.
 func lease(t *testing.T) *coordinationv1.Lease {
 	t.Helper()
-	data, err := json.Marshal(beat.Lease("system"))
+	data, err := json.Marshal(sample.Lease("system"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,31 +34,31 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(beat, got); diff != "" {
+	if diff := cmp.Diff(sample, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if l.Name != heartbeat.LeaseName(beat.Server) || l.Namespace != "system" || l.Labels[heartbeat.Label] != heartbeat.LabelValue || *l.Spec.LeaseDurationSeconds != 30 {
+	if l.Name != heartbeat.LeaseName(sample.Server) || l.Namespace != "system" || l.Labels[heartbeat.Label] != heartbeat.LabelValue || *l.Spec.LeaseDurationSeconds != 30 {
 		t.Errorf("Lease %s/%s with %v for %d s", l.Namespace, l.Name, l.Labels, *l.Spec.LeaseDurationSeconds)
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejectsInvalidLease(t *testing.T) {
 	tests := map[string]func(*coordinationv1.Lease){
-		"no holder":          func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
-		"no renew time":      func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
-		"no annotations":     func(l *coordinationv1.Lease) { l.Annotations = nil },
-		"an empty version":   func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "" },
-		"a version of text":  func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "newest" },
-		"a negative version": func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "-1" },
-		"a padded version":   func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "0042" },
-		"nothing at all":     func(l *coordinationv1.Lease) { *l = coordinationv1.Lease{} },
+		"no holder":           func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
+		"no renew time":       func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
+		"no annotations":      func(l *coordinationv1.Lease) { l.Annotations = nil },
+		"empty version":       func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "" },
+		"non-numeric version": func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "newest" },
+		"negative version":    func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "-1" },
+		"zero-padded version": func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "0042" },
+		"empty Lease":         func(l *coordinationv1.Lease) { *l = coordinationv1.Lease{} },
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := lease(t)
 			change(l)
 			if got, err := heartbeat.Parse(l); !errors.Is(err, heartbeat.ErrInvalidLease) || got != (heartbeat.Heartbeat{}) {
-				t.Errorf("%+v, %v, want %v", got, err, heartbeat.ErrInvalidLease)
+				t.Errorf("Parse: %+v and error %v, want error %v", got, err, heartbeat.ErrInvalidLease)
 			}
 		})
 	}
@@ -69,29 +69,29 @@ func TestReached(t *testing.T) {
 		version, wanted string
 		want            bool
 	}{
-		"the same":             {"42", "42", true},
-		"past it":              {"43", "42", true},
-		"not yet":              {"41", "42", false},
-		"by number, not text":  {"100", "99", true},
-		"nor by length":        {"99", "100", false},
-		"beyond 64 bits":       {"18446744073709551617", "18446744073709551616", true},
-		"no version":           {"", "42", false},
-		"nothing wanted":       {"42", "", false},
-		"neither":              {"", "", false},
-		"a version of text":    {"newest", "42", false},
-		"what is wanted is so": {"42", "newest", false},
-		"both are the same":    {"newest", "newest", false},
+		"equal":                      {"42", "42", true},
+		"newer":                      {"43", "42", true},
+		"older":                      {"41", "42", false},
+		"newer with more digits":     {"100", "99", true},
+		"older with fewer digits":    {"99", "100", false},
+		"beyond 64 bits":             {"18446744073709551617", "18446744073709551616", true},
+		"empty version":              {"", "42", false},
+		"empty wanted version":       {"42", "", false},
+		"both empty":                 {"", "", false},
+		"non-numeric version":        {"newest", "42", false},
+		"non-numeric wanted version": {"42", "newest", false},
+		"both non-numeric":           {"newest", "newest", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := heartbeat.Reached(tc.version, tc.wanted); got != tc.want {
-				t.Errorf("%t, want %t", got, tc.want)
+				t.Errorf("Reached(%q, %q) = %t, want %t", tc.version, tc.wanted, got, tc.want)
 			}
 		})
 	}
 }
 
-// A server that writes in time stays live through two lost writes.
+// A live server must survive two failed writes.
 func TestIntervals(t *testing.T) {
 	if heartbeat.Duration < 3*heartbeat.MaxInterval || heartbeat.MinInterval < 500*time.Millisecond || heartbeat.MinInterval > heartbeat.MaxInterval {
 		t.Errorf("intervals %s to %s, duration %s", heartbeat.MinInterval, heartbeat.MaxInterval, heartbeat.Duration)

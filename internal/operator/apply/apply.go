@@ -1,5 +1,5 @@
-// Package apply writes Kubernetes objects under the operator's one field owner, and only
-// when what that owner says has changed: a run over an unchanged cluster writes nothing.
+// Package apply writes Kubernetes objects with the operator's field owner. It writes an object only
+// if the owned fields change, so reconciling an unchanged cluster writes nothing.
 package apply
 
 import (
@@ -22,17 +22,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Object applies desired, unless live already has exactly that under our field owner.
-// live is nil where the object doesn't exist. extract is the Extract function of the
-// type's apply configuration.
+// Object applies desired unless the operator already owns exactly these fields in live. live is nil
+// if the object doesn't exist. extract is the Extract function of the type's apply configuration.
 //
-// Fields that others own are left alone; what we own and no longer desire is removed. A
-// change fails where live is not the newest version (apierrors.IsConflict).
+// Object keeps the fields of other owners and removes fields that the operator owns and no longer
+// desires. A change fails with a conflict if live is not the latest version.
 func Object[O client.Object, C runtime.ApplyConfiguration](ctx context.Context, c client.Client, live O, desired C, extract func(O, string) (C, error)) error {
 	if !reflect.ValueOf(live).IsNil() {
 		owned, err := extract(live, v1alpha1.FieldOwner)
 		if err != nil {
-			return fmt.Errorf("reading what the operator owns of %T %s: %w", live, client.ObjectKeyFromObject(live), err)
+			return fmt.Errorf("extracting the owned fields of %T %s: %w", live, client.ObjectKeyFromObject(live), err)
 		}
 		if equality.Semantic.DeepEqual(owned, desired) {
 			return nil
@@ -42,7 +41,7 @@ func Object[O client.Object, C runtime.ApplyConfiguration](ctx context.Context, 
 	return apply(ctx, c, desired)
 }
 
-// applyTo applies desired on the very version of the object that live is.
+// applyTo applies desired to the resource version of live.
 func applyTo(ctx context.Context, c client.Client, live client.Object, desired runtime.ApplyConfiguration) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
 	if err != nil {
@@ -56,19 +55,19 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 	return nil
 }
 
-// Secret creates the Secret, or brings live to what is desired, and returns it as it is
-// then. live is nil where there is none to our knowledge.
+// Secret creates the desired Secret or updates live, and returns the result. live is nil if no
+// Secret is known to exist.
 //
-// It never touches a Secret other than live: creation fails where one exists
-// (apierrors.IsAlreadyExists), and a change fails where live is not the newest version
-// (apierrors.IsConflict). So no decision that stands on a stale read takes effect.
+// Secret never changes a Secret other than live. A creation fails if the Secret already exists, and
+// an update fails with a conflict if live is not the latest version. Therefore no decision based on
+// a stale read takes effect. IsStale reports both errors.
 func Secret(ctx context.Context, c client.Client, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	if live == nil {
 		return createSecret(ctx, c, desired)
 	}
-	owned, err := corev1ac.ExtractSecret(withOneManager(live), v1alpha1.FieldOwner)
+	owned, err := corev1ac.ExtractSecret(withApplyManager(live), v1alpha1.FieldOwner)
 	if err != nil {
-		return nil, fmt.Errorf("reading what the operator owns of Secret %s: %w", client.ObjectKeyFromObject(live), err)
+		return nil, fmt.Errorf("extracting the owned fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
 	}
 	if equality.Semantic.DeepEqual(owned, desired) {
 		return live, nil
@@ -86,10 +85,10 @@ func Secret(ctx context.Context, c client.Client, live *corev1.Secret, desired *
 	return changed, nil
 }
 
-// Status applies the status of an object of ours.
+// Status applies the status of a Realm or ApiClient.
 func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
 	if err := c.Status().Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
-		return fmt.Errorf("applying a status: %w", err)
+		return fmt.Errorf("applying status: %w", err)
 	}
 	return nil
 }
@@ -101,8 +100,7 @@ func apply(ctx context.Context, c client.Client, desired runtime.ApplyConfigurat
 	return nil
 }
 
-// createSecret posts the Secret: of all ways to write an object only this one fails when
-// it is already there.
+// createSecret uses Create instead of Apply, because only Create fails if the Secret exists.
 func createSecret(ctx context.Context, c client.Client, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	secret, err := Convert[corev1.Secret](desired)
 	if err != nil {
@@ -114,10 +112,10 @@ func createSecret(ctx context.Context, c client.Client, desired *corev1ac.Secret
 	return secret, nil
 }
 
-// withOneManager returns the Secret with our creation counted as an apply. The two leave
-// separate traces in the managed fields.
-func withOneManager(live *corev1.Secret) *corev1.Secret {
-	if !createdByUs(live) {
+// withApplyManager returns live with the operator's Create entry merged into its Apply entry. The
+// API server tracks the two operations separately in the managed fields.
+func withApplyManager(live *corev1.Secret) *corev1.Secret {
+	if !createdByOperator(live) {
 		return live
 	}
 	upgraded := live.DeepCopy()
@@ -127,10 +125,10 @@ func withOneManager(live *corev1.Secret) *corev1.Secret {
 	return upgraded
 }
 
-// upgradeManager makes our creation count as an apply, so that what we then leave out is
-// removed. It returns the resource version after that.
+// upgradeManager merges the operator's Create entry in the managed fields into its Apply entry, so
+// that a later apply removes omitted fields. It returns the new resource version.
 func upgradeManager(ctx context.Context, c client.Client, live *corev1.Secret) (string, error) {
-	if !createdByUs(live) {
+	if !createdByOperator(live) {
 		return live.ResourceVersion, nil
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(v1alpha1.FieldOwner), v1alpha1.FieldOwner)
@@ -144,7 +142,7 @@ func upgradeManager(ctx context.Context, c client.Client, live *corev1.Secret) (
 	return upgraded.ResourceVersion, nil
 }
 
-func createdByUs(live *corev1.Secret) bool {
+func createdByOperator(live *corev1.Secret) bool {
 	for _, entry := range live.ManagedFields {
 		if entry.Manager == v1alpha1.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationUpdate {
 			return true
@@ -153,7 +151,7 @@ func createdByUs(live *corev1.Secret) bool {
 	return false
 }
 
-// Convert turns an API type into its apply configuration or back, member by member as JSON has them.
+// Convert converts an API type to its apply configuration or back through JSON.
 func Convert[C any](from any) (*C, error) {
 	to := new(C)
 	data, err := json.Marshal(from)

@@ -1,5 +1,5 @@
-// Package metrics owns what the operator measures of its own work, beside what
-// controller-runtime does: rotations, what is due, and what is cleaned up.
+// Package metrics defines the operator's own metrics, in addition to those of
+// controller-runtime: rotations, upcoming rotations and garbage collection.
 package metrics
 
 import (
@@ -8,43 +8,43 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// RotationKind is what a rotation replaces.
+// RotationKind is the kind of object that a rotation replaces.
 type RotationKind string
 
 const (
-	// SigningKey is the key that a realm signs with.
+	// SigningKey is a realm's signing key.
 	SigningKey RotationKind = "signing_key"
-	// ClientSecret is a secret that the operator made for a client.
+	// ClientSecret is a client secret that the operator generated.
 	ClientSecret RotationKind = "client_secret"
 )
 
-// Outcome says how a rotation ended.
+// Outcome is the result of a rotation.
 type Outcome string
 
 const (
-	// Success means that the successor is in force.
+	// Success means that the new key or secret is active.
 	Success Outcome = "success"
-	// Failure means that it could not be written, and is tried again.
+	// Failure means that the operator failed to write it and retries.
 	Failure Outcome = "failure"
 )
 
-// CollectedKind is what the operator removes because nothing needs it any more.
+// CollectedKind is a kind of object that the operator garbage-collects.
 type CollectedKind string
 
 const (
-	// Record is the record of an object that is gone.
+	// Record is the record of a deleted object.
 	Record CollectedKind = "record"
-	// CredentialsSecret is a Secret that the operator made and whose content is no longer valid.
+	// CredentialsSecret is an obsolete credentials Secret.
 	CredentialsSecret CollectedKind = "consumer_secret"
-	// Lease is the heartbeat of a token server that fell silent.
+	// Lease is the stale heartbeat Lease of a token server.
 	Lease CollectedKind = "lease"
 )
 
-// Metrics are the operator's. It is safe for concurrent use.
+// Metrics holds the operator's metrics. It is safe for concurrent use.
 type Metrics struct {
-	rotations   *prometheus.CounterVec
-	nextKeyTurn *prometheus.GaugeVec
-	swept       *prometheus.CounterVec
+	rotations       *prometheus.CounterVec
+	nextKeyRotation *prometheus.GaugeVec
+	collected       *prometheus.CounterVec
 }
 
 // New registers the metrics with registerer.
@@ -52,54 +52,55 @@ func New(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_rotations_total",
-			Help: `Rotations by what was replaced and by outcome: "success", or "failure", which is tried again.`,
+			Help: `Rotations by kind and outcome. A rotation with the outcome "failure" is retried.`,
 		}, []string{"kind", "outcome"}),
-		nextKeyTurn: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		nextKeyRotation: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "realmkeeper_realm_next_key_rotation_timestamp_seconds",
-			Help: "When the realm's next signing key begins to sign. Long past: the rotation is stuck, and the status of the Realm says why.",
+			Help: "Time of the realm's next signing key rotation. A time more than an hour ago means that the rotation is stuck; check the status of the Realm.",
 		}, []string{"realm"}),
-		swept: prometheus.NewCounterVec(prometheus.CounterOpts{
+		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_swept_total",
-			Help: "What was removed because nothing needs it any more, by kind: records of objects that are gone, consumer Secrets without need, and Leases of silent token servers.",
+			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and stale heartbeat Leases.",
 		}, []string{"kind"}),
 	}
-	registerer.MustRegister(m.rotations, m.nextKeyTurn, m.swept)
-	// So that a rate is known from the first one on.
-	for _, what := range []RotationKind{SigningKey, ClientSecret} {
+	registerer.MustRegister(m.rotations, m.nextKeyRotation, m.collected)
+	// Initialize all series so that rates include the first increment.
+	for _, kind := range []RotationKind{SigningKey, ClientSecret} {
 		for _, outcome := range []Outcome{Success, Failure} {
-			m.rotations.WithLabelValues(string(what), string(outcome))
+			m.rotations.WithLabelValues(string(kind), string(outcome))
 		}
 	}
-	for _, what := range []CollectedKind{Record, CredentialsSecret, Lease} {
-		m.swept.WithLabelValues(string(what))
+	for _, kind := range []CollectedKind{Record, CredentialsSecret, Lease} {
+		m.collected.WithLabelValues(string(kind))
 	}
 	return m
 }
 
-// CollectedKind returns a function that counts one thing of that kind that was removed.
-func (m *Metrics) GarbageCollected(what CollectedKind) func() {
-	return m.swept.WithLabelValues(string(what)).Inc
+// GarbageCollected returns a function that counts one deleted object of the given kind.
+func (m *Metrics) GarbageCollected(kind CollectedKind) func() {
+	return m.collected.WithLabelValues(string(kind)).Inc
 }
 
-// Rotation counts a rotation that has ended, well or with err.
-func (m *Metrics) Rotation(what RotationKind, err error) {
+// Rotation counts a rotation. It failed if err is not nil.
+func (m *Metrics) Rotation(kind RotationKind, err error) {
 	outcome := Success
 	if err != nil {
 		outcome = Failure
 	}
-	m.rotations.WithLabelValues(string(what), string(outcome)).Inc()
+	m.rotations.WithLabelValues(string(kind), string(outcome)).Inc()
 }
 
-// NextKeyRotation notes when the next key of a realm begins to sign; zero: that can't be said.
+// NextKeyRotation sets the time at which the next key of a realm becomes active. Zero means that the
+// time is unknown and removes the series.
 func (m *Metrics) NextKeyRotation(realm string, at time.Time) {
 	if at.IsZero() {
 		m.ForgetRealm(realm)
 		return
 	}
-	m.nextKeyTurn.WithLabelValues(realm).Set(float64(at.Unix()))
+	m.nextKeyRotation.WithLabelValues(realm).Set(float64(at.Unix()))
 }
 
-// ForgetRealm ends what is told of a realm that is gone.
+// ForgetRealm removes the series of a deleted realm.
 func (m *Metrics) ForgetRealm(realm string) {
-	m.nextKeyTurn.DeleteLabelValues(realm)
+	m.nextKeyRotation.DeleteLabelValues(realm)
 }

@@ -16,16 +16,16 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	m := metrics.New(registry)
 	at := time.Unix(1_800_000_000, 0)
-	for _, realm := range []string{"acme", "stopped", "deleted"} {
+	for _, realm := range []string{"acme", "disabled", "deleted"} {
 		m.NextKeyRotation(realm, at)
 	}
 	m.NextKeyRotation("acme", at.Add(time.Hour))
-	m.NextKeyRotation("stopped", time.Time{})
+	m.NextKeyRotation("disabled", time.Time{})
 	m.ForgetRealm("deleted")
-	m.ForgetRealm("never known")
+	m.ForgetRealm("unknown")
 	m.Rotation(metrics.SigningKey, nil)
 	m.Rotation(metrics.SigningKey, nil)
-	m.Rotation(metrics.SigningKey, errors.New("not written"))
+	m.Rotation(metrics.SigningKey, errors.New("write failed"))
 
 	m.Rotation(metrics.ClientSecret, nil)
 	m.GarbageCollected(metrics.Lease)()
@@ -45,7 +45,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// gather returns all values by name and values of labels.
+// gather returns all values by metric name and label values. It also lints the metrics.
 func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -1,5 +1,5 @@
-// Package recordstore is where the operator keeps records: the Secrets of the system
-// namespace that the package record reads and writes.
+// Package recordstore reads and writes the operator's records, which are Secrets in the system
+// namespace. The record package defines their content.
 package recordstore
 
 import (
@@ -22,22 +22,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// byOwner is the cache index of records by kind and owner's name.
+// byOwner is the name of the cache index of records by kind and name of the owner.
 const byOwner = "owner"
 
 // Store reads records from a cache and writes them to the API server.
 type Store struct {
 	cache     cache.Cache
-	live      client.Reader // asks the API server itself
+	live      client.Reader // bypasses the cache
 	client    client.Client
 	namespace string
-	swept     func()
+	collected func()
 }
 
-// New returns the store of the records in namespace. system is a cache of the Secrets of
-// that namespace that are ours, and is not yet started. swept is called for each record that is
-// removed.
-func New(ctx context.Context, system cache.Cache, live client.Reader, c client.Client, namespace string, swept func()) (*Store, error) {
+// New returns a store for the records in namespace. system is a cache of the operator's Secrets in
+// that namespace and must not be started yet. The store calls collected for each deleted orphan.
+func New(ctx context.Context, system cache.Cache, live client.Reader, c client.Client, namespace string, collected func()) (*Store, error) {
 	err := system.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		secret, ok := obj.(*corev1.Secret)
 		if kind := record.KindOf(secret); ok && kind != "" {
@@ -48,14 +47,14 @@ func New(ctx context.Context, system cache.Cache, live client.Reader, c client.C
 	if err != nil {
 		return nil, fmt.Errorf("indexing records by owner: %w", err)
 	}
-	return &Store{cache: system, live: live, client: c, namespace: namespace, swept: swept}, nil
+	return &Store{cache: system, live: live, client: c, namespace: namespace, collected: collected}, nil
 }
 
-// Namespace is where the records are.
+// Namespace returns the namespace of the records.
 func (s *Store) Namespace() string { return s.namespace }
 
-// Source makes a controller reconcile the owner of a record that changed, also of one
-// that was there before the start: so strays are found.
+// Source returns a source that reconciles the owner of each changed record. It also reconciles the
+// owners of all records at startup, so that orphans are found.
 func (s *Store) Source(kind record.Kind) source.SyncingSource {
 	return source.Kind(s.cache, client.Object(&corev1.Secret{}),
 		handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
@@ -71,8 +70,8 @@ func (s *Store) Source(kind record.Kind) source.SyncingSource {
 		}))
 }
 
-// Get returns the record of the owner with that UID, nil when there is none. Before it
-// says that, it asks the API server: what the cache doesn't have may have lost its label.
+// Get returns the record of the owner with the given UID, or nil if there is none. A record that is
+// missing in the cache may only have lost its label, so Get then reads from the API server.
 func (s *Store) Get(ctx context.Context, kind record.Kind, owner types.UID) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.namespace, Name: record.SecretName(kind, owner)}
@@ -81,7 +80,7 @@ func (s *Store) Get(ctx context.Context, kind record.Kind, owner types.UID) (*co
 		err = s.live.Get(ctx, key, secret)
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // No record is an answer.
+		return nil, nil //nolint:nilnil // A missing record is not an error.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the record of %s %s: %w", kind, owner, err)
@@ -89,43 +88,44 @@ func (s *Store) Get(ctx context.Context, kind record.Kind, owner types.UID) (*co
 	return secret, nil
 }
 
-// Put writes a record as apply.Secret does, and returns it as it is then.
+// Put writes a record with apply.Secret and returns the result.
 func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	return apply.Secret(ctx, s.client, live, desired)
 }
 
-// DeleteOrphans deletes the records of that owner which belong to another identity than
-// believed, the UID that a cache has; empty for an owner that is gone. Verifiers and keys can't be
-// made again, so newest, which asks the API server itself, has the last word.
-func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, believed types.UID, newest func(context.Context) (types.UID, error)) error {
+// DeleteOrphans deletes the records with the owner's name that belong to another UID. cached is the
+// owner's UID in a cache, or empty if the owner was deleted. Verifiers and keys can't be restored,
+// so DeleteOrphans calls current, which reads the UID from the API server, before it deletes
+// a record.
+func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, cached types.UID, current func(context.Context) (types.UID, error)) error {
 	records := &corev1.SecretList{}
 	if err := s.cache.List(ctx, records, client.MatchingFields{byOwner: ownerKey(kind, owner)}); err != nil {
 		return fmt.Errorf("listing the records of %s %s: %w", kind, owner, err)
 	}
 	for i := range records.Items {
-		stray := &records.Items[i]
-		if record.OwnerUID(stray) == believed {
+		orphan := &records.Items[i]
+		if record.OwnerUID(orphan) == cached {
 			continue
 		}
-		uid, err := newest(ctx)
+		uid, err := current(ctx)
 		if err != nil {
 			return err
 		}
-		if record.OwnerUID(stray) == uid {
+		if record.OwnerUID(orphan) == uid {
 			continue
 		}
-		err = s.client.Delete(ctx, stray, client.Preconditions{UID: &stray.UID})
+		err = s.client.Delete(ctx, orphan, client.Preconditions{UID: &orphan.UID})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing the record %s of an earlier %s %s: %w", stray.Name, kind, owner, err)
+			return fmt.Errorf("deleting orphaned record %s of %s %s: %w", orphan.Name, kind, owner, err)
 		}
-		s.swept()
-		ctrl.LoggerFrom(ctx).Info("Record of a deleted object was removed", "record", stray.Name)
+		s.collected()
+		ctrl.LoggerFrom(ctx).Info("Deleted orphaned record", "record", orphan.Name)
 	}
 	return nil
 }
 
-// CurrentUID returns a function that asks the API server for the UID of an object; it is
-// empty for one that is gone or going.
+// CurrentUID returns a function that reads the UID of an object from the API server. The UID is
+// empty if the object does not exist or is being deleted.
 func CurrentUID(live client.Reader, key client.ObjectKey, into client.Object) func(context.Context) (types.UID, error) {
 	return func(ctx context.Context) (types.UID, error) {
 		err := live.Get(ctx, key, into)

@@ -1,5 +1,5 @@
-// Package servingcert keeps the certificates with which token servers show who they are,
-// where the instance manages them itself: a CA, and a serving certificate that it signs.
+// Package servingcert creates the managed CA and the token servers' serving certificate, for
+// instances with managed TLS.
 package servingcert
 
 import (
@@ -18,29 +18,27 @@ import (
 )
 
 const (
-	// authorityLifetime is long: consumers hold the CA's certificate.
+	// authorityLifetime is long because workloads hold copies of the CA certificate.
 	authorityLifetime = 10 * 365 * 24 * time.Hour
-	// servingLifetime is short, and renewal comes when a third of it is left.
+	// servingLifetime is short. The certificate is renewed when a third of it is left.
 	servingLifetime = 90 * 24 * time.Hour
 	renewBefore     = servingLifetime / 3
-	// backdate makes certificates valid for clients whose clocks are behind.
+	// backdate makes new certificates valid for clients whose clocks are slow.
 	backdate = time.Hour
 
 	serialBits = 128
 )
 
-// ErrInvalidPair says that certificate and key can't be read or don't belong together.
-var ErrInvalidPair = errors.New("certificate and key not usable")
+// ErrInvalidPair is returned if a certificate or key can't be parsed, or if they don't match.
+var ErrInvalidPair = errors.New("invalid certificate or key")
 
-// Pair is a certificate with its private key, both PEM.
+// Pair is a certificate and its private key, both in PEM format.
 type Pair struct {
 	Certificate []byte
 	Key         []byte
 }
 
-// NewAuthority makes a CA that is valid for ten years.
-//
-// The error is that of random.
+// NewAuthority generates a CA that is valid for ten years. It fails only if random does.
 func NewAuthority(now time.Time, random io.Reader) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "Realmkeeper CA"},
@@ -53,10 +51,9 @@ func NewAuthority(now time.Time, random io.Reader) (Pair, error) {
 	return sign(template, nil, now, random)
 }
 
-// Issue makes a serving certificate, signed by the CA p, for the hosts, the first of which
-// names it. It is valid for 90 days.
-//
-// Errors: ErrInvalidPair for a CA that can't be used; those of random.
+// Issue generates a serving certificate for the given hosts, signed by the CA p. The first host
+// becomes the common name. The certificate is valid for 90 days. The error wraps ErrInvalidPair if p
+// is not a usable CA; otherwise it comes from random.
 func (p Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: shortName(hosts[0])},
@@ -68,8 +65,8 @@ func (p Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pair, erro
 	return sign(template, &p, now, random)
 }
 
-// RenewAt returns when a serving certificate of the CA p is to be renewed: now, if it
-// isn't usable, isn't that CA's or doesn't cover the hosts.
+// RenewAt returns the time at which a serving certificate must be renewed. That is now if the
+// certificate is invalid, wasn't signed by the CA p, or doesn't cover all hosts.
 func (p Pair) RenewAt(serving Pair, hosts []string, now time.Time) time.Time {
 	parsed, err := serving.parse()
 	if err != nil {
@@ -85,7 +82,7 @@ func (p Pair) RenewAt(serving Pair, hosts []string, now time.Time) time.Time {
 	return parsed.Leaf.NotAfter.Add(-renewBefore)
 }
 
-// Check reports ErrInvalidPair for a pair that can't be used.
+// Check returns an error that wraps ErrInvalidPair if the pair is not usable.
 func (p Pair) Check() error {
 	_, err := p.parse()
 	return err
@@ -99,15 +96,16 @@ func (p Pair) parse() (tls.Certificate, error) {
 	return parsed, nil
 }
 
-// sign makes a key and a certificate for it, signed by authority, or by itself when that is nil.
+// sign generates a key and a certificate for it. The certificate is signed by authority, or
+// self-signed if authority is nil.
 func sign(template *x509.Certificate, authority *Pair, now time.Time, random io.Reader) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), random)
 	if err != nil {
-		return Pair{}, fmt.Errorf("making a key for a certificate: %w", err)
+		return Pair{}, fmt.Errorf("generating a private key: %w", err)
 	}
 	serial := make([]byte, serialBits/8)
 	if _, err := io.ReadFull(random, serial); err != nil {
-		return Pair{}, fmt.Errorf("making a serial number: %w", err)
+		return Pair{}, fmt.Errorf("generating a serial number: %w", err)
 	}
 	serial[0] &= 0x7f // positive (RFC 5280 §4.1.2.2)
 	template.SerialNumber = new(big.Int).SetBytes(serial)
@@ -127,7 +125,7 @@ func sign(template *x509.Certificate, authority *Pair, now time.Time, random io.
 	}
 	encodedKey, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return Pair{}, fmt.Errorf("encoding a key: %w", err)
+		return Pair{}, fmt.Errorf("encoding a private key: %w", err)
 	}
 	return Pair{
 		Certificate: encode("CERTIFICATE", certificate),
@@ -137,12 +135,12 @@ func sign(template *x509.Certificate, authority *Pair, now time.Time, random io.
 
 func encode(kind string, der []byte) []byte {
 	var b bytes.Buffer
-	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // a buffer takes everything
+	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der}) // writing to a buffer never fails
 	return b.Bytes()
 }
 
-// shortName cuts a host to the 64 characters that a common name may have; verifiers look
-// at the DNS names.
+// shortName truncates a host to the 64 characters that a common name may have. Verifiers use the DNS
+// names instead.
 func shortName(host string) string {
 	return host[:min(len(host), 64)]
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// The names of the Secrets of the system namespace that hold the pairs.
+// Names of the Secrets in the system namespace that hold the pairs.
 const (
 	AuthoritySecret = "realmkeeper-ca"
 	ServingSecret   = "realmkeeper-serving-cert"
@@ -28,31 +28,31 @@ func (p Pair) Secret(namespace, name string, labels map[string]string) *corev1ac
 		WithData(map[string][]byte{corev1.TLSCertKey: p.Certificate, corev1.TLSPrivateKeyKey: p.Key})
 }
 
-// FromSecret returns the pair that a Secret holds, whether usable or not.
+// FromSecret returns the pair in a Secret without validating it.
 func FromSecret(secret *corev1.Secret) Pair {
 	return Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
 }
 
-// AuthorityReader gives the certificate of the managed CA to those who tell consumers what to trust.
+// AuthorityReader reads the certificate of the managed CA.
 type AuthorityReader struct {
 	system    cache.Cache
-	live      client.Reader // asks the API server itself
+	live      client.Reader // bypasses the cache
 	namespace string
 }
 
-// NewAuthorityReader returns a reader over a cache of our Secrets in the system namespace.
+// NewAuthorityReader returns an AuthorityReader. system is a cache of the operator's Secrets in the
+// system namespace.
 func NewAuthorityReader(system cache.Cache, live client.Reader, namespace string) *AuthorityReader {
 	return &AuthorityReader{system: system, live: live, namespace: namespace}
 }
 
-// Certificate returns the CA's certificate as PEM, nil while there is none that can be
-// used: what is damaged is handed to nobody.
+// Certificate returns the CA certificate in PEM format, or nil if there is no usable CA.
 func (r *AuthorityReader) Certificate(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.namespace, Name: AuthoritySecret}
 	err := r.system.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
-		err = r.live.Get(ctx, key, secret) // a CA that a person put there lacks the label that the cache goes by
+		err = r.live.Get(ctx, key, secret) // a CA that a user created lacks the label that the cache selects
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -62,14 +62,14 @@ func (r *AuthorityReader) Certificate(ctx context.Context) ([]byte, error) {
 	}
 	pair := FromSecret(secret)
 	if pair.Check() != nil {
-		return nil, nil //nolint:nilerr // The token service's reconciler tells what is wrong with it.
+		return nil, nil //nolint:nilerr // The token service reconciler reports the error.
 	}
 	return pair.Certificate, nil
 }
 
-// Source makes a controller reconcile what concerned returns when the CA changes.
-func (r *AuthorityReader) Source(concerned handler.MapFunc) source.SyncingSource {
+// Source returns a source that enqueues the requests that toRequests returns when the CA changes.
+func (r *AuthorityReader) Source(toRequests handler.MapFunc) source.SyncingSource {
 	return source.Kind(r.system, client.Object(&corev1.Secret{}),
-		handler.EnqueueRequestsFromMapFunc(concerned),
+		handler.EnqueueRequestsFromMapFunc(toRequests),
 		predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == AuthoritySecret }))
 }

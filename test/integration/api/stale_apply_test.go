@@ -12,19 +12,19 @@ import (
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// What somebody wrote since the object was read is neither lost nor overruled unseen.
-func TestChangeOfAStaleObjectFails(t *testing.T) {
+// A change that another owner made after the read is neither lost nor silently overwritten.
+func TestStaleChangeFails(t *testing.T) {
 	env := testenv.Start(t)
 	namespace := env.Namespace(t)
 	object := func(value string) *corev1ac.ServiceAccountApplyConfiguration {
-		return corev1ac.ServiceAccount("kept", namespace).WithLabels(map[string]string{"ours": value})
+		return corev1ac.ServiceAccount("acme", namespace).WithLabels(map[string]string{"owned": value})
 	}
 	write := func(live *corev1.ServiceAccount, value string) error {
 		return apply.Object(t.Context(), env.Client, live, object(value), corev1ac.ExtractServiceAccount)
 	}
 	read := func() *corev1.ServiceAccount {
 		live := &corev1.ServiceAccount{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "kept"}, live); err != nil {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "acme"}, live); err != nil {
 			t.Fatal(err)
 		}
 		return live
@@ -34,25 +34,25 @@ func TestChangeOfAStaleObjectFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := read()
-	theirs := stale.DeepCopy()
-	theirs.Labels["ours"], theirs.Labels["theirs"] = "taken", "stays"
-	if err := env.Client.Update(t.Context(), theirs); err != nil {
+	edited := stale.DeepCopy()
+	edited.Labels["owned"], edited.Labels["other"] = "changed", "kept"
+	if err := env.Client.Update(t.Context(), edited); err != nil {
 		t.Fatal(err)
 	}
 	if err := write(stale, "2"); !apierrors.IsConflict(err) {
-		t.Errorf("a change that stands on a stale read ends with %v, want a conflict", err)
+		t.Errorf("stale change: error %v, want a conflict", err)
 	}
 	if err := write(read(), "2"); err != nil {
 		t.Fatal(err)
 	}
 	now := read()
-	if now.Labels["ours"] != "2" || now.Labels["theirs"] != "stays" {
-		t.Errorf("after a change of what was read newly the labels are %v", now.Labels)
+	if now.Labels["owned"] != "2" || now.Labels["other"] != "kept" {
+		t.Errorf("labels after a change of the latest version: %v", now.Labels)
 	}
 	if err := write(now, "2"); err != nil {
 		t.Fatal(err)
 	}
 	if again := read(); again.ResourceVersion != now.ResourceVersion {
-		t.Error("what is there already is written once more")
+		t.Error("an unchanged object was written again")
 	}
 }
