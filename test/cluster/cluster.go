@@ -16,12 +16,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/progress"
 )
 
-var errInterrupted = errors.New("it was interrupted")
+var errInterrupted = errors.New("interrupted")
 
-// cluster is the one in a directory, running or not.
+// cluster is a cluster in a directory. It may or may not be running.
 type cluster struct {
-	root      string // of the repository
-	dir       string // absolute, and without symbolic links
+	root      string // the repository
+	dir       string // absolute, without symbolic links
 	enclosure enclosure.Enclosure
 	*progress.Progress
 }
@@ -49,30 +49,31 @@ func newCluster(dir string, out io.Writer) (*cluster, error) {
 
 func (c *cluster) file(name string) string { return filepath.Join(c.dir, name) }
 
-// kubeconfig is the administrator's. It is written last: with it, the cluster is whole.
+// kubeconfig returns the path of the administrator's kubeconfig. It is written last, so it
+// exists only if the cluster is complete.
 func (c *cluster) kubeconfig() string { return c.file("kubeconfig") }
 
 func (c *cluster) requireRunning() error {
 	if _, err := os.Stat(c.kubeconfig()); err != nil || !c.enclosure.Running() {
-		return fmt.Errorf("no cluster runs in %s; make cluster-up starts one", c.dir)
+		return fmt.Errorf("no cluster is running in %s; start one with make cluster-up", c.dir)
 	}
 	return nil
 }
 
-// lock keeps other runs of up and down away from the directory.
+// lock prevents concurrent runs of up and down on the directory.
 func (c *cluster) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, err
 	}
 	lock, err := filelock.Try(c.dir)
 	if errors.Is(err, filelock.ErrLocked) {
-		return nil, fmt.Errorf("another make cluster-up or cluster-down is at work in %s; wait for its end, or end it with Ctrl-C", c.dir)
+		return nil, fmt.Errorf("another make cluster-up or cluster-down is using %s; wait until it finishes, or stop it with Ctrl-C", c.dir)
 	}
 	return lock.Release, err
 }
 
-// claim makes this the only cluster of the machine: two would have the same addresses. It
-// holds until nobody holds the lock open any more.
+// claim takes the lock that allows only one cluster on this machine, because two would have
+// the same addresses. The claim lasts until all holders of the lock have closed it.
 func (c *cluster) claim() (filelock.Lock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -84,8 +85,8 @@ func (c *cluster) claim() (filelock.Lock, error) {
 	}
 	lock, err := filelock.Try(path)
 	if errors.Is(err, filelock.ErrLocked) {
-		other, _ := os.ReadFile(path) // Without it the message is less helpful, no more.
-		return lock, fmt.Errorf("one runs in %s, and there can be no other; make cluster-down in that checkout stops it",
+		other, _ := os.ReadFile(path) // It only makes the message more helpful.
+		return lock, fmt.Errorf("a cluster is running in %s, and only one can run at a time; stop it with make cluster-down in that checkout",
 			strings.TrimSpace(string(other)))
 	} else if err != nil {
 		return lock, err
@@ -93,7 +94,7 @@ func (c *cluster) claim() (filelock.Lock, error) {
 	return lock, os.WriteFile(path, []byte(c.dir+"\n"), 0o600)
 }
 
-// command runs a program of this machine, from the root of the repository.
+// command runs a program of this machine in the root of the repository.
 func (c *cluster) command(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.root

@@ -24,8 +24,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// The life of a cluster, in one go since each start takes seconds.
-func TestCluster(t *testing.T) {
+// TestLifecycle is a single test, because each start takes several seconds.
+func TestLifecycle(t *testing.T) {
 	g := NewWithT(t)
 	c := newCluster(t)
 	g.Expect(c.run("up")).To(ContainSubstring("make cluster-down"))
@@ -34,11 +34,11 @@ func TestCluster(t *testing.T) {
 	restarts := func(g Gomega) int32 { return running(t, g, clients).RestartCount }
 	g.Eventually(restarts, time.Minute).Should(BeZero())
 
-	g.Expect(c.run("up")).To(ContainSubstring("running already."))
+	g.Expect(c.run("up")).To(ContainSubstring("already running."))
 	_, err := cluster{program: c.program, dir: filepath.Join(t.TempDir(), "second")}.run("up")
-	g.Expect(err).To(MatchError(And(ContainSubstring("one runs in "+c.dir), ContainSubstring("no other"))))
+	g.Expect(err).To(MatchError(And(ContainSubstring("a cluster is running in "+c.dir), ContainSubstring("only one"))))
 
-	t.Run("what runs goes on without the API server", func(t *testing.T) {
+	t.Run("Pods keep running without the API server", func(t *testing.T) {
 		g := NewWithT(t)
 		var container string
 		g.Eventually(func(g Gomega) {
@@ -48,7 +48,7 @@ func TestCluster(t *testing.T) {
 		_, err := clients.Discovery().ServerVersion()
 		g.Expect(err).To(HaveOccurred())
 		g.Expect(c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)).To(BeEmpty())
-		g.Eventually(func() (string, error) { // another container of the same pod
+		g.Eventually(func() (string, error) { // the kubelet starts another container of the same Pod
 			return c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "list", "--quiet")
 		}, time.Minute).Should(And(Not(ContainSubstring(container)), MatchRegexp(`^\w{64}\n\w{64}\n$`)))
 		g.Expect(c.run("start-apiserver")).To(BeEmpty())
@@ -60,17 +60,18 @@ func TestCluster(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("kube-proxy")))
 	g.Expect(clients.Discovery().ServerVersion()).NotTo(BeNil())
 
-	g.Expect(c.run("down")).To(ContainSubstring("The cluster is removed."))
+	g.Expect(c.run("down")).To(ContainSubstring("Removed the cluster."))
 	c.expectNothingLeft(t)
-	g.Expect(c.run("down")).To(ContainSubstring("There is no cluster"))
+	g.Expect(c.run("down")).To(ContainSubstring("No cluster found"))
 	_, err = c.run("load", "image.tar")
-	g.Expect(err).To(MatchError(ContainSubstring("no cluster runs in " + c.dir)))
+	g.Expect(err).To(MatchError(ContainSubstring("no cluster is running in " + c.dir)))
 }
 
-// Whenever a start is killed, down finds all that it had made, and so does another up.
-func TestKilledStart(t *testing.T) {
+// TestCleansUpAfterKilledStart kills a start at each step. Both down and another up must remove
+// everything that the killed start has created.
+func TestCleansUpAfterKilledStart(t *testing.T) {
 	steps := []string{
-		"Building the pause image", "Making namespaces", "Making the network", "Starting etcd",
+		"Building the pause image", "Creating namespaces", "Creating the network", "Starting etcd",
 		"Starting containerd", "Starting kubelet", "Starting kube-scheduler",
 	}
 	c := newCluster(t)
@@ -83,17 +84,17 @@ func TestKilledStart(t *testing.T) {
 			c.expectNothingLeft(t)
 		})
 	}
-	t.Run("and up again", func(t *testing.T) {
+	t.Run("up after a killed start", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.signalAt(t, "Starting kubelet", os.Kill)).To(MatchError("signal: killed"))
-		g.Expect(c.run("up")).To(ContainSubstring("Removing what an earlier start has left"))
+		g.Expect(c.run("up")).To(ContainSubstring("Removing the leftovers of an earlier start"))
 		g.Expect(c.clients(t).Discovery().ServerVersion()).NotTo(BeNil())
-		g.Expect(c.run("down")).To(ContainSubstring("The cluster is removed."))
+		g.Expect(c.run("down")).To(ContainSubstring("Removed the cluster."))
 		c.expectNothingLeft(t)
 	})
 }
 
-func TestInterruptedStartLeavesNothing(t *testing.T) {
+func TestInterruptedStartCleansUp(t *testing.T) {
 	g := NewWithT(t)
 	c := newCluster(t)
 	err := c.signalAt(t, "Starting kubelet", os.Interrupt)
@@ -101,25 +102,25 @@ func TestInterruptedStartLeavesNothing(t *testing.T) {
 	c.expectNothingLeft(t)
 }
 
-// cluster is one by the program that runs it.
+// cluster is a cluster in a directory and the program that runs it.
 type cluster struct {
 	program, dir string
-	before       map[string]string // the machine without it
+	before       map[string]string // the machine without the cluster
 }
 
-// newCluster prepares one, which is removed when the test ends, even if that is killed: a
-// shell notices when the pipe from the test is closed.
+// newCluster prepares a cluster that is removed when the test ends. A shell waits until the
+// pipe from the test is closed, so the cluster is removed even if the test is killed.
 func newCluster(t *testing.T) cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Fatal("a node takes root")
+		t.Fatal("a node requires root")
 	}
 	dir := t.TempDir()
 	c := cluster{program: filepath.Join(dir, "program"), dir: filepath.Join(dir, "cluster")}
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", c.program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
+		t.Fatalf("build the program: %v\n%s", err, out)
 	}
 	watchdog := exec.Command("/bin/sh", "-c", `cat >/dev/null; exec "$0" --dir "$1" down`, c.program, c.dir)
 	watchdog.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -133,36 +134,37 @@ func newCluster(t *testing.T) cluster {
 	t.Cleanup(func() {
 		pipe.Close()
 		if err := watchdog.Wait(); err != nil {
-			t.Errorf("removing the cluster: %v", err)
+			t.Errorf("remove the cluster: %v", err)
 		}
 	})
-	// Debian packages and built binaries stay on the machine, so they are not what it is compared for.
+	// Debian packages and built binaries are kept, so compare the machine with its state after
+	// they are installed.
 	const firstStepAfterInstalling = "Building the pause image"
 	if err := c.signalAt(t, firstStepAfterInstalling, os.Interrupt); !strings.Contains(err.Error(), "interrupted") {
-		t.Fatalf("interrupting a start after it installed packages: %v", err)
+		t.Fatalf("interrupt a start after it has installed packages: %v", err)
 	}
 	c.before = machine(t)
 	return c
 }
 
-// run returns the program's output, and what it complains of as an error.
+// run returns the standard output of the program. The error contains its standard error.
 func (c cluster) run(args ...string) (string, error) {
 	command := exec.Command(c.program, append([]string{"--dir", c.dir}, args...)...)
-	var complaint strings.Builder
-	command.Stderr = &complaint
+	var stderr strings.Builder
+	command.Stderr = &stderr
 	out, err := command.Output()
 	if err != nil {
-		err = errors.New(err.Error() + ": " + complaint.String())
+		err = errors.New(err.Error() + ": " + stderr.String())
 	}
 	return string(out), err
 }
 
-// signalAt sends a signal to an up that has come to a step, and returns how that ended.
+// signalAt starts up, sends a signal when it reaches the step, and returns its error.
 func (c cluster) signalAt(t *testing.T, step string, signal os.Signal) error {
 	t.Helper()
 	up := exec.Command(c.program, "--dir", c.dir, "up")
-	var complaint strings.Builder
-	up.Stderr = &complaint
+	var stderr strings.Builder
+	up.Stderr = &stderr
 	steps, err := up.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +182,7 @@ func (c cluster) signalAt(t *testing.T, step string, signal os.Signal) error {
 	}
 	err = up.Wait()
 	if signal != os.Kill {
-		return errors.New(complaint.String())
+		return errors.New(stderr.String())
 	}
 	return err
 }
@@ -200,16 +202,16 @@ func (c cluster) clients(t *testing.T) *kubernetes.Clientset {
 
 func (c cluster) expectNothingLeft(t *testing.T) {
 	t.Helper()
-	// A program that a killed start was running in the enclosure ends by itself, a moment later.
+	// A program that a killed start was running in the enclosure exits a moment later.
 	NewWithT(t).Eventually(func() string { return cmp.Diff(c.before, machine(t)) }).
-		WithTimeout(time.Minute).Should(BeEmpty(), "the machine has changed")
+		WithTimeout(time.Minute).Should(BeEmpty(), "the state of the machine has changed")
 	if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is there still: %v", c.dir, err)
+		t.Errorf("%s still exists: %v", c.dir, err)
 	}
 }
 
-// createPod runs the one image that every node has, with a volume of each kind that is a
-// mount of its own.
+// createPod creates a Pod from the only image that every node has. Its volumes are of the kinds
+// that the kubelet mounts as separate file systems.
 func createPod(t *testing.T, clients *kubernetes.Clientset) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}
@@ -238,7 +240,7 @@ func createPod(t *testing.T, clients *kubernetes.Clientset) {
 	}
 }
 
-// running returns the status of the pod's container once that runs.
+// running returns the status of the Pod's container and requires that it is running.
 func running(t *testing.T, g Gomega, clients *kubernetes.Clientset) corev1.ContainerStatus {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -10,13 +10,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/cgroup"
 )
 
-// down removes the cluster in this directory, whatever state it is in.
+// down removes the cluster in the directory, regardless of its state.
 func (c *cluster) down(ctx context.Context) error {
 	if err := requireRoot(); err != nil {
 		return err
 	}
 	if _, err := os.Stat(c.dir); errors.Is(err, fs.ErrNotExist) {
-		c.Say("There is no cluster in %s.", c.dir)
+		c.Say("No cluster found in %s.", c.dir)
 		return nil
 	}
 	unlock, err := c.lock()
@@ -27,14 +27,14 @@ func (c *cluster) down(ctx context.Context) error {
 	if err := errors.Join(c.remove(ctx), os.Remove(c.dir)); err != nil {
 		return err
 	}
-	c.Say("The cluster is removed. Installed packages and built binaries stay.")
+	c.Say("Removed the cluster. Installed packages and built binaries are kept.")
 	return nil
 }
 
-// remove removes all that up has made, as far as it had come, but for the directory, on
-// which the lock is.
+// remove removes everything that a complete or partial up has created, except the directory,
+// which is locked.
 func (c *cluster) remove(ctx context.Context) error {
-	if c.enclosure.Made() {
+	if c.enclosure.Created() {
 		if err := c.removeNode(ctx); err != nil {
 			return err
 		}
@@ -48,20 +48,21 @@ func (c *cluster) remove(ctx context.Context) error {
 	}
 	for _, entry := range entries {
 		if err := os.RemoveAll(c.file(entry.Name())); err != nil {
-			return fmt.Errorf("removing what the cluster has written: %w", err)
+			return fmt.Errorf("remove the files of the cluster: %w", err)
 		}
 	}
 	return nil
 }
 
-// removeNode ends the node and removes what outlives it. Before there was an enclosure
-// these things were others', and up would not have gone on.
+// removeNode stops the node and removes what remains outside the enclosure. It must be called
+// only if there is an enclosure. Otherwise the network interface and the control groups belong
+// to another cluster, in which case up has failed before it created the enclosure.
 func (c *cluster) removeNode(ctx context.Context) error {
 	if err := c.enclosure.Stop(); err != nil {
-		return fmt.Errorf("stopping the node: %w", err)
+		return fmt.Errorf("stop the node: %w", err)
 	}
 	if err := c.disconnect(ctx); err != nil {
-		return fmt.Errorf("removing the link to the node: %w", err)
+		return fmt.Errorf("remove the link to the node: %w", err)
 	}
 	hierarchies, err := cgroup.Here()
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// The commands that this program gives itself to run inside the enclosure.
+// The commands with which this program runs itself in the enclosure.
 const (
 	inside         = "inside"
-	serve          = "serve" // as its first process
+	serve          = "serve" // as the first process
 	start          = "start"
 	missing        = "missing"
 	stopAPIServer  = "stop-apiserver"
@@ -45,11 +45,11 @@ func runInside(ctx context.Context, args []string) error {
 	}
 }
 
-// itself is a copy of this program, which stays as long as the cluster. The original may
-// be go run's, which doesn't.
-func (c *cluster) itself() string { return c.file(filepath.Join("bin", "cluster")) }
+// executable returns the path of a copy of this program, which exists as long as the cluster.
+// The original can be a temporary file of go run.
+func (c *cluster) executable() string { return c.file(filepath.Join("bin", "cluster")) }
 
-// insideCommand is one of this program's to run inside.
+// insideCommand returns the command that runs a command of this program in the enclosure.
 func (c *cluster) insideCommand(ctx context.Context, command string) (*exec.Cmd, error) {
 	return c.enclosure.Command(ctx, filepath.Join(enclosure.Dir, "bin", "cluster"), inside, command)
 }
@@ -66,14 +66,14 @@ func (c *cluster) inside(ctx context.Context, command string) error {
 	return cmd.Run()
 }
 
-// startNode runs Start inside, and tells its steps as this program's.
+// startNode runs node.Start in the enclosure and prints its steps.
 func (c *cluster) startNode(ctx context.Context) error {
 	cmd, err := c.insideCommand(ctx, start)
 	if err != nil {
 		return err
 	}
-	var complaint strings.Builder
-	cmd.Stderr = &complaint
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	steps, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -85,12 +85,12 @@ func (c *cluster) startNode(ctx context.Context) error {
 		c.Step("%s", lines.Text())
 	}
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("starting the node: %w\n%s", err, strings.TrimSpace(complaint.String()))
+		return fmt.Errorf("start the node: %w\n%s", err, strings.TrimSpace(stderr.String()))
 	}
 	return nil
 }
 
-// exec runs a program of this machine inside, with this one's input and output.
+// exec runs a program of this machine in the enclosure, with standard input and output.
 func (c *cluster) exec(ctx context.Context, args []string) error {
 	if err := c.requireRunning(); err != nil {
 		return err
@@ -103,20 +103,20 @@ func (c *cluster) exec(ctx context.Context, args []string) error {
 	return cmd.Run()
 }
 
-// load gives the node images.
+// load imports image archives into the node.
 func (c *cluster) load(ctx context.Context, archives []string) error {
 	if err := c.requireRunning(); err != nil {
 		return err
 	}
 	for _, archive := range archives {
 		if err := c.loadArchive(ctx, archive); err != nil {
-			return fmt.Errorf("importing %s: %w", archive, err)
+			return fmt.Errorf("import %s: %w", archive, err)
 		}
 	}
 	return nil
 }
 
-// loadArchive hands the content in: inside, the path may lead elsewhere.
+// loadArchive passes the content of the file, because the path can differ in the enclosure.
 func (c *cluster) loadArchive(ctx context.Context, path string) error {
 	archive, err := os.Open(path)
 	if err != nil {

@@ -13,42 +13,43 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// podsGroup is the control group that kubelets make for their pods.
+// podsGroup is the control group that a kubelet creates for its Pods.
 const podsGroup = "kubepods"
 
 func requireRoot() error {
 	if runtime.GOOS != "linux" {
-		return errors.New("it takes Linux")
+		return errors.New("a node requires Linux")
 	}
 	if os.Geteuid() != 0 {
-		return errors.New("it takes root: a node makes namespaces, mounts and network interfaces")
+		return errors.New("a node requires root, because it creates namespaces, mounts and network interfaces")
 	}
 	return nil
 }
 
-// requireMachine tells what would keep the node from running here.
+// requireMachine returns an error if the node can't run on this machine.
 func requireMachine() error {
 	hierarchies, err := cgroup.Here()
 	if err != nil {
 		return err
 	}
 	if len(hierarchies) == 0 {
-		return errors.New("no control groups are mounted, which pods run in; they are mounted by: mount -t cgroup2 none /sys/fs/cgroup")
+		return errors.New("no control groups are mounted, but Pods need them; mount them with: mount -t cgroup2 none /sys/fs/cgroup")
 	}
 	groups, err := cgroup.Find(hierarchies, podsGroup)
 	if err != nil {
 		return err
 	}
 	if len(groups) > 0 {
-		return fmt.Errorf("another kubelet runs here, or has left its control groups: %s", strings.Join(groups, ", "))
+		return fmt.Errorf("another kubelet is running on this machine or has left its control groups: %s", strings.Join(groups, ", "))
 	}
 	if _, err := net.InterfaceByName(link); err == nil {
-		return fmt.Errorf("another cluster runs here, or has left its network interface, which is removed by: ip link delete %s", link)
+		return fmt.Errorf("another cluster is running on this machine or has left its network interface; delete it with: ip link delete %s", link)
 	}
 	return requireFreeAddresses()
 }
 
-// requireFreeAddresses fails when this machine is in one of the cluster's networks.
+// requireFreeAddresses returns an error if this machine has an address in a network of the
+// cluster.
 func requireFreeAddresses() error {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -62,7 +63,7 @@ func requireFreeAddresses() error {
 		machine := netip.PrefixFrom(node.MachineAddress, node.MachineAddress.BitLen())
 		for _, prefix := range []netip.Prefix{node.PodRange, node.ServiceRange, machine} {
 			if prefix.Overlaps(own) {
-				return fmt.Errorf("this machine has the address %s, and the cluster needs %s for itself", own, prefix.Masked())
+				return fmt.Errorf("this machine has the address %s, but the cluster needs %s", own, prefix.Masked())
 			}
 		}
 	}

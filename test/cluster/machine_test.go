@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// machine returns what a node could change on this machine, by kind. Nothing in it changes on
-// an idle machine that has the node's packages.
+// machine returns the state of this machine that a node could change, by kind. It doesn't change
+// on an idle machine on which the packages of the node are installed.
 func machine(t *testing.T) map[string]string {
 	t.Helper()
 	state := map[string]string{
@@ -49,8 +49,8 @@ func machine(t *testing.T) map[string]string {
 	return state
 }
 
-// namespaces are those of mounts that any process is in. Every process of a node is in
-// another than this test, and hardly anything else on a machine is.
+// namespaces returns the mount namespaces of all processes. All processes of a node are in
+// another namespace than this test. Few other processes are.
 func namespaces(t *testing.T) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")
@@ -59,7 +59,7 @@ func namespaces(t *testing.T) []string {
 	}
 	found := map[string]bool{}
 	for _, link := range links {
-		if namespace, err := os.Readlink(link); err == nil { // else it has just ended
+		if namespace, err := os.Readlink(link); err == nil { // otherwise the process has exited
 			found[namespace] = true
 		}
 	}

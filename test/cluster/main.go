@@ -1,27 +1,27 @@
-// Command cluster runs a Kubernetes cluster of one node on this machine, without Docker,
-// as root.
+// Command cluster runs a single-node Kubernetes cluster on this machine, without Docker, as
+// root.
 //
 //	go run -C test ./cluster up                    // make cluster-up
 //	go run -C test ./cluster down                  // make cluster-down
-//	go run -C test ./cluster load FILE...          // images for pods to run
-//	go run -C test ./cluster exec COMMAND...       // a program inside, such as ctr
-//	go run -C test ./cluster stop-apiserver        // an outage, until:
+//	go run -C test ./cluster load FILE...          // import images
+//	go run -C test ./cluster exec COMMAND...       // run a program in the node, such as ctr
+//	go run -C test ./cluster stop-apiserver        // simulate an outage until start-apiserver
 //	go run -C test ./cluster start-apiserver
 //
-// Up installs the Debian packages that are missing, builds Kubernetes from source once,
-// and returns when the node is Ready and Services and names work. Nothing is pulled from a
-// registry: load takes archives of images, as `make image`, `docker save` and
-// `go run -C hack/image . archive` write them.
+// Up installs missing Debian packages, builds Kubernetes from source once, and returns when
+// the node is Ready and Services and DNS work. The cluster pulls no images from a registry.
+// Load imports image archives from `make image`, `docker save` or
+// `go run -C hack/image . archive`.
 //
-// The node lives in an enclosure (see there): namespaces with process ids, mounts and a
-// network of their own. Down ends its first process, and the kernel ends the rest. What
-// else there is on this machine is one network interface with two routes, control groups
+// The node runs in an enclosure (see package enclosure), which has its own PID, mount and
+// network namespaces. Down stops the first process in them, and the kernel stops the others.
+// Outside the enclosure there are only one network interface with two routes, control groups
 // named kubepods, and the directory .cluster:
 //
-//	kubeconfig       an administrator's; it is there once the cluster is
-//	run/             the node's processes: data, credentials, a log and a process id each
-//	log/, lib/       the node's /var/log and /var/lib
-//	enclosure.*      the first process
+//	kubeconfig       of an administrator; written when the cluster is ready
+//	run/             data and credentials, and a log and a process ID per process
+//	log/, lib/       /var/log and /var/lib of the node
+//	enclosure.*      log and process ID of the first process
 //	bin/, config/, images/
 package main
 
@@ -38,23 +38,23 @@ import (
 
 const usage = `Usage: go run -C test ./cluster [--dir DIR] COMMAND
 
-  up               run a cluster of one node on this machine
-  down             stop it and remove all that it made
-  load FILE...     give the node images, as archives
-  exec COMMAND...  run a program of this machine inside the node, such as ctr
-  stop-apiserver   stop the API server alone, as a crash would
-  start-apiserver  start it again
+  up               run a single-node cluster on this machine
+  down             stop the cluster and remove everything it created
+  load FILE...     import image archives into the node
+  exec COMMAND...  run a program of this machine in the node, such as ctr
+  stop-apiserver   stop only the API server, like a crash
+  start-apiserver  restart the API server
 
 `
 
 var errUsage = errors.New("unknown command or missing arguments")
 
 func main() {
-	// A second signal ends the program at once; down then removes what is left.
+	// A second signal ends the program immediately. Down then removes what is left.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 
-	dir := flag.String("dir", "", "the `directory` of the cluster; default: .cluster in the repository")
+	dir := flag.String("dir", "", "`Directory` of the cluster; defaults to .cluster in the repository")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	flag.Parse()
 	if flag.NArg() == 0 {
@@ -83,19 +83,19 @@ func run(ctx context.Context, dir, command string, args []string) error {
 	if err != nil {
 		return err
 	}
-	without := map[string]func() error{
+	withoutArgs := map[string]func() error{
 		"up":           func() error { return c.up(ctx) },
 		"down":         func() error { return c.down(context.WithoutCancel(ctx)) },
 		stopAPIServer:  func() error { return c.inside(ctx, stopAPIServer) },
 		startAPIServer: func() error { return c.inside(ctx, startAPIServer) },
 	}
-	with := map[string]func() error{
+	withArgs := map[string]func() error{
 		"load": func() error { return c.load(ctx, args) },
 		"exec": func() error { return c.exec(ctx, args) },
 	}
-	do := without[command]
+	do := withoutArgs[command]
 	if len(args) > 0 {
-		do = with[command]
+		do = withArgs[command]
 	}
 	if do == nil {
 		return errUsage

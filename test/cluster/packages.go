@@ -12,10 +12,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// needed are the programs that the node takes from this machine, by Debian's package.
+// needed lists the Debian packages of the programs that the node uses.
 var needed = []struct {
-	debian string
-	there  func() bool
+	debian    string
+	installed func() bool
 }{
 	{"containerd", programs("containerd", "ctr")},
 	{"runc", programs("runc")},
@@ -39,14 +39,14 @@ func programs(names ...string) func() bool {
 func missingPackages() []string {
 	var packages []string
 	for _, need := range needed {
-		if !need.there() {
+		if !need.installed() {
 			packages = append(packages, need.debian)
 		}
 	}
 	return packages
 }
 
-// installPackages installs what is missing, and starts none of it.
+// installPackages installs missing packages without starting their services.
 func (c *cluster) installPackages(ctx context.Context) error {
 	packages := missingPackages()
 	if len(packages) == 0 {
@@ -54,7 +54,7 @@ func (c *cluster) installPackages(ctx context.Context) error {
 	}
 	list := strings.Join(packages, " ")
 	if !programs("apt-get")() {
-		return fmt.Errorf("programs of these packages are missing, by their names in Debian: %s; install them first", list)
+		return fmt.Errorf("missing programs of these Debian packages: %s; install them first", list)
 	}
 	c.Step("Installing Debian packages, about 30 s: %s ...", list)
 	if err := denyServices(); err != nil {
@@ -70,24 +70,23 @@ func (c *cluster) installPackages(ctx context.Context) error {
 		return err
 	}
 	if still := missingPackages(); len(still) > 0 {
-		return fmt.Errorf("installed, but without the programs that are needed: %s", strings.Join(still, " "))
+		return fmt.Errorf("installed packages do not contain the required programs: %s", strings.Join(still, " "))
 	}
 	return nil
 }
 
-// policyFile tells Debian's packages whether they may start services. Its documentation
-// is that of invoke-rc.d.
+// policyFile controls whether Debian packages may start services; see invoke-rc.d(8).
 const policyFile = "/usr/sbin/policy-rc.d"
 
 const policy = `#!/bin/sh
-# Written by Realmkeeper's test/cluster while it installs containerd, which would start.
+# Written by Realmkeeper's test/cluster to prevent the start of containerd during installation.
 exit 101
 `
 
-// denyServices keeps packages that are being installed from starting services, unless
-// this machine has a policy already.
+// denyServices prevents packages from starting services during installation, unless this
+// machine already has a policy.
 func denyServices() error {
-	file, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // It is a program.
+	file, err := os.OpenFile(policyFile, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755) //nolint:gosec // It is an executable.
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	} else if err != nil {
@@ -99,7 +98,7 @@ func denyServices() error {
 	return file.Close()
 }
 
-// allowServices removes the policy, if it is the one that denyServices wrote.
+// allowServices removes the policy if denyServices has written it.
 func allowServices() error {
 	content, err := os.ReadFile(policyFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && string(content) != policy {

@@ -15,16 +15,16 @@ import (
 )
 
 const next = `
-To use it, with kubectl or with the one that was built, %[2]s:
+To use the cluster, with your kubectl or with %[2]s:
   export KUBECONFIG='%[1]s'
-To give it images, for it pulls none:
+To import images, because the cluster does not pull any:
   make image
   go run -C test ./cluster load "$PWD/dist/realmkeeper-linux-%[3]s.tar"
-To remove it:
+To remove the cluster:
   make cluster-down
 `
 
-// up brings the cluster up from whatever state it is in.
+// up starts the cluster, regardless of what an earlier run has left.
 func (c *cluster) up(ctx context.Context) error {
 	if err := requireRoot(); err != nil {
 		return err
@@ -35,9 +35,9 @@ func (c *cluster) up(ctx context.Context) error {
 	}
 	defer unlock()
 	if c.requireRunning() == nil {
-		return c.mend(ctx)
+		return c.repair(ctx)
 	}
-	if err := c.removeRest(ctx); err != nil {
+	if err := c.removeLeftovers(ctx); err != nil {
 		return err
 	}
 	claim, err := c.claim()
@@ -53,14 +53,14 @@ func (c *cluster) up(ctx context.Context) error {
 			err = errInterrupted
 		}
 		return errors.Join(err, c.remove(context.WithoutCancel(ctx)), os.Remove(c.dir),
-			errors.New("what this run had made is removed"))
+			errors.New("everything that this run created was removed"))
 	}
 	return nil
 }
 
-// mend starts the API server of a running cluster again when that was stopped. Nothing
-// else is ever stopped by itself.
-func (c *cluster) mend(ctx context.Context) error {
+// repair restarts the API server of a running cluster if it was stopped. No other component
+// can be stopped on its own.
+func (c *cluster) repair(ctx context.Context) error {
 	cmd, err := c.insideCommand(ctx, missing)
 	if err != nil {
 		return err
@@ -69,31 +69,31 @@ func (c *cluster) mend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch ended := strings.TrimSpace(string(out)); ended {
+	switch exited := strings.TrimSpace(string(out)); exited {
 	case "":
-		c.Say("The cluster is running already.\n  export KUBECONFIG='%s'", c.kubeconfig())
+		c.Say("The cluster is already running.\n  export KUBECONFIG='%s'", c.kubeconfig())
 		return nil
 	case node.APIServer:
-		c.Say("The cluster is running already, but for its API server.")
-		c.Step("Starting the API server again ...")
+		c.Say("The cluster is already running, except the API server.")
+		c.Step("Restarting the API server ...")
 		return c.inside(ctx, startAPIServer)
 	default:
-		return fmt.Errorf("it runs, but for %s, which ended; %s may tell why; make cluster-down removes it",
-			ended, c.file("run/*.log"))
+		return fmt.Errorf("the cluster is running, except %s; see %s for the cause, and remove the cluster with make cluster-down",
+			exited, c.file("run/*.log"))
 	}
 }
 
-// removeRest removes what an earlier start has left that came to no good end.
-func (c *cluster) removeRest(ctx context.Context) error {
+// removeLeftovers removes what a failed start has left.
+func (c *cluster) removeLeftovers(ctx context.Context) error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	c.Step("Removing what an earlier start has left ...")
+	c.Step("Removing the leftovers of an earlier start ...")
 	return c.remove(ctx)
 }
 
-// create makes the cluster. The lock is held open by the node as long as it runs.
+// create creates the cluster. The node inherits the lock and holds it while it runs.
 func (c *cluster) create(ctx context.Context, lock *os.File) error {
 	if err := c.installPackages(ctx); err != nil {
 		return err
@@ -118,12 +118,12 @@ func (c *cluster) create(ctx context.Context, lock *os.File) error {
 	if err := os.WriteFile(c.kubeconfig(), content, 0o600); err != nil {
 		return err
 	}
-	c.Step("The cluster runs, and its node is Ready.")
+	c.Step("The cluster is running and its node is Ready.")
 	c.Say(next, c.kubeconfig(), filepath.Join(binDir, "kubectl"), runtime.GOARCH)
 	return nil
 }
 
-// buildPauseImage makes the image of the first process of every pod.
+// buildPauseImage builds the image of the first process of every Pod.
 func (c *cluster) buildPauseImage(ctx context.Context) error {
 	c.Step("Building the pause image; about 20 s the first time ...")
 	if err := os.MkdirAll(c.file("images"), 0o700); err != nil {
@@ -139,9 +139,9 @@ func (c *cluster) buildPauseImage(ctx context.Context) error {
 		"go", "run", "-C", "hack/image", ".", "archive", "--image", node.PauseImage, "--output", binary+".tar", binary)
 }
 
-// startEnclosure gives the node a place, with a link to this machine.
+// startEnclosure starts the enclosure of the node and connects it to this machine.
 func (c *cluster) startEnclosure(ctx context.Context, binDir string, lock *os.File) error {
-	c.Step("Making namespaces for the node ...")
+	c.Step("Creating namespaces for the node ...")
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -150,14 +150,14 @@ func (c *cluster) startEnclosure(ctx context.Context, binDir string, lock *os.Fi
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(c.itself()), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(c.executable()), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.itself(), content, 0o700); err != nil {
+	if err := os.WriteFile(c.executable(), content, 0o700); err != nil {
 		return err
 	}
 	err = c.enclosure.Start(ctx, enclosure.Options{
-		Program: []string{c.itself(), inside, serve}, BinDir: binDir, Lock: lock,
+		Program: []string{c.executable(), inside, serve}, BinDir: binDir, Lock: lock,
 	})
 	if err != nil {
 		return err

@@ -10,11 +10,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// link is this machine's interface to the node. Its name tells whose it is.
+// link is the network interface of this machine that connects to the node.
 const link = "realmkeeper"
 
-// connect links this machine with the node, and leads the addresses of pods and Services
-// there.
+// connect connects this machine to the node and adds routes to Pods and Services.
 func (c *cluster) connect(ctx context.Context) error {
 	pid, err := c.enclosure.PID()
 	if err != nil {
@@ -34,14 +33,14 @@ func (c *cluster) connect(ctx context.Context) error {
 	return nil
 }
 
-// disconnect removes the link, and with it the routes.
+// disconnect removes the link and thereby its routes.
 func (c *cluster) disconnect(ctx context.Context) error {
 	if _, err := net.InterfaceByName(link); err != nil {
-		return nil //nolint:nilerr // There is none.
+		return nil //nolint:nilerr // It doesn't exist.
 	}
 	err := c.command(ctx, "ip", "link", "delete", link)
 	if _, gone := net.InterfaceByName(link); gone != nil {
-		return nil //nolint:nilerr // The kernel was faster.
+		return nil //nolint:nilerr // The kernel has removed it.
 	}
 	return err
 }

@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-// None of these does anything: a slip of the pen must not bring a node up or down.
-func TestUsage(t *testing.T) {
+// A typing error must not start or stop a node.
+func TestRejectsInvalidCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
+		t.Fatalf("build the program: %v\n%s", err, out)
 	}
 	for name, args := range map[string][]string{
-		"no command":                     nil,
-		"unknown command":                {"restart"},
-		"unknown flag":                   {"--all", "down"},
-		"up with an argument":            {"up", "again"},
-		"down with an argument":          {"down", "all"},
-		"load without a file":            {"load"},
-		"exec without a command":         {"exec"},
-		"stop-apiserver of something":    {"stop-apiserver", "now"},
-		"inside, which isn't for people": {"inside", "restart"},
+		"no command":                      nil,
+		"unknown command":                 {"restart"},
+		"unknown flag":                    {"--all", "down"},
+		"up with an argument":             {"up", "again"},
+		"down with an argument":           {"down", "all"},
+		"load without a file":             {"load"},
+		"exec without a command":          {"exec"},
+		"stop-apiserver with an argument": {"stop-apiserver", "now"},
+		"unknown internal command":        {"inside", "restart"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := exec.Command(program, append([]string{"--dir", filepath.Join(dir, "cluster")}, args...)...).CombinedOutput()

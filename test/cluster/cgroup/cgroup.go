@@ -1,5 +1,4 @@
-// Package cgroup finds and removes control groups of either version, by their name in
-// every hierarchy.
+// Package cgroup finds and removes control groups, version 1 or 2, by name in all hierarchies.
 package cgroup
 
 import (
@@ -15,10 +14,10 @@ import (
 	"time"
 )
 
-// patience is how long the group of a process that has just ended may stay busy.
-const patience = 10 * time.Second
+// removeTimeout is how long a group may stay busy after its last process has exited.
+const removeTimeout = 10 * time.Second
 
-// Here returns where control groups are mounted on this machine.
+// Here returns the mount points of control groups on this machine.
 func Here() ([]string, error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -28,9 +27,9 @@ func Here() ([]string, error) {
 	return Hierarchies(file)
 }
 
-// Hierarchies reads the mount points of control groups from a file in the format of
-// proc_pid_mountinfo(5): the mount point is the fifth field,
-// and the type of the file system the first behind a single hyphen.
+// Hierarchies returns the mount points of control groups from a file in the format of
+// proc_pid_mountinfo(5). The mount point is the fifth field. The type of the file system is the
+// first field after a single hyphen.
 func Hierarchies(mountinfo io.Reader) ([]string, error) {
 	var hierarchies []string
 	lines := bufio.NewScanner(mountinfo)
@@ -45,7 +44,7 @@ func Hierarchies(mountinfo io.Reader) ([]string, error) {
 	return hierarchies, lines.Err()
 }
 
-// Find returns the directories of the group in the hierarchies that have it.
+// Find returns the directories of the group in the hierarchies that contain it.
 func Find(hierarchies []string, group string) ([]string, error) {
 	var found []string
 	for _, hierarchy := range hierarchies {
@@ -59,10 +58,10 @@ func Find(hierarchies []string, group string) ([]string, error) {
 	return found, nil
 }
 
-// Remove removes the directory of a group and those of the groups in it, whose processes
-// have ended. It is no error that there is none.
+// Remove removes the directory of a group and of the groups in it. Their processes must have
+// exited. Remove returns no error if the directory doesn't exist.
 func Remove(dir string) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(removeTimeout); ; time.Sleep(50 * time.Millisecond) {
 		err := remove(dir)
 		if err == nil {
 			return nil
@@ -73,7 +72,8 @@ func Remove(dir string) error {
 	}
 }
 
-// remove leaves the files alone, which can't be removed and vanish with their directory.
+// remove removes only directories, because files of control groups can't be removed and
+// disappear with their directory.
 func remove(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

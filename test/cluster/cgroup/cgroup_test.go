@@ -28,8 +28,8 @@ func TestHierarchies(t *testing.T) {
 			mountinfo: "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 none rw,nsdelegate\n",
 			want:      []string{"/sys/fs/cgroup"},
 		},
-		"a file system of that name": {mountinfo: "35 24 0:30 / /cgroup rw - ext4 cgroup rw\n"},
-		"what is no mount":           {mountinfo: "\ncgroup\n - cgroup\n"},
+		"device named cgroup": {mountinfo: "35 24 0:30 / /cgroup rw - ext4 cgroup rw\n"},
+		"invalid lines":       {mountinfo: "\ncgroup\n - cgroup\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,8 @@ func TestHierarchies(t *testing.T) {
 	}
 }
 
-// Directories stand for groups: what differs is that the files in a group don't keep it.
+// TestFindAndRemove uses ordinary directories without files, because files in a control group
+// don't prevent its removal.
 func TestFindAndRemove(t *testing.T) {
 	cpu, memory := t.TempDir(), t.TempDir()
 	for _, dir := range []string{"kubepods/burstable/pod1", "kubepods/besteffort", "others/kubepods"} {
@@ -58,7 +59,7 @@ func TestFindAndRemove(t *testing.T) {
 		t.Error(diff)
 	}
 	must(t, cgroup.Remove(pods))
-	must(t, cgroup.Remove(pods)) // of nothing
+	must(t, cgroup.Remove(pods)) // doesn't exist
 	left, err := cgroup.Find([]string{cpu, memory}, "kubepods")
 	must(t, err)
 	if len(left) > 0 {

@@ -1,10 +1,9 @@
-// Package enclosure keeps what a node does to its machine away from this machine: the
-// programs in it have process ids, mounts and a network of their own. All of it is gone
-// when its first process ends, however that ends.
+// Package enclosure isolates a node from this machine. Programs in an enclosure have their own
+// PID, mount and network namespaces. When the first process exits or is killed, the kernel
+// removes all of it.
 //
-// Inside, /run, /var/lib and /var/log are other directories than outside, so that what
-// container runtimes leave there meets nobody else's. All other files are those of this
-// machine.
+// In the enclosure, /run, /var/lib and /var/log are separate directories, so that files of
+// container runtimes don't conflict with those of this machine. All other files are shared.
 package enclosure
 
 import (
@@ -21,99 +20,100 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-// Where things are inside.
+// Paths in the enclosure.
 const (
-	Dir = "/run/realmkeeper"     // Enclosure.Dir
-	Bin = "/run/realmkeeper-bin" // Options.BinDir
+	Dir = "/run/realmkeeper"     // Enclosure.Dir of this machine
+	Bin = "/run/realmkeeper-bin" // Options.BinDir of this machine
 )
 
-// Directories of Enclosure.Dir.
+// Directories in Enclosure.Dir.
 const (
-	libDir   = "lib" // /var/lib inside
-	logDir   = "log" // /var/log inside
-	stageDir = "mnt" // where the /run of the inside is made
+	libDir   = "lib" // /var/lib in the enclosure
+	logDir   = "log" // /var/log in the enclosure
+	stageDir = "mnt" // where /run of the enclosure is prepared
 )
 
 const (
-	// first names the first process, its log and its record.
+	// first is the name of the first process, of its log and of its record.
 	first = "enclosure"
-	// grace is how long the end of everything may take: the kernel kills it.
+	// grace is how long the first process may take to exit. Then the kernel kills the others.
 	grace = 30 * time.Second
 )
 
-// path is all that the programs inside see of the environment, with HOME: a proxy or a
-// token of the user's shell is none of theirs.
+// path is the PATH of the programs in the enclosure. PATH and HOME are their whole environment,
+// because they must not see a proxy or a token of the user's shell.
 const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Enclosure is one, started or not.
+// Enclosure is an enclosure. It may or may not be running.
 type Enclosure struct {
-	// Dir is an existing directory for what it writes. It must be absolute and
-	// without symbolic links.
+	// Dir is an existing directory for its files. The path must be absolute and must not
+	// contain symbolic links.
 	Dir string
 }
 
-// Options say how to start one.
+// Options configure the start of an enclosure.
 type Options struct {
-	Program []string // calls Serve
-	BinDir  string   // a directory that is Bin inside
-	Lock    *os.File // held open as long as it runs
+	Program []string // a program that calls Serve
+	BinDir  string   // the directory to mount at Bin
+	Lock    *os.File // a file that stays open while the enclosure runs
 }
 
-// Start starts the first process and returns when the mounts are made. The network has
-// nothing but a loopback interface that is down.
+// Start starts the first process and returns when everything is mounted. The network consists
+// of a loopback interface that is down.
 func (e Enclosure) Start(ctx context.Context, o Options) error {
 	for _, dir := range []string{libDir, logDir, stageDir} {
 		if err := os.MkdirAll(filepath.Join(e.Dir, dir), 0o700); err != nil {
 			return err
 		}
 	}
-	recorded, tellRecorded, err := os.Pipe()
+	recorded, signalRecorded, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer tellRecorded.Close()
-	arranged, tellArranged, err := os.Pipe()
+	defer signalRecorded.Close()
+	mounted, signalMounted, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	defer arranged.Close()
+	defer mounted.Close()
 
 	p, err := process.Start(process.Command{
 		Name: first, Path: o.Program[0], Args: append(o.Program[1:], e.Dir, o.BinDir),
 		Dir: e.Dir, Detach: true, Isolate: true,
-		Inherit: []*os.File{recordedFD - 3: recorded, arrangedFD - 3: tellArranged, 2: o.Lock},
+		Inherit: []*os.File{recordedFD - 3: recorded, mountedFD - 3: signalMounted, 2: o.Lock},
 	})
 	recorded.Close()
-	tellArranged.Close()
+	signalMounted.Close()
 	if err != nil {
 		return err
 	}
-	if _, err := tellRecorded.WriteString(done); err != nil {
+	if _, err := signalRecorded.WriteString(done); err != nil {
 		return errors.Join(p.Kill(), fmt.Errorf("start the enclosure: %w; %s", err, p.LogTail()))
 	}
-	stop := context.AfterFunc(ctx, func() { arranged.Close() })
+	stop := context.AfterFunc(ctx, func() { mounted.Close() })
 	defer stop()
-	answer, err := io.ReadAll(arranged)
-	if string(answer) != done {
+	message, err := io.ReadAll(mounted)
+	if string(message) != done {
 		return errors.Join(context.Cause(ctx), err, p.Kill(), fmt.Errorf("start the enclosure: %s", p.LogTail()))
 	}
 	return nil
 }
 
-// Made tells whether Start was ever called, whatever came of it.
-func (e Enclosure) Made() bool {
+// Created reports whether Start was called, even if it failed.
+func (e Enclosure) Created() bool {
 	_, err := os.Stat(filepath.Join(e.Dir, stageDir))
 	return err == nil
 }
 
-// Running tells whether it runs.
+// Running reports whether the enclosure is running.
 func (e Enclosure) Running() bool { return process.Running(e.Dir, first) }
 
-// PID is the id of the first process outside.
+// PID returns the process ID of the first process on this machine.
 func (e Enclosure) PID() (int, error) { return process.RecordedPID(e.Dir, first) }
 
-// Command is one to run inside, in the root directory. Its context ends only the waiting
-// for it: the command itself ends with the enclosure.
+// Command returns a command that runs in the enclosure, in the root directory. If ctx is
+// canceled, only the wait for the command ends. The command itself runs until the enclosure
+// stops.
 func (e Enclosure) Command(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	pid, err := e.PID()
 	if err != nil {
@@ -125,6 +125,6 @@ func (e Enclosure) Command(ctx context.Context, name string, args ...string) (*e
 	return command, nil
 }
 
-// Stop ends everything inside and returns when it has ended. It is no error that nothing
-// runs.
+// Stop stops the first process and returns when it has exited. It returns no error if the
+// enclosure isn't running.
 func (e Enclosure) Stop() error { return process.StopNamed(e.Dir, first, grace) }

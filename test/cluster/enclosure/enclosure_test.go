@@ -18,10 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-// serve makes the test binary the first process of an enclosure.
-const (
-	serve = "serve-enclosure"
-)
+// serve is the argument that makes the test binary the first process of an enclosure.
+const serve = "serve-enclosure"
 
 func TestMain(m *testing.M) {
 	switch {
@@ -56,14 +54,14 @@ func start(t *testing.T) enclosure.Enclosure {
 		Program: []string{self, serve}, BinDir: filepath.Dir(self), Lock: os.Stdin,
 	})
 	if errors.Is(err, syscall.EPERM) {
-		t.Skip("namespaces take root: ", err)
+		t.Skip("namespaces require root: ", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
-// shell runs a script inside and returns what it writes.
+// shell runs a script in the enclosure and returns its output.
 func shell(t *testing.T, e enclosure.Enclosure, script string) string {
 	t.Helper()
 	command, err := e.Command(t.Context(), "sh", "-c", script)
@@ -77,7 +75,7 @@ func shell(t *testing.T, e enclosure.Enclosure, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func TestInsideIsApart(t *testing.T) {
+func TestIsolation(t *testing.T) {
 	g := NewWithT(t)
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -93,32 +91,32 @@ func TestInsideIsApart(t *testing.T) {
 	shell(t, e, "echo written > /var/lib/file")
 	g.Expect(os.ReadFile(filepath.Join(e.Dir, "lib", "file"))).To(Equal([]byte("written\n")))
 	g.Expect(shell(t, e, "cat "+enclosure.Dir+"/lib/file")).To(Equal("written"))
-	g.Expect(os.ReadFile("/proc/self/mountinfo")).To(Equal(mounts), "the mounts outside")
+	g.Expect(os.ReadFile("/proc/self/mountinfo")).To(Equal(mounts), "mounts of this machine")
 }
 
-func TestFirstProcessCollectsTheOthers(t *testing.T) {
+func TestFirstProcessReapsOrphans(t *testing.T) {
 	g := NewWithT(t)
 	e := start(t)
-	// A shell that ends before its child leaves it to the first process.
+	// A child of a shell that has exited becomes a child of the first process.
 	pid := shell(t, e, "sleep 0.1 >/dev/null 2>&1 & echo $!")
 	g.Eventually(func() string {
-		return shell(t, e, "cat /proc/"+pid+"/stat 2>/dev/null || echo collected")
-	}).Should(Equal("collected"))
+		return shell(t, e, "cat /proc/"+pid+"/stat 2>/dev/null || echo reaped")
+	}).Should(Equal("reaped"))
 }
 
-func TestStopEndsAll(t *testing.T) {
+func TestStopKillsAllProcesses(t *testing.T) {
 	g := NewWithT(t)
 	e := start(t)
 	first, err := e.PID()
 	g.Expect(err).NotTo(HaveOccurred())
-	// In sessions of their own, deaf to signals.
+	// These processes are in separate sessions and ignore signals.
 	shell(t, e, `for i in 1 2 3; do setsid sh -c 'trap "" TERM HUP; echo > /run/realmkeeper/$$; while :; do sleep 1; done' >/dev/null 2>&1 & done`)
 	g.Eventually(func() ([]string, error) { return filepath.Glob(filepath.Join(e.Dir, "[0-9]*")) }).Should(HaveLen(3))
 	inside := namespace(t, first)
 	g.Expect(len(processesIn(t, inside))).To(BeNumerically(">", 3))
 
 	g.Expect(e.Stop()).To(Succeed())
-	// The kernel ends them; on a busy machine not at once.
+	// The kernel kills them. On a busy machine, that takes a moment.
 	g.Eventually(func() []int { return processesIn(t, inside) }).WithTimeout(time.Minute).Should(BeEmpty())
 	g.Expect(e.Running()).To(BeFalse())
 	_, err = e.PID()
@@ -128,11 +126,11 @@ func TestStopEndsAll(t *testing.T) {
 	g.Expect(e.Stop()).To(Succeed())
 }
 
-func TestStartTellsWhatIsWrong(t *testing.T) {
+func TestStartReturnsErrorOfFirstProcess(t *testing.T) {
 	g := NewWithT(t)
 	self, err := os.Executable()
 	g.Expect(err).NotTo(HaveOccurred())
-	start(t) // or skip, where namespaces aren't allowed
+	start(t) // skips the test if namespaces aren't allowed
 
 	e := enclosure.Enclosure{Dir: t.TempDir()}
 	err = e.Start(t.Context(), enclosure.Options{Program: []string{self, serve}, BinDir: "/missing", Lock: os.Stdin})
@@ -140,10 +138,10 @@ func TestStartTellsWhatIsWrong(t *testing.T) {
 	g.Expect(e.Running()).To(BeFalse())
 }
 
-// One whose starter has ended before it could write the record has nobody to stop it.
-func TestUnrecordedEndsByItself(t *testing.T) {
+// If the starting program exits before it writes the record, no program can stop the enclosure.
+func TestUnrecordedFirstProcessExits(t *testing.T) {
 	g := NewWithT(t)
-	start(t) // or skip, where namespaces aren't allowed
+	start(t) // skips the test if namespaces aren't allowed
 	recorded, starter, err := os.Pipe()
 	g.Expect(err).NotTo(HaveOccurred())
 	p, err := process.Start(process.Command{
@@ -154,11 +152,11 @@ func TestUnrecordedEndsByItself(t *testing.T) {
 	g.Consistently(p.Done(), "100ms").ShouldNot(BeClosed())
 	g.Expect(starter.Close()).To(Succeed())
 	g.Eventually(p.Done()).Should(BeClosed())
-	g.Expect(p.LogTail()).To(ContainSubstring("before it was on record"))
+	g.Expect(p.LogTail()).To(ContainSubstring("before it recorded this process"))
 }
 
-// By hand, for one, it would change the mounts of this machine.
-func TestServeRefusesToBeAnyButTheFirst(t *testing.T) {
+// In another process, Serve would change the mounts of this machine.
+func TestServeRequiresFirstProcess(t *testing.T) {
 	NewWithT(t).Expect(enclosure.Serve(t.TempDir(), t.TempDir())).To(MatchError(ContainSubstring("not the first process")))
 }
 
@@ -180,7 +178,7 @@ func processesIn(t *testing.T, namespace string) []int {
 	var pids []int
 	for _, link := range links {
 		if target, err := os.Readlink(link); err != nil || target != namespace {
-			continue // It has ended meanwhile, or is another's.
+			continue // The process has exited or is in another namespace.
 		}
 		pid, err := strconv.Atoi(strings.Split(link, "/")[2])
 		if err != nil {

@@ -6,13 +6,14 @@ import (
 	"syscall"
 )
 
-// arrange makes the mounts. They are private to the enclosure, and vanish with it.
-func arrange(dir, binDir string) error {
+// mountAll mounts all file systems. The mounts are private to the enclosure, and the kernel
+// removes them with it.
+func mountAll(dir, binDir string) error {
 	stage := filepath.Join(dir, stageDir)
 	if err := mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE); err != nil {
 		return err
 	}
-	// The new /run is filled before it covers the old one, below which dir may lie.
+	// Fill the new /run before it covers the old one, because dir may be below the old one.
 	if err := mount("tmpfs", stage, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV); err != nil {
 		return err
 	}
@@ -32,9 +33,9 @@ func arrange(dir, binDir string) error {
 		{stage, "/run", "", syscall.MS_MOVE},
 		{filepath.Join(Dir, libDir), "/var/lib", "", syscall.MS_BIND},
 		{filepath.Join(Dir, logDir), "/var/log", "", syscall.MS_BIND},
-		// That of the own process ids.
+		// /proc of the new PID namespace.
 		{"proc", "/proc", "proc", syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC},
-		// Kubelets share mounts with containers, within the enclosure.
+		// The kubelet shares mounts with containers, but only in the enclosure.
 		{"", "/", "", syscall.MS_REC | syscall.MS_SHARED},
 	} {
 		if err := mount(m.source, m.target, m.kind, m.flags); err != nil {

@@ -4,4 +4,4 @@ package enclosure
 
 import "errors"
 
-func arrange(string, string) error { return errors.ErrUnsupported }
+func mountAll(string, string) error { return errors.ErrUnsupported }

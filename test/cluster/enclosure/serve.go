@@ -8,38 +8,38 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/reap"
 )
 
-// The first process is told by one pipe that it is on record, and tells by another that
-// its mounts are made.
+// The first process reads from one pipe that it has been recorded. It writes to the other pipe
+// after it has mounted everything.
 const (
 	recordedFD = 3 + iota
-	arrangedFD
+	mountedFD
 )
 
 const done = "done"
 
 var (
-	errNotFirst  = errors.New("it is not the first process of its namespaces")
-	errAbandoned = errors.New("the program that started it has ended before it was on record")
+	errNotFirst  = errors.New("not the first process of its namespaces")
+	errAbandoned = errors.New("the starting program exited before it recorded this process")
 )
 
-// Serve is the first process of an enclosure. It returns when that is stopped, or after
-// an error.
+// Serve runs as the first process of an enclosure. It returns when the enclosure is stopped or
+// after an error.
 func Serve(dir, binDir string) error {
 	if os.Getpid() != 1 {
-		return errNotFirst // and the mounts would be this machine's
+		return errNotFirst // it would change the mounts of this machine
 	}
-	recorded, arranged := os.NewFile(recordedFD, "recorded"), os.NewFile(arrangedFD, "arranged")
-	// Without a record nobody could ever stop it.
+	recorded, mounted := os.NewFile(recordedFD, "recorded"), os.NewFile(mountedFD, "mounted")
+	// Without a record, no program could stop this process.
 	if n, _ := recorded.Read(make([]byte, len(done))); n < len(done) {
 		return errAbandoned
 	}
-	if err := arrange(dir, binDir); err != nil {
-		return fmt.Errorf("make the mounts of the enclosure: %w", err)
+	if err := mountAll(dir, binDir); err != nil {
+		return fmt.Errorf("mount the file systems of the enclosure: %w", err)
 	}
-	if _, err := arranged.WriteString(done); err != nil {
+	if _, err := mounted.WriteString(done); err != nil {
 		return err
 	}
-	if err := arranged.Close(); err != nil {
+	if err := mounted.Close(); err != nil {
 		return err
 	}
 	reap.UntilTerminated()

@@ -15,16 +15,15 @@ const (
 	kubeletFile    = "kubelet.yaml"
 )
 
-// configDir holds what the programs of the node are configured by.
+// configDir contains the configuration files of the programs of the node.
 var configDir = filepath.Join(enclosure.Dir, "config")
 
 func configFile(name string) string { return filepath.Join(configDir, name) }
 
-// kernelFile is the file that stands for a kernel setting.
+// kernelFile returns the name of the file that replaces a kernel setting.
 func kernelFile(setting string) string { return filepath.Join("kernel", setting) }
 
-// Config is the content of the configuration files by their names, for CNI plugins in
-// pluginDir.
+// Config returns the content of the configuration files by name, for CNI plugins in pluginDir.
 func Config(pluginDir string) map[string]string {
 	files := map[string]string{
 		cniFile:        cniConfig(),

@@ -14,8 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// What the programs of the node are told must agree; each reads a form of its own.
-func TestConfig(t *testing.T) {
+// TestConfigIsConsistent checks settings that the programs of the node read in different formats.
+func TestConfigIsConsistent(t *testing.T) {
 	files := node.Config("/plugins")
 
 	t.Run("CNI", func(t *testing.T) {
@@ -35,13 +35,13 @@ func TestConfig(t *testing.T) {
 		if pods.Subnet != node.PodRange.String() || pods.Gateway != node.Address.String() {
 			t.Errorf("pods: %+v", pods)
 		}
-		needed := []string{"loopback", config.Plugins[0].IPAM.Type} // containerd adds the first by itself
+		needed := []string{"loopback", config.Plugins[0].IPAM.Type} // containerd adds the first one itself
 		for _, plugin := range config.Plugins {
 			needed = append(needed, plugin.Type)
 		}
 		slices.Sort(needed)
 		if diff := cmp.Diff(node.CNIPlugins, needed); diff != "" {
-			t.Errorf("plugins that are looked for, and used:\n%s", diff)
+			t.Errorf("required plugins (-) and used plugins (+):\n%s", diff)
 		}
 	})
 
@@ -58,7 +58,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("addresses: %+v", config)
 		}
 		if !strings.HasPrefix(files["Corefile"], config.ClusterDomain+":53 ") {
-			t.Errorf("the DNS server serves another domain than %s:\n%s", config.ClusterDomain, files["Corefile"])
+			t.Errorf("the DNS server does not serve the domain %s:\n%s", config.ClusterDomain, files["Corefile"])
 		}
 	})
 
@@ -83,11 +83,11 @@ func TestAddressesDoNotOverlap(t *testing.T) {
 	for i, one := range names {
 		for _, other := range names[i+1:] {
 			if ranges[one].Overlaps(ranges[other]) {
-				t.Errorf("%s and %s", one, other)
+				t.Errorf("%s and %s overlap", one, other)
 			}
 		}
 	}
 	if !node.PodRange.Contains(node.Address) {
-		t.Error("the node's address is none of its pods' range, whose gateway it is")
+		t.Error("the address of the node must be in the range of the Pods, because it is their gateway")
 	}
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/enclosure"
 )
 
-// PauseImage holds the namespaces of a pod. It is built from source, like all else.
+// PauseImage is the image of the first process of a Pod. It is built from source.
 const PauseImage = "realmkeeper-pause:v1"
 
-// containerdSocket is containerd's default, so that ctr finds it by itself.
+// containerdSocket is the default of containerd, so that ctr needs no flag.
 const containerdSocket = "/run/containerd/containerd.sock"
 
-// pluginDirs are where distributions keep the CNI plugins.
+// pluginDirs are the directories in which distributions install the CNI plugins.
 var pluginDirs = []string{"/usr/lib/cni", "/opt/cni/bin"}
 
-// CNIPlugins are those that the node needs.
+// CNIPlugins are the CNI plugins that the node needs.
 var CNIPlugins = []string{"host-local", "loopback", "portmap", "ptp"}
 
-// PluginDir is the directory of the CNI plugins. It is empty when some are missing.
+// PluginDir returns the directory of the CNI plugins. It is empty if a plugin is missing.
 func PluginDir() string {
 	for _, dir := range pluginDirs {
 		if hasPlugins(dir) {
@@ -40,13 +40,13 @@ func hasPlugins(dir string) bool {
 	return true
 }
 
-// containerdConfig is of version 2, which containerd reads from 1.3 on.
+// containerdConfig returns a configuration of version 2, which containerd supports since 1.3.
 func containerdConfig(pluginDir string) string {
 	return fmt.Sprintf(`version = 2
 
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "docker.io/library/%s"
-  # Where CAP_SYS_RESOURCE is missing, no pod could start without.
+  # Without CAP_SYS_RESOURCE, Pods can only start with this setting.
   restrict_oom_score_adj = true
 
   [plugins."io.containerd.grpc.v1.cri".cni]
@@ -59,15 +59,15 @@ func containerdConfig(pluginDir string) string {
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
 
-# The default is a directory of /opt, which would stay behind.
+# The default is in /opt, which is shared with the machine and would remain.
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
 `, PauseImage, pluginDir, configFile(filepath.Dir(cniFile)))
 }
 
-// cniConfig links every pod with the node, and with no other pod: so kube-proxy's rules
-// see all that goes between them, which on a bridge depends on the kernel. Nothing is
-// masqueraded, since this machine knows the way back and nobody else is to be reached.
+// cniConfig connects each Pod only with the node, not with other Pods. All traffic between Pods
+// therefore passes the rules of kube-proxy; on a bridge, that depends on the kernel. There is no
+// masquerading, because this machine has a route back and other machines need not be reached.
 func cniConfig() string {
 	return fmt.Sprintf(`{
   "cniVersion": "0.4.0",

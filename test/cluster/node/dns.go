@@ -11,8 +11,8 @@ import (
 
 const dns = "coredns"
 
-// corefile serves the names of the cluster, and knows no others: there is nobody to
-// forward to.
+// corefile returns a configuration that serves only the names of the cluster, because there is
+// no server to forward other names to.
 func corefile() string {
 	return fmt.Sprintf(`%[1]s:53 in-addr.arpa:53 ip6.arpa:53 {
     bind %[2]s
@@ -32,10 +32,10 @@ func corefile() string {
 `, domain, Address, kubeconfig(dns))
 }
 
-// startDNS runs CoreDNS beside the kubelet, and returns when it knows the API server.
+// startDNS starts CoreDNS as a process and returns when it resolves the kubernetes Service.
 func (n *node) startDNS(ctx context.Context) error {
 	if err := n.allowDNS(ctx); err != nil {
-		return fmt.Errorf("give CoreDNS its rights: %w", err)
+		return fmt.Errorf("grant CoreDNS its permissions: %w", err)
 	}
 	return n.start(ctx, dns, binary(dns), []string{"-conf", configFile(dnsFile)}, func(ctx context.Context) error {
 		dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -47,7 +47,7 @@ func (n *node) startDNS(ctx context.Context) error {
 	})
 }
 
-// allowDNS lets CoreDNS's user read what names are made of.
+// allowDNS grants the user of CoreDNS read access to the objects that have names.
 func (n *node) allowDNS(ctx context.Context) error {
 	read := []string{"list", "watch"}
 	role := &rbacv1.ClusterRole{

@@ -11,8 +11,8 @@ import (
 
 const kubelet = "kubelet"
 
-// kubeletConfig lets the kubelet run on cgroups of both versions, and without regard to
-// how full this machine is: it isn't its node alone.
+// kubeletConfig allows both versions of control groups. The eviction thresholds are low, because
+// other programs also use the disk and memory of this machine.
 func kubeletConfig() string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -38,7 +38,7 @@ evictionHard:
 `, Address, runFile("ca.crt"), containerdSocket, domain)
 }
 
-// kernelSettings are those that a kubelet sets to these values for the whole machine.
+// kernelSettings are settings that a kubelet changes to these values for the whole machine.
 var kernelSettings = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 	"kernel/keys/root_maxkeys":  "1000000",
@@ -48,8 +48,8 @@ var kernelSettings = map[string]string{
 	"vm/panic_on_oom":           "0",
 }
 
-// hideKernelSettings puts files in the place of the settings, in which the kubelet finds
-// what it wants: this machine keeps its own, whatever happens to the node.
+// hideKernelSettings mounts files over the settings. They contain the values that the kubelet
+// expects, so the settings of this machine never change, even if the node is killed.
 func hideKernelSettings(ctx context.Context) error {
 	for setting := range kernelSettings {
 		if err := run(ctx, "mount", "--bind", configFile(kernelFile(setting)), "/proc/sys/"+setting); err != nil {
@@ -59,7 +59,7 @@ func hideKernelSettings(ctx context.Context) error {
 	return nil
 }
 
-// startKubelet returns when the node is Ready.
+// startKubelet starts the kubelet and returns when the node is Ready.
 func (n *node) startKubelet(ctx context.Context) error {
 	if err := hideKernelSettings(ctx); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (n *node) nodeReady(ctx context.Context) error {
 		if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
 			return nil
 		} else if condition.Type == corev1.NodeReady {
-			return fmt.Errorf("the node is not ready: %s", condition.Message)
+			return fmt.Errorf("the node is not Ready: %s", condition.Message)
 		}
 	}
 	return errors.New("the node has no status yet")

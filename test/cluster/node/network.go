@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// startNetwork makes the interfaces of the node: the loopback, and its end of the link to
-// this machine. It comes first, since the API server listens on its address.
+// startNetwork configures the loopback interface and the node's end of the link to this machine.
+// It runs first, because the API server listens on the node's address.
 func startNetwork(ctx context.Context) error {
 	for _, args := range []string{
 		"link set lo up",
@@ -21,11 +21,11 @@ func startNetwork(ctx context.Context) error {
 			return err
 		}
 	}
-	// It is that of the node's own network.
+	// This affects only the network namespace of the node.
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
 }
 
-// run runs a program to its end. Its output is in the error.
+// run runs a program and waits for it. The error contains its output.
 func run(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {

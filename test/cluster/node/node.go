@@ -1,6 +1,6 @@
-// Package node runs a Kubernetes cluster of one node as processes beside each other: a
-// control plane, containerd, kubelet, kube-scheduler, kube-proxy and CoreDNS. It runs in
-// an enclosure, whose end is that of the cluster too; it doesn't tidy up.
+// Package node runs a single-node Kubernetes cluster as processes: a control plane, containerd,
+// kubelet, kube-scheduler, kube-proxy and CoreDNS. It runs in an enclosure and doesn't clean up,
+// because everything disappears with the enclosure.
 package node
 
 import (
@@ -19,29 +19,28 @@ import (
 
 const (
 	scheduler = "kube-scheduler"
-	// APIServer is the name of its process.
+	// APIServer is the name of the API server's process.
 	APIServer = "kube-apiserver"
 
-	// dnsUser is CoreDNS's name before the API server, and that of its rights.
+	// dnsUser is the user name of CoreDNS and the name of its ClusterRole and binding.
 	dnsUser = "system:coredns"
 
-	// patience bounds the start of each program.
-	patience = time.Minute
+	// startTimeout limits the start of each program.
+	startTimeout = time.Minute
 )
 
-// runDir holds the log and the record of every process, and what belongs to the control
-// plane.
+// runDir contains the log and the record of each process and the files of the control plane.
 var runDir = filepath.Join(enclosure.Dir, "run")
 
-// Binaries are those to build beside the control plane's.
+// Binaries returns the binaries to build in addition to those of the control plane.
 func Binaries() []string { return []string{kubelet, scheduler, proxy, dns} }
 
-// components are the processes of the node, in the order of their start.
+// components are the processes of the node in start order.
 var components = []string{
 	"etcd", APIServer, "kube-controller-manager", "containerd", kubelet, scheduler, proxy, dns,
 }
 
-// users are those of the node's programs before the API server, by program.
+// users returns the users as which the programs of the node authenticate to the API server.
 func users() []controlplane.User {
 	user := func(program, name string, groups ...string) controlplane.User {
 		return controlplane.User{Name: name, Groups: groups, Kubeconfig: program + ".kubeconfig"}
@@ -54,14 +53,14 @@ func users() []controlplane.User {
 	}
 }
 
-// node is one being started.
+// node is a node that is being started.
 type node struct {
 	clients *kubernetes.Clientset
 	started []*process.Process
 }
 
-// Start starts everything and returns when the node is Ready and Services and names work.
-// say is told each step. After an error some of it may run.
+// Start starts everything and returns when the node is Ready and Services and DNS work. It calls
+// say before each step. After an error, some programs may be running.
 func Start(ctx context.Context, say func(step string)) error {
 	if err := writeConfig(Config(PluginDir())); err != nil {
 		return fmt.Errorf("write the configuration of the node: %w", err)
@@ -71,7 +70,7 @@ func Start(ctx context.Context, say func(step string)) error {
 		step  string
 		start func(context.Context) error
 	}{
-		{"Making the network of the node ...", startNetwork},
+		{"Creating the network of the node ...", startNetwork},
 		{"Starting etcd, kube-apiserver and kube-controller-manager ...", n.startControlPlane},
 		{"Starting containerd ...", n.startContainerd},
 		{"Starting kubelet and waiting until the node is Ready ...", n.startKubelet},
@@ -86,7 +85,7 @@ func Start(ctx context.Context, say func(step string)) error {
 			return err
 		}
 	}
-	// One that nobody waited for may have ended by now.
+	// A program may have exited after it was ready.
 	for _, p := range n.started {
 		if err := p.Exited(); err != nil {
 			return err
@@ -96,7 +95,7 @@ func Start(ctx context.Context, say func(step string)) error {
 }
 
 func (n *node) startControlPlane(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*startTimeout)
 	defer cancel()
 	c, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: runDir, BinDir: enclosure.Bin, ControllerManager: true, Detach: true,
@@ -117,7 +116,7 @@ func (n *node) startScheduler(ctx context.Context) error {
 	}, func(context.Context) error { return nil })
 }
 
-// start starts a program that outlives this one, and waits until it is ready.
+// start starts a program that outlives this one and waits until it is ready.
 func (n *node) start(
 	ctx context.Context, name, path string, args []string, ready func(context.Context) error,
 ) error {
@@ -126,7 +125,7 @@ func (n *node) start(
 		return err
 	}
 	n.started = append(n.started, p)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	return p.Await(ctx, ready)
 }
@@ -135,21 +134,21 @@ func binary(name string) string        { return filepath.Join(enclosure.Bin, nam
 func runFile(name string) string       { return filepath.Join(runDir, name) }
 func kubeconfig(program string) string { return runFile(program + ".kubeconfig") }
 
-// Missing returns the programs of a started node that don't run.
+// Missing returns the programs of a started node that aren't running.
 func Missing() []string {
 	return slices.DeleteFunc(slices.Clone(components), func(name string) bool { return process.Running(runDir, name) })
 }
 
-// StopAPIServer ends the API server as a crash would, and nothing else.
+// StopAPIServer stops only the API server, like a crash.
 func StopAPIServer() error { return controlplane.StopDetachedAPIServer(runDir) }
 
-// StartAPIServer starts it again and returns when it is ready. It does nothing while it
-// runs.
+// StartAPIServer restarts the API server and returns when it is ready. It does nothing if the
+// API server is running.
 func StartAPIServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := controlplane.StartDetachedAPIServer(ctx, runDir); err != nil {
-		return fmt.Errorf("start the API server again: %w", err)
+		return fmt.Errorf("restart the API server: %w", err)
 	}
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 
 const proxy = "kube-proxy"
 
-// startProxy returns when the API server answers at its address as a Service.
+// startProxy starts kube-proxy and returns when the kubernetes Service accepts connections.
 func (n *node) startProxy(ctx context.Context) error {
 	return n.start(ctx, proxy, binary(proxy), []string{
 		"--kubeconfig=" + kubeconfig(proxy),
 		"--hostname-override=" + Name,
 		"--proxy-mode=iptables",
-		// A namespace can't change the size of the machine's table.
+		// The size of the conntrack table can't be changed in a network namespace.
 		"--conntrack-max-per-core=0",
 		fmt.Sprintf("--bind-address=%s", Address),
 		fmt.Sprintf("--healthz-bind-address=%s:10256", Address),

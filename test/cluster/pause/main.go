@@ -1,5 +1,5 @@
-// Command pause is the first process of every pod of the cluster. It holds the pod's
-// namespaces while its containers come and go.
+// Command pause is the first process of every Pod of the cluster. It keeps the namespaces of
+// the Pod while containers start and stop.
 package main
 
 import "github.com/realmkeeper/realmkeeper/test/cluster/reap"

@@ -1,5 +1,5 @@
-// Package reap does what the first process of a namespace of process ids owes to the
-// others: it collects those whose parents have ended.
+// Package reap implements the duty of the first process in a PID namespace: it reaps processes
+// whose parents have exited.
 package reap
 
 import (
@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// UntilTerminated returns at SIGTERM or SIGINT. The caller must have no children of its
-// own to wait for.
+// UntilTerminated reaps processes and returns on SIGTERM or SIGINT. The caller must not wait
+// for children itself.
 func UntilTerminated() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -21,13 +21,13 @@ func UntilTerminated() {
 		case <-signals:
 			return
 		case <-children:
-			collect()
+			reapAll()
 		}
 	}
 }
 
-// collect collects all that have ended: one signal may stand for many.
-func collect() {
+// reapAll reaps all exited processes, because one signal can announce several.
+func reapAll() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
