@@ -3,7 +3,6 @@ package tokenserver_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
@@ -217,16 +215,6 @@ func TestAssertionIsUsedOnceAtATime(t *testing.T) {
 	running.Wait()
 	if granted.Load() != 1 {
 		t.Errorf("%d requests got a token", granted.Load())
-	}
-}
-
-// A client that has signed more assertions than can be remembered is asked to wait.
-func TestAssertionsAreBounded(t *testing.T) {
-	s := startSigning(t)
-	p := &oauth.Parameters{ClientAssertion: assertion(t, signingkey.ES256, nil, nil), ClientAssertionType: oauth.AssertionTypeJWT}
-	err := tokenserver.ByAssertionWhenFull(s.registry.Realm("acme"), "acme.signing", p, now)
-	if !errors.Is(err, oauth.ErrAssertionsFull) {
-		t.Errorf("%v, want %v", err, oauth.ErrAssertionsFull)
 	}
 }
 

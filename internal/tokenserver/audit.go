@@ -6,27 +6,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-)
-
-// refusal is an answer with a reason that the answer doesn't tell.
-type refusal struct {
-	answer *oauth.Error
-	reason audit.Reason
-}
-
-func (r *refusal) Error() string { return r.answer.Error() + " (" + string(r.reason) + ")" }
-
-func (r *refusal) Unwrap() error { return r.answer }
-
-// All that oauth.ErrInvalidClient answers to.
-var (
-	errNoCredentials  = &refusal{oauth.ErrInvalidClient, audit.ReasonNoCredentials}
-	errUnknownClient  = &refusal{oauth.ErrInvalidClient, audit.ReasonUnknownClient}
-	errWrongSecret    = &refusal{oauth.ErrInvalidClient, audit.ReasonWrongSecret}
-	errWrongAssertion = &refusal{oauth.ErrInvalidClient, audit.ReasonWrongAssertion}
-	errRealmDisabled  = &refusal{oauth.ErrInvalidClient, audit.ReasonRealmDisabled}
-	errClientDisabled = &refusal{oauth.ErrInvalidClient, audit.ReasonClientDisabled}
-	errClientExpired  = &refusal{oauth.ErrInvalidClient, audit.ReasonClientExpired}
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 )
 
 // reasons are those of answers whose code is too coarse.
@@ -40,8 +20,8 @@ var reasons = map[*oauth.Error]audit.Reason{
 
 // reasonOf returns why a request failed that is answered with answer.
 func reasonOf(err error, answer *oauth.Error) audit.Reason {
-	if r := (*refusal)(nil); errors.As(err, &r) {
-		return r.reason
+	if rejection, ok := errors.AsType[*clientauth.Rejection](err); ok {
+		return rejection.Reason
 	}
 	if reason, ok := reasons[answer]; ok {
 		return reason
@@ -62,10 +42,10 @@ func outcomeOf(answer *oauth.Error) audit.Outcome {
 func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
 	e := audit.Event{
 		Time: r.now, Action: action, Outcome: outcome,
-		SecretID: r.secretID, Source: r.source,
+		SecretID: r.SecretID, Source: r.source,
 	}
-	if r.known != nil {
-		e.ClientID, e.ClientUID = r.known.ID, r.known.UID
+	if r.Client != nil {
+		e.ClientID, e.ClientUID = r.Client.ID, r.Client.UID
 	}
 	if r.realm != nil {
 		e.Realm = r.realm.Name

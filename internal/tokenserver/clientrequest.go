@@ -9,6 +9,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
@@ -17,7 +18,7 @@ import (
 // authenticates: the one order of checks before their own, which none of them can skip.
 type clientEndpoint struct {
 	Options
-	clients *clientAuthenticator
+	clients *clientauth.Authenticator
 	held    chan struct{} // a place for each refusal that is held back
 }
 
@@ -30,7 +31,7 @@ type clientRequest struct {
 
 	realm      *registry.Realm
 	parameters oauth.Parameters
-	identity
+	clientauth.Identity
 	client  *registry.Client // that has authenticated
 	audited bool             // credentials were looked at
 }
@@ -59,11 +60,11 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 		return request, err
 	}
 	request.audited = true
-	request.identity, err = e.clients.authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	request.Identity, err = e.clients.Authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
 	if err != nil {
 		return request, err
 	}
-	request.client = request.known
+	request.client = request.Client
 	return request, nil
 }
 

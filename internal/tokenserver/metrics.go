@@ -37,13 +37,6 @@ const (
 	resultValid    = "valid"
 )
 
-// What becomes of a check of a secret whose verifier is slow.
-const (
-	slowRemembered = "remembered"
-	slowVerified   = "verified"
-	slowBusy       = "busy"
-)
-
 // NewMetrics registers the metrics of a token server with registerer.
 func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -126,5 +119,3 @@ func (m *Metrics) refused(request *clientRequest, answer *oauth.Error, reason au
 func (m *Metrics) introspected(result string) { m.introspections.WithLabelValues(result).Inc() }
 
 func (m *Metrics) verified(result string) { m.verifications.WithLabelValues(result).Inc() }
-
-func (m *Metrics) slowCheck(outcome string) { m.slowChecks.WithLabelValues(outcome).Inc() }

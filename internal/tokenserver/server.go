@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -23,7 +24,7 @@ import (
 type Options struct {
 	Registry *registry.Registry
 	// Cluster knows the keys of service account tokens; nil: none are taken.
-	Cluster ClusterKeys
+	Cluster clientauth.ClusterKeys
 	Metrics *Metrics
 	Logger  *slog.Logger
 	// Audit takes an event for each decision about credentials; nil: there is no audit.
@@ -43,7 +44,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	clients := clientEndpoint{
 		Options: o,
-		clients: newClientAuthenticator(o),
+		clients: clientauth.New(clientauth.Options{ClusterKeys: o.Cluster, Argon2idChecks: o.Metrics.slowChecks, Logger: o.Logger}),
 		held:    make(chan struct{}, maxHeld),
 	}
 	(&tokenEndpoint{clients, limiter.NewPace()}).mount(mux)

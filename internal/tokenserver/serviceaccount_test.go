@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -52,7 +53,7 @@ func of(namespace, name, uid string) members {
 }
 
 // startInCluster runs a token server with clients that accounts may act as.
-func startInCluster(t testing.TB, cluster tokenserver.ClusterKeys) *server {
+func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 	t.Helper()
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Cluster = cluster })
 	add := func(realm, id string, change func(*registry.Client)) {

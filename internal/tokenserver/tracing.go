@@ -55,8 +55,8 @@ func (e *clientEndpoint) describe(ctx context.Context, request *clientRequest, r
 	if request.realm != nil {
 		span.SetAttributes(attribute.String("realmkeeper.realm", request.realm.Name))
 	}
-	if request.known != nil {
-		span.SetAttributes(attribute.String("realmkeeper.client_id", request.known.ID))
+	if request.Client != nil {
+		span.SetAttributes(attribute.String("realmkeeper.client_id", request.Client.ID))
 	}
 }
 

@@ -1,4 +1,4 @@
-package tokenserver
+package clientauth
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
@@ -31,13 +32,20 @@ const (
 	maxRemembered = 8192
 )
 
+// What becomes of a check of a secret whose verifier is slow.
+const (
+	slowRemembered = "remembered"
+	slowVerified   = "verified"
+	slowBusy       = "busy"
+)
+
 // slowSecrets verifies secrets whose verifiers take milliseconds and megabytes: few at a time,
 // behind a short queue, and each good one once. It is safe for concurrent use.
 type slowSecrets struct {
-	metrics *Metrics
-	room    *semaphore.Weighted // of bytes
-	size    int64
-	key     [sha256.Size]byte // of this process alone: what is remembered says nothing outside of it
+	checks *prometheus.CounterVec
+	room   *semaphore.Weighted // of bytes
+	size   int64
+	key    [sha256.Size]byte // of this process alone: what is remembered says nothing outside of it
 
 	mu          sync.Mutex
 	queued      int
@@ -49,9 +57,9 @@ type slowSecrets struct {
 
 type fingerprint [sha256.Size]byte
 
-func newSlowSecrets(metrics *Metrics) *slowSecrets {
+func newSlowSecrets(checks *prometheus.CounterVec) *slowSecrets {
 	s := &slowSecrets{
-		metrics:     metrics,
+		checks:      checks,
 		size:        slowRoom(runtime.GOMAXPROCS(0)),
 		queuedOfOne: map[string]int{},
 		recent:      map[fingerprint]struct{}{},
@@ -72,7 +80,7 @@ func slowRoom(cores int) int64 {
 func (s *slowSecrets) remembered(client *registry.Client, credentials []*clientsecret.Credential, secret string) *clientsecret.Credential {
 	for _, c := range credentials {
 		if s.remembers(s.fingerprint(client.UID, &c.Verifier, secret)) {
-			s.metrics.slowCheck(slowRemembered)
+			s.checks.WithLabelValues(slowRemembered).Inc()
 			return c
 		}
 	}
@@ -88,7 +96,7 @@ func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, crede
 		memory = max(memory, c.Verifier.Memory())
 	}
 	if !s.enter(client.UID) {
-		s.metrics.slowCheck(slowBusy)
+		s.checks.WithLabelValues(slowBusy).Inc()
 		return nil, oauth.ErrBusy
 	}
 	defer s.leave(client.UID)
@@ -96,7 +104,7 @@ func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, crede
 	if s.room.Acquire(ctx, weight) != nil {
 		return nil, oauth.ErrBusy // nobody reads it: the caller has gone
 	}
-	s.metrics.slowCheck(slowVerified)
+	s.checks.WithLabelValues(slowVerified).Inc()
 	defer s.room.Release(weight)
 	var matched *clientsecret.Credential
 	for _, c := range credentials {

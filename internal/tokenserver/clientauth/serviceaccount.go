@@ -1,4 +1,4 @@
-package tokenserver
+package clientauth
 
 import (
 	"context"
@@ -29,14 +29,14 @@ var errNoCluster = errors.New("tokens of service accounts are not taken here")
 // It isn't used up: a pod has the same one until it is renewed.
 //
 // Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, which wraps why.
-func (a *clientAuthenticator) byServiceAccount(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (identity, error) {
-	who := identity{clientID: clientID}
+func (a *Authenticator) byServiceAccount(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
+	who := Identity{clientID: clientID}
 	if clientID == "" {
 		return who, oauth.ErrNoClientID
 	}
 	account, err := a.verifyServiceAccount(ctx, realm, assertion, now)
 	client := realm.Client(clientID)
-	who.known = client
+	who.Client = client
 	switch {
 	case err != nil:
 		return who, err
@@ -45,12 +45,12 @@ func (a *clientAuthenticator) byServiceAccount(ctx context.Context, realm *regis
 	case !slices.Contains(client.ServiceAccounts, account):
 		return who, wrongAssertion(clientassertion.ErrAccount)
 	}
-	who.secretID = account.Name
+	who.SecretID = account.Name
 	return who, usable(realm, client, now)
 }
 
 // verifyServiceAccount returns which service account a token for the realm is of.
-func (a *clientAuthenticator) verifyServiceAccount(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (account clientassertion.ServiceAccount, err error) {
+func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (account clientassertion.ServiceAccount, err error) {
 	if a.cluster == nil {
 		return account, wrongAssertion(errNoCluster)
 	}

@@ -1,4 +1,4 @@
-package tokenserver
+package clientauth
 
 import (
 	"context"
@@ -17,32 +17,32 @@ import (
 //
 // Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, which
 // wraps why, for the audit and for logs; oauth.ErrAssertionsFull; those of byServiceAccount.
-func (a *clientAuthenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (identity, error) {
+func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (Identity, error) {
 	if p.ClientAssertionType != oauth.AssertionTypeJWT {
-		return identity{clientID: p.ClientID}, oauth.ErrAssertionType
+		return Identity{clientID: p.ClientID}, oauth.ErrAssertionType
 	}
 	assertion, err := clientassertion.Parse(p.ClientAssertion)
 	if err != nil {
-		return identity{clientID: p.ClientID}, wrongAssertion(err)
+		return Identity{clientID: p.ClientID}, wrongAssertion(err)
 	}
 	if assertion.OfServiceAccount() {
 		return a.byServiceAccount(ctx, realm, p.ClientID, assertion, now)
 	}
 	if p.ClientID != "" && p.ClientID != assertion.Claims.Subject {
-		return identity{clientID: p.ClientID}, oauth.ErrClientIDMismatch
+		return Identity{clientID: p.ClientID}, oauth.ErrClientIDMismatch
 	}
 	return a.bySignature(realm, assertion, now)
 }
 
 // bySignature takes an assertion that the client has signed with a key of its own. As with
 // secrets, the suspension and expiration checks run last. Only what is good is remembered: nobody else can use up a client's ids.
-func (a *clientAuthenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (identity, error) {
-	who := identity{clientID: assertion.Claims.Subject}
+func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
+	who := Identity{clientID: assertion.Claims.Subject}
 	client := realm.Client(who.clientID)
 	if client == nil {
 		return who, fmt.Errorf("%w: %w", errUnknownClient, errNoClient)
 	}
-	who.known = client
+	who.Client = client
 	key, err := assertion.KeyFor(client.PublicKeys)
 	if err != nil {
 		return who, wrongAssertion(err)
@@ -53,7 +53,7 @@ func (a *clientAuthenticator) bySignature(realm *registry.Realm, assertion *clie
 	if err := assertion.CheckSelfSigned(client.ID, []string{realm.Issuer, realm.Issuer + oauth.TokenPath}, now); err != nil {
 		return who, wrongAssertion(err)
 	}
-	who.secretID = key.ID()
+	who.SecretID = key.ID()
 	if err := usable(realm, client, now); err != nil {
 		return who, err
 	}

@@ -1,4 +1,6 @@
-package tokenserver
+// Package clientauth authenticates the clients of a realm by a secret, by an assertion that they
+// signed, or by the token of a Kubernetes service account.
+package clientauth
 
 import (
 	"context"
@@ -8,6 +10,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
@@ -15,9 +19,17 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// clientAuthenticator finds out which client of a realm makes a request, for every
-// endpoint that clients authenticate at (RFC 6749 §2.3).
-type clientAuthenticator struct {
+// Options are the dependencies of an Authenticator. All but ClusterKeys are required.
+type Options struct {
+	// ClusterKeys verifies service account tokens. If it is nil, they are rejected.
+	ClusterKeys ClusterKeys
+	// Argon2idChecks counts the checks of Argon2id-hashed secrets by outcome.
+	Argon2idChecks *prometheus.CounterVec
+	Logger         *slog.Logger
+}
+
+// Authenticator authenticates clients (RFC 6749 §2.3). It is safe for concurrent use.
+type Authenticator struct {
 	slow     *slowSecrets
 	used     *clientassertion.Memory
 	cluster  ClusterKeys
@@ -25,29 +37,32 @@ type clientAuthenticator struct {
 	logger   *slog.Logger
 }
 
-func newClientAuthenticator(o Options) *clientAuthenticator {
-	return &clientAuthenticator{
-		slow: newSlowSecrets(o.Metrics), used: clientassertion.NewMemory(), cluster: o.Cluster,
+// New returns an Authenticator.
+func New(o Options) *Authenticator {
+	return &Authenticator{
+		slow: newSlowSecrets(o.Argon2idChecks), used: clientassertion.NewMemory(), cluster: o.ClusterKeys,
 		failures: limiter.NewFailures(), logger: o.Logger,
 	}
 }
 
-// identity is who a request is from: on an error only who it says it is from, for the audit.
-type identity struct {
-	clientID string           // as it was given
-	known    *registry.Client // the client of that id; nil: there is none
-	secretID string           // of the secret that was right
+// Identity is who a request is from: on an error only who it says it is from, for the audit.
+type Identity struct {
+	clientID string // as it was given
+	// Client is the client of that ID; nil: there is none.
+	Client *registry.Client
+	// SecretID is the ID of the secret, key or service account that matched.
+	SecretID string
 }
 
-// authenticate returns the client that the request is from and that may use its
+// Authenticate returns the client that the request is from and that may use its
 // credentials now. The source is the address that it comes from.
 //
 // Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures;
 // those of byAssertion.
-func (a *clientAuthenticator) authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (identity, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (Identity, error) {
 	credentials, err := findCredentials(header, p)
 	if err != nil {
-		return identity{clientID: p.ClientID}, err
+		return Identity{clientID: p.ClientID}, err
 	}
 	if p.ClientAssertion == "" {
 		return a.bySecret(ctx, realm, credentials, source, now)
@@ -104,7 +119,7 @@ func basicCredentials(authorization string, p *oauth.Parameters) (oauth.Credenti
 // however often others have failed. Argon2id runs only for a client that has such a secret.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
-func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (identity, error) {
+func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Identity, error) {
 	client := realm.Client(credentials.ClientID)
 	var secrets []clientsecret.Credential
 	if client != nil {
@@ -141,10 +156,10 @@ func (a *clientAuthenticator) bySecret(ctx context.Context, realm *registry.Real
 // right, nil for none.
 //
 // The error is oauth.ErrInvalidClient with the reason.
-func judge(realm *registry.Realm, client *registry.Client, right *clientsecret.Credential, clientID string, now time.Time) (identity, error) {
-	who := identity{clientID: clientID, known: client}
+func judge(realm *registry.Realm, client *registry.Client, right *clientsecret.Credential, clientID string, now time.Time) (Identity, error) {
+	who := Identity{clientID: clientID, Client: client}
 	if right != nil {
-		who.secretID = right.ID
+		who.SecretID = right.ID
 	}
 	switch {
 	case client == nil:
