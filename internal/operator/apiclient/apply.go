@@ -43,7 +43,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 			return a, fmt.Errorf("writing the record of ApiClient %s: %w", req, err)
 		}
 		a.recorded = true
-		r.unclaimed.put(req.NamespacedName, d.plan.unclaimed)
+		r.unclaimed.put(req.NamespacedName, d.plan.Pending)
 	}
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Client, req)
@@ -58,7 +58,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 			a.refused = err
 			return a, fmt.Errorf("writing the consumer Secret of ApiClient %s: %w", req, err)
 		}
-		if d.plan.plaintext == d.plan.unclaimed {
+		if d.plan.Deliver == d.plan.Pending {
 			r.unclaimed.put(req.NamespacedName, "")
 		}
 	}

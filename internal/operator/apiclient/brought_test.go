@@ -61,7 +61,7 @@ func hashOf(t *testing.T, id, secret string) v1alpha1.HashedSecret {
 // accepts checks which secrets the token servers accept at a time.
 func accepts(t *testing.T, seen *observed, at time.Time, want map[string]bool) {
 	t.Helper()
-	current := valid(seen.current.Secrets, at)
+	current := stillValid(seen.current.Secrets, at)
 	if len(current) > 2 {
 		t.Errorf("there are %d secrets", len(current))
 	}
@@ -255,7 +255,7 @@ func TestChangeOfKind(t *testing.T) {
 						seen.consumer = nil
 					}
 					own()
-					if fresh := after.secret(&seen); !verifiesAny(valid(seen.current.Secrets, at), old) && !verifiesAny(valid(seen.current.Secrets, at), fresh) {
+					if fresh := after.secret(&seen); !verifiesAny(stillValid(seen.current.Secrets, at), old) && !verifiesAny(stillValid(seen.current.Secrets, at), fresh) {
 						t.Fatal("no secret is valid")
 					}
 					state = acknowledgement.Acknowledged

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
@@ -27,7 +28,7 @@ type decision struct {
 	// record is what the record shall be; nil: it stays as it is, also when there is none.
 	record *record.Client
 	// plan is what becomes of the secrets; the record has them.
-	plan plan
+	plan secrets.Plan
 	// seamless means that the record changes in its secrets alone, and that the one which
 	// workloads have is valid before and after: it doesn't matter to them who has loaded the change.
 	seamless bool
@@ -49,29 +50,29 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		if seen.record != nil {
 			current := seen.current
 			current.Disabled = true
-			current.Secrets = valid(current.Secrets, now)
+			current.Secrets = secrets.Look(secrets.Facts{Recorded: current.Secrets}, now).Valid
 			d.record = &current
 		}
 		return d, nil
 	}
-	p, err := planSecrets(&seen, instance, now, random)
+	p, err := secrets.Make(secretFacts(&seen), wantedSecret(&seen, instance), now, random)
 	if err != nil {
 		return decision{}, err
 	}
-	if seen.authorityMissing && seen.client.GeneratesSecret() && !p.inUse {
+	if seen.authorityMissing && seen.client.GeneratesSecret() && !p.Continuous {
 		d.blocked = fault(v1alpha1.ReasonProgressing,
 			"Waiting for the certificate authority of the token servers, Secret %q in the system namespace. The operator's log says why it is missing.", servingcert.AuthoritySecret)
 		d.blocked.Status = metav1.ConditionUnknown
 		return d, nil
 	}
 	d.plan = p
-	d.record = newRecord(seen.client, seen.realm, p.secrets)
+	d.record = newRecord(seen.client, seen.realm, p.Secrets)
 	d.record.CreatedAt = clientSince(&seen, now)
 	d.record.ServiceAccounts = serviceAccounts(&seen)
-	d.needless = needless(&seen, p)
-	d.seamless = p.inUse && differInSecretsAlone(seen.current, *d.record)
-	if !seen.authorityMissing && p.plaintext != "" {
-		d.consumer = newConsumer(seen, p.plaintext, instance)
+	d.needless = obsolete(&seen, p)
+	d.seamless = p.Continuous && differInSecretsAlone(seen.current, *d.record)
+	if !seen.authorityMissing && p.Deliver != "" {
+		d.consumer = newConsumer(seen, p.Deliver, instance)
 	}
 	return d, nil
 }
@@ -95,7 +96,18 @@ func differInSecretsAlone(a, b record.Client) bool {
 	return record.Equal(a, b)
 }
 
-func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.ClientSecret) *record.Client {
+// obsolete returns the credentials Secrets that the client no longer needs: those with another
+// name, or if its secret is not generated, those without a valid generated secret.
+func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
+	return slices.DeleteFunc(slices.Clone(seen.owned), func(s corev1.Secret) bool {
+		if seen.client.GeneratesSecret() {
+			return s.Name == seen.client.EffectiveSecretName()
+		}
+		return !p.Obsolete(generatedValues(&s))
+	})
+}
+
+func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, planned []record.ClientSecret) *record.Client {
 	body := &record.Client{
 		RealmUID:  realm.UID,
 		ClientID:  c.EffectiveClientID(),
@@ -103,7 +115,7 @@ func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, secrets []record.Cl
 		Disabled:  c.Spec.Suspend,
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
 		Audiences: slices.Sorted(slices.Values(c.Spec.Audiences)),
-		Secrets:   secrets,
+		Secrets:   planned,
 
 		TokensPerSecond: ptr.Deref(c.Spec.Limits.TokensPerSecond, 0),
 		PublicKeys:      publicKeys(c),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -84,8 +85,9 @@ func written(t *testing.T, seen observed, d decision) observed {
 
 // plaintext returns the secret in the consumer Secret that the record verifies.
 func plaintext(seen *observed) string {
-	secret, _ := consumerSecret(seen, seen.current.Secrets)
-	return secret
+	f := secretFacts(seen)
+	f.Recorded = seen.current.Secrets
+	return secrets.Look(f, time.Time{}).Plaintext
 }
 
 // What decides whether the secret stays is whether the consumer Secret holds what the
@@ -161,7 +163,7 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 	seen := seenAt()
 	first := settled(t, seen)
 	d, err := decide(first, instance(), now, rand.Reader)
-	if err != nil || d.plan.unclaimed != "" {
+	if err != nil || d.plan.Pending != "" {
 		t.Errorf("a secret that is handed out counts as unclaimed, error %v", err)
 	}
 
@@ -174,7 +176,7 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&before, d.record); diff != "" || d.plan.unclaimed != first.unclaimed {
+	if diff := cmp.Diff(&before, d.record); diff != "" || d.plan.Pending != first.unclaimed {
 		t.Errorf("the second try makes another secret (-first +second):\n%s", diff)
 	}
 }
@@ -224,8 +226,15 @@ func TestConsumerSecretHoldsAllThatIsNeeded(t *testing.T) {
 	}
 }
 
-func verifiesAny(secrets []record.ClientSecret, candidate string) bool {
-	return slices.ContainsFunc(secrets, func(s record.ClientSecret) bool { return verifies(s, candidate) })
+func verifiesAny(recorded []record.ClientSecret, candidate string) bool {
+	return slices.ContainsFunc(recorded, func(s record.ClientSecret) bool {
+		verifier, err := clientsecret.ParseVerifier(s.Hash)
+		return err == nil && verifier.Verify(candidate)
+	})
+}
+
+func stillValid(recorded []record.ClientSecret, at time.Time) []record.ClientSecret {
+	return secrets.Look(secrets.Facts{Recorded: recorded}, at).Valid
 }
 
 // A client that gets its client id from another, which had it first, has it from then on, and

@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -183,7 +184,7 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	if err != nil {
 		return err
 	}
-	if seen.provided = cached; found && readable(cached) && !hashesSlowly(seen) && cached.Data != nil {
+	if seen.provided = cached; found && readable(cached) && !mayHashSlowly(seen) && cached.Data != nil {
 		return nil
 	}
 	seen.provided = nil
@@ -224,7 +225,7 @@ func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
 		return err
 	}
 	if found {
-		if seen.consumer = cached; newestHandedOut(seen) {
+		if seen.consumer = cached; secrets.Look(secretFacts(seen), r.Now()).Conclusive() {
 			return nil
 		}
 	}
@@ -245,14 +246,6 @@ func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
 		seen.consumer = live
 	}
 	return err
-}
-
-// newestHandedOut reports whether the consumer Secret holds the newest secret of the record, or is yet to get it.
-func newestHandedOut(seen *observed) bool {
-	secrets := seen.secrets()
-	_, held := consumerSecret(seen, secrets)
-	newest := len(secrets) - 1
-	return held >= 0 && (held == newest || isOf(secrets[newest], seen.unclaimed))
 }
 
 // get reads a Secret, and reports whether it is there.

@@ -32,7 +32,7 @@ func TestDecideOnKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.blocked != nil || d.consumer != nil || d.plan.unclaimed != "" || len(d.record.Secrets) != 0 {
+	if d.blocked != nil || d.consumer != nil || d.plan.Pending != "" || len(d.record.Secrets) != 0 {
 		t.Errorf("blocked %v, consumer %v, record %+v", d.blocked, d.consumer, d.record)
 	}
 	var got []string

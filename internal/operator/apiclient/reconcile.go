@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 )
@@ -33,13 +34,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// All that was read is in doubt; it is read again, and nothing is said of it.
 		return ctrl.Result{}, applyErr
 	}
-	r.measure(decided.plan.rotation, applyErr)
+	r.measure(decided.plan.Step, applyErr)
 	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, done, r.Instance, now))
 	return ctrl.Result{RequeueAfter: nextLook(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
 }
 
 func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
-	if hashesSlowly(&seen) {
+	if mayHashSlowly(&seen) {
 		r.hashing.Lock()
 		defer r.hashing.Unlock()
 	}
@@ -49,11 +50,11 @@ func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
 var errForgotten = errors.New("the new secret was lost before it was handed out")
 
 // measure tells of a rotation that has come to its end, or begins again.
-func (r *Reconciler) measure(step rotationStep, applyErr error) {
+func (r *Reconciler) measure(step secrets.Step, applyErr error) {
 	switch {
-	case step == rotationForgotten:
+	case step == secrets.StepLost:
 		r.Metrics.Rotation(metrics.ClientSecret, errForgotten)
-	case step == rotationCompleted, step == rotationBegun && applyErr != nil:
+	case step == secrets.StepCompleted, step == secrets.StepBegun && applyErr != nil:
 		r.Metrics.Rotation(metrics.ClientSecret, applyErr)
 	}
 }
@@ -78,7 +79,7 @@ func nextLook(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
 
 // moments are the times at which something about the client changes.
 func moments(c *v1alpha1.ApiClient, d decision) []time.Time {
-	at := []time.Time{d.plan.nextRotation}
+	at := []time.Time{d.plan.Next}
 	if c.Spec.ExpiresAt != nil {
 		at = append(at, c.Spec.ExpiresAt.Time)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -34,8 +35,8 @@ func look(t *testing.T, seen *observed, at time.Time) decision {
 		t.Fatal(err)
 	}
 	*seen = written(t, *seen, d)
-	seen.unclaimed = d.plan.unclaimed
-	if d.consumer != nil && d.plan.plaintext == d.plan.unclaimed {
+	seen.unclaimed = d.plan.Pending
+	if d.consumer != nil && d.plan.Deliver == d.plan.Pending {
 		seen.unclaimed = ""
 	}
 	return d
@@ -50,18 +51,18 @@ func TestRotation(t *testing.T) {
 	due := now.Add(10 * time.Hour)
 
 	d := look(t, &seen, due.Add(-time.Second))
-	if len(d.record.Secrets) != 1 || !d.plan.nextRotation.Equal(due) {
-		t.Fatalf("before it is due there are %d secrets, the next rotation is at %s", len(d.record.Secrets), d.plan.nextRotation)
+	if len(d.record.Secrets) != 1 || !d.plan.Next.Equal(due) {
+		t.Fatalf("before it is due there are %d secrets, the next rotation is at %s", len(d.record.Secrets), d.plan.Next)
 	}
 
 	d = look(t, &seen, due)
 	created := d.record.Secrets[len(d.record.Secrets)-1].CreatedAt
-	if d.plan.rotation != rotationBegun || len(d.record.Secrets) != 2 || plaintext(&seen) != old || !d.seamless {
+	if d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 || plaintext(&seen) != old || !d.seamless {
 		t.Fatalf("when it is due: %+v", d.plan)
 	}
 	for _, state := range []acknowledgement.State{acknowledgement.Waiting, acknowledgement.NoServer} {
 		seen.state = state
-		if d = look(t, &seen, due.Add(time.Hour)); plaintext(&seen) != old || len(d.record.Secrets) != 2 || d.plan.rotation != rotationNone {
+		if d = look(t, &seen, due.Add(time.Hour)); plaintext(&seen) != old || len(d.record.Secrets) != 2 || d.plan.Step != "" {
 			t.Fatalf("while token servers are %d the consumer Secret gets another secret, or the record: %+v", state, d.plan)
 		}
 	}
@@ -76,15 +77,15 @@ func TestRotation(t *testing.T) {
 
 	d = look(t, &seen, handedOut.Add(time.Second))
 	ends := handedOut.Add(time.Hour + time.Second)
-	if d.plan.rotation != rotationCompleted || !d.record.Secrets[0].ExpiresAt.Equal(ends) || !d.seamless {
+	if d.plan.Step != secrets.StepCompleted || !d.record.Secrets[0].ExpiresAt.Equal(ends) || !d.seamless {
 		t.Fatalf("the old secret doesn't get its end %s: %+v", ends, d.plan)
 	}
-	if d = look(t, &seen, ends.Add(-time.Second)); len(d.record.Secrets) != 2 || d.plan.rotation != rotationNone {
+	if d = look(t, &seen, ends.Add(-time.Second)); len(d.record.Secrets) != 2 || d.plan.Step != "" {
 		t.Fatalf("before the old secret's end: %+v", d.plan)
 	}
 	d = look(t, &seen, ends)
-	want := plan{secrets: []record.ClientSecret{{ID: d.record.Secrets[0].ID, CreatedAt: created, Hash: d.record.Secrets[0].Hash, Successor: true}}, plaintext: fresh, inUse: true, nextRotation: created.Add(10 * time.Hour)}
-	if diff := cmp.Diff(want, d.plan, cmp.AllowUnexported(plan{})); diff != "" || verifiesAny(d.record.Secrets, old) {
+	want := secrets.Plan{Secrets: []record.ClientSecret{{ID: d.record.Secrets[0].ID, CreatedAt: created, Hash: d.record.Secrets[0].Hash, Successor: true}}, Deliver: fresh, Continuous: true, Next: created.Add(10 * time.Hour)}
+	if diff := cmp.Diff(want, d.plan); diff != "" || verifiesAny(d.record.Secrets, old) {
 		t.Errorf("at the old secret's end (-want +got):\n%s", diff)
 	}
 }
@@ -117,18 +118,18 @@ func TestRotationDisturbed(t *testing.T) {
 	due := now.Add(10 * time.Hour)
 	for name, test := range map[string]struct {
 		disturb    func(*observed)
-		wantStep   rotationStep
+		wantStep   secrets.Step
 		wantOld    bool // the old secret is valid afterwards
 		wantHanded bool // the secret made before the disturbance is valid afterwards
 	}{
-		"nothing":                   {func(*observed) {}, rotationNone, true, true},
-		"operator killed":           {func(s *observed) { s.unclaimed = "" }, rotationForgotten, true, false},
-		"rotation taken back":       {func(s *observed) { s.client.Spec.Secret = nil }, rotationNone, true, true},
-		"killed and taken back":     {func(s *observed) { s.client.Spec.Secret, s.unclaimed = nil, "" }, rotationForgotten, true, false},
-		"consumer Secret deleted":   {func(s *observed) { s.consumer = nil }, rotationNone, false, true},
-		"deleted, operator killed":  {func(s *observed) { s.consumer, s.unclaimed = nil, "" }, rotationNone, false, false},
-		"realm recreated":           {func(s *observed) { s.realm.UID = "r2" }, rotationNone, false, false},
-		"certificate authority off": {func(s *observed) { s.authority, s.authorityMissing = nil, true }, rotationNone, true, true},
+		"nothing":                   {func(*observed) {}, "", true, true},
+		"operator killed":           {func(s *observed) { s.unclaimed = "" }, secrets.StepLost, true, false},
+		"rotation taken back":       {func(s *observed) { s.client.Spec.Secret = nil }, "", true, true},
+		"killed and taken back":     {func(s *observed) { s.client.Spec.Secret, s.unclaimed = nil, "" }, secrets.StepLost, true, false},
+		"consumer Secret deleted":   {func(s *observed) { s.consumer = nil }, "", false, true},
+		"deleted, operator killed":  {func(s *observed) { s.consumer, s.unclaimed = nil, "" }, "", false, false},
+		"realm recreated":           {func(s *observed) { s.realm.UID = "r2" }, "", false, false},
+		"certificate authority off": {func(s *observed) { s.authority, s.authorityMissing = nil, true }, "", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := seenAt(rotating)
@@ -138,37 +139,11 @@ func TestRotationDisturbed(t *testing.T) {
 			made := seen.unclaimed
 			test.disturb(&seen)
 			d := look(t, &seen, due.Add(time.Minute))
-			if d.plan.rotation != test.wantStep || verifiesAny(d.record.Secrets, old) != test.wantOld || verifiesAny(d.record.Secrets, made) != test.wantHanded {
-				t.Errorf("step %q, the old is valid: %t, the one made: %t; want %+v", d.plan.rotation, verifiesAny(d.record.Secrets, old), verifiesAny(d.record.Secrets, made), test)
+			if d.plan.Step != test.wantStep || verifiesAny(d.record.Secrets, old) != test.wantOld || verifiesAny(d.record.Secrets, made) != test.wantHanded {
+				t.Errorf("step %q, the old is valid: %t, the one made: %t; want %+v", d.plan.Step, verifiesAny(d.record.Secrets, old), verifiesAny(d.record.Secrets, made), test)
 			}
 			if plaintext(&seen) == "" {
 				t.Error("the consumer Secret holds nothing that is valid")
-			}
-		})
-	}
-}
-
-func TestDueAt(t *testing.T) {
-	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(d)} }
-	for name, test := range map[string]struct {
-		rotation v1alpha1.SecretRotation
-		want     time.Time
-	}{
-		"no schedule":                     {},
-		"overlap alone":                   {rotation: v1alpha1.SecretRotation{Overlap: hours(1)}},
-		"interval":                        {v1alpha1.SecretRotation{Interval: hours(5)}, now.Add(5 * time.Hour)},
-		"rotateAfter to come":             {v1alpha1.SecretRotation{RotateAfter: at(time.Hour)}, now.Add(time.Hour)},
-		"rotateAfter before it was made":  {rotation: v1alpha1.SecretRotation{RotateAfter: at(-time.Hour)}},
-		"rotateAfter as it was made":      {rotation: v1alpha1.SecretRotation{RotateAfter: at(0)}},
-		"rotateAfter in the same second":  {rotation: v1alpha1.SecretRotation{RotateAfter: at(999 * time.Millisecond)}},
-		"rotateAfter in the next second":  {v1alpha1.SecretRotation{RotateAfter: at(1500 * time.Millisecond)}, now.Add(time.Second)},
-		"rotateAfter before the interval": {v1alpha1.SecretRotation{Interval: hours(5), RotateAfter: at(time.Hour)}, now.Add(time.Hour)},
-		"rotateAfter beyond the interval": {v1alpha1.SecretRotation{Interval: hours(5), RotateAfter: at(9 * time.Hour)}, now.Add(5 * time.Hour)},
-		"an old rotateAfter and interval": {v1alpha1.SecretRotation{Interval: hours(5), RotateAfter: at(-9 * time.Hour)}, now.Add(5 * time.Hour)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := dueAt(test.rotation, instance(), record.ClientSecret{CreatedAt: now}); !got.Equal(test.want) {
-				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
 	}
@@ -188,10 +163,10 @@ func TestRotationWaitsForTheOverlap(t *testing.T) {
 	}
 	ends := seen.current.Secrets[0].ExpiresAt
 	seen.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: due.Add(time.Minute)}
-	if d := look(t, &seen, due.Add(2*time.Minute)); d.plan.rotation != rotationNone || !d.plan.nextRotation.Equal(ends) {
+	if d := look(t, &seen, due.Add(2*time.Minute)); d.plan.Step != "" || !d.plan.Next.Equal(ends) {
 		t.Errorf("within the overlap: %+v, want nothing before %s", d.plan, ends)
 	}
-	if d := look(t, &seen, ends); d.plan.rotation != rotationBegun || len(d.record.Secrets) != 2 {
+	if d := look(t, &seen, ends); d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 {
 		t.Errorf("at its end: %+v, want the rotation", d.plan)
 	}
 }
@@ -232,7 +207,7 @@ func TestRotationKeepsItsPromises(t *testing.T) {
 			if len(current) > 2 || len(current) == 0 {
 				rt.Fatalf("there are %d secrets", len(current))
 			}
-			if !verifiesAny(valid(current, at), after) {
+			if !verifiesAny(stillValid(current, at), after) {
 				rt.Fatal("what the consumer Secret holds is not valid")
 			}
 			if after != before && !deleted {
@@ -242,7 +217,7 @@ func TestRotationKeepsItsPromises(t *testing.T) {
 				promised[before] = at.Add(time.Hour)
 			}
 			for secret, until := range promised {
-				if at.Before(until) && !verifiesAny(valid(current, at), secret) {
+				if at.Before(until) && !verifiesAny(stillValid(current, at), secret) {
 					rt.Fatalf("a replaced secret ended at %s, before %s", at, until)
 				}
 			}
@@ -254,21 +229,21 @@ func TestRotationKeepsItsPromises(t *testing.T) {
 func TestNewestHandedOut(t *testing.T) {
 	seen := seenAt(rotating)
 	look(t, &seen, now)
-	if !newestHandedOut(&seen) {
+	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
 		t.Error("the one secret counts as not handed out")
 	}
 	stale := seen.consumer
 	look(t, &seen, now.Add(10*time.Hour))
-	if !newestHandedOut(&seen) {
+	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
 		t.Error("that the new secret is yet to be handed out is not known")
 	}
 	seen.state = acknowledgement.Acknowledged
 	look(t, &seen, now.Add(10*time.Hour))
-	if !newestHandedOut(&seen) {
+	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
 		t.Error("the new secret counts as not handed out")
 	}
 	for name, consumer := range map[string]*corev1.Secret{"stale": stale, "none": nil} {
-		if seen.consumer = consumer; newestHandedOut(&seen) {
+		if seen.consumer = consumer; secrets.Look(secretFacts(&seen), now).Conclusive() {
 			t.Errorf("with a consumer Secret that is %s the new secret counts as handed out", name)
 		}
 	}

@@ -36,7 +36,7 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 		NextRotationTime:   c.Status.NextRotationTime,
 	}
 	switch {
-	case !done.recorded || d.plan.secrets == nil:
+	case !done.recorded || d.plan.Secrets == nil:
 	case !c.GeneratesSecret() && len(d.needless) == len(seen.owned):
 		s.SecretName = ""
 	case d.consumer != nil && done.refused == nil:
@@ -44,8 +44,8 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	}
 	if d.record != nil && done.recorded {
 		s.Secrets = secretStatus(d.record.Secrets)
-		s.NextRotationTime = timeOrNil(d.plan.nextRotation)
-		if replaced := lastReplacement(d.plan.secrets); !replaced.IsZero() {
+		s.NextRotationTime = timeOrNil(d.plan.Next)
+		if replaced := lastReplacement(d.plan.Secrets); !replaced.IsZero() {
 			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
