@@ -17,59 +17,59 @@ func TestParseBasic(t *testing.T) {
 	tests := map[string]struct {
 		header string
 		want   oauth.Credentials
-		wantNo bool
+		reject bool
 	}{
-		"plain":                        {header: "Basic " + encode("billing:rk_1"), want: oauth.Credentials{ClientID: "billing", ClientSecret: "rk_1"}},
-		"scheme in lower case":         {header: "basic " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
-		"scheme in upper case":         {header: "BASIC " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
-		"several spaces":               {header: "Basic    " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
-		"two characters of padding":    {header: "Basic YTpiYw==", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
-		"two left out":                 {header: "Basic YTpiYw", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
-		"one character of padding":     {header: "Basic YTpiY2Q=", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
-		"one left out":                 {header: "Basic YTpiY2Q", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
-		"split at the first colon":     {header: "Basic " + encode("a:b:c"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b:c"}},
-		"each half decoded once":       {header: "Basic " + encode("a%3Ab:%25+%2B"), want: oauth.Credentials{ClientID: "a:b", ClientSecret: "% +"}},
-		"decoded once, not twice":      {header: "Basic " + encode("a:%2541"), want: oauth.Credentials{ClientID: "a", ClientSecret: "%41"}},
-		"UTF-8":                        {header: "Basic " + encode("Jürgen:pässwörd"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "pässwörd"}},
-		"UTF-8, percent-encoded":       {header: "Basic " + encode("J%C3%BCrgen:p"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "p"}},
-		"empty":                        {header: "", wantNo: true},
-		"the scheme alone":             {header: "Basic", wantNo: true},
-		"the scheme and a space":       {header: "Basic ", wantNo: true},
-		"another scheme":               {header: "Bearer " + encode("a:b"), wantNo: true},
-		"a scheme that begins alike":   {header: "Basics " + encode("a:b"), wantNo: true},
-		"no space":                     {header: "Basic" + encode("a:b"), wantNo: true},
-		"a tab for the space":          {header: "Basic\t" + encode("a:b"), wantNo: true},
-		"not Base64":                   {header: "Basic !!!!", wantNo: true},
-		"the URL alphabet":             {header: "Basic " + base64.URLEncoding.EncodeToString([]byte("a:\u07ff\u07ff")), wantNo: true},
-		"one character of Base64":      {header: "Basic YTpiY", wantNo: true},
-		"too much padding":             {header: "Basic YTpiYw===", wantNo: true},
-		"padding alone":                {header: "Basic ====", wantNo: true},
-		"padding in the middle":        {header: "Basic YTpi=YTpi", wantNo: true},
-		"padding of a full quantum":    {header: "Basic YTpi==", wantNo: true},
-		"bits beyond the last byte":    {header: "Basic YTpiYx==", wantNo: true},
-		"a space after it":             {header: "Basic YTpi ", wantNo: true},
-		"a line break within":          {header: "Basic YT\npi", wantNo: true},
-		"a carriage return at the end": {header: "Basic YTpi\r", wantNo: true},
-		"no colon":                     {header: "Basic " + encode("ab"), wantNo: true},
-		"an encoded colon alone":       {header: "Basic " + encode("a%3Ab"), wantNo: true},
-		"no id":                        {header: "Basic " + encode(":b"), wantNo: true},
-		"no secret":                    {header: "Basic " + encode("a:"), wantNo: true},
-		"neither":                      {header: "Basic " + encode(":"), wantNo: true},
-		"a bad escape in the id":       {header: "Basic " + encode("a%zz:b"), wantNo: true},
-		"a bad escape in the secret":   {header: "Basic " + encode("a:b%2"), wantNo: true},
-		"NUL":                          {header: "Basic " + encode("a\x00:b"), wantNo: true},
-		"an encoded NUL":               {header: "Basic " + encode("a:b%00"), wantNo: true},
-		"a line break in the secret":   {header: "Basic " + encode("a:b\n"), wantNo: true},
-		"an encoded line break":        {header: "Basic " + encode("a:b%0d%0a"), wantNo: true},
-		"DEL":                          {header: "Basic " + encode("a:\x7f"), wantNo: true},
-		"invalid UTF-8":                {header: "Basic " + encode("a:\xff"), wantNo: true},
-		"invalid UTF-8, encoded":       {header: "Basic " + encode("a%ff:b"), wantNo: true},
+		"plain":                                  {header: "Basic " + encode("billing:rk_1"), want: oauth.Credentials{ClientID: "billing", ClientSecret: "rk_1"}},
+		"scheme in lower case":                   {header: "basic " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
+		"scheme in upper case":                   {header: "BASIC " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
+		"several spaces":                         {header: "Basic    " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
+		"two characters of padding":              {header: "Basic YTpiYw==", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
+		"both characters of padding omitted":     {header: "Basic YTpiYw", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
+		"one character of padding":               {header: "Basic YTpiY2Q=", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
+		"one character of padding omitted":       {header: "Basic YTpiY2Q", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
+		"split at the first colon":               {header: "Basic " + encode("a:b:c"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b:c"}},
+		"each half decoded once":                 {header: "Basic " + encode("a%3Ab:%25+%2B"), want: oauth.Credentials{ClientID: "a:b", ClientSecret: "% +"}},
+		"decoded once, not twice":                {header: "Basic " + encode("a:%2541"), want: oauth.Credentials{ClientID: "a", ClientSecret: "%41"}},
+		"UTF-8":                                  {header: "Basic " + encode("Jürgen:pässwörd"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "pässwörd"}},
+		"percent-encoded UTF-8":                  {header: "Basic " + encode("J%C3%BCrgen:p"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "p"}},
+		"empty":                                  {header: "", reject: true},
+		"only the scheme":                        {header: "Basic", reject: true},
+		"scheme and a space":                     {header: "Basic ", reject: true},
+		"another scheme":                         {header: "Bearer " + encode("a:b"), reject: true},
+		"scheme with the prefix Basic":           {header: "Basics " + encode("a:b"), reject: true},
+		"no space after the scheme":              {header: "Basic" + encode("a:b"), reject: true},
+		"tab instead of the space":               {header: "Basic\t" + encode("a:b"), reject: true},
+		"not Base64":                             {header: "Basic !!!!", reject: true},
+		"Base64url alphabet":                     {header: "Basic " + base64.URLEncoding.EncodeToString([]byte("a:\u07ff\u07ff")), reject: true},
+		"incomplete Base64 quantum":              {header: "Basic YTpiY", reject: true},
+		"too much padding":                       {header: "Basic YTpiYw===", reject: true},
+		"only padding":                           {header: "Basic ====", reject: true},
+		"padding in the middle":                  {header: "Basic YTpi=YTpi", reject: true},
+		"padding after a full quantum":           {header: "Basic YTpi==", reject: true},
+		"nonzero trailing bits":                  {header: "Basic YTpiYx==", reject: true},
+		"trailing space":                         {header: "Basic YTpi ", reject: true},
+		"line break in the Base64":               {header: "Basic YT\npi", reject: true},
+		"trailing carriage return":               {header: "Basic YTpi\r", reject: true},
+		"no colon":                               {header: "Basic " + encode("ab"), reject: true},
+		"only an encoded colon":                  {header: "Basic " + encode("a%3Ab"), reject: true},
+		"no ID":                                  {header: "Basic " + encode(":b"), reject: true},
+		"no secret":                              {header: "Basic " + encode("a:"), reject: true},
+		"neither ID nor secret":                  {header: "Basic " + encode(":"), reject: true},
+		"invalid percent encoding in the ID":     {header: "Basic " + encode("a%zz:b"), reject: true},
+		"invalid percent encoding in the secret": {header: "Basic " + encode("a:b%2"), reject: true},
+		"NUL":                                    {header: "Basic " + encode("a\x00:b"), reject: true},
+		"encoded NUL":                            {header: "Basic " + encode("a:b%00"), reject: true},
+		"line break in the secret":               {header: "Basic " + encode("a:b\n"), reject: true},
+		"encoded line break":                     {header: "Basic " + encode("a:b%0d%0a"), reject: true},
+		"DEL":                                    {header: "Basic " + encode("a:\x7f"), reject: true},
+		"invalid UTF-8":                          {header: "Basic " + encode("a:\xff"), reject: true},
+		"encoded invalid UTF-8":                  {header: "Basic " + encode("a%ff:b"), reject: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, ok := oauth.ParseBasic(tc.header)
-			if ok == tc.wantNo {
-				t.Errorf("accepted: %t, want %t", ok, !tc.wantNo)
+			if ok == tc.reject {
+				t.Errorf("accepted: %t, want %t", ok, !tc.reject)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("credentials (-want +got):\n%s", diff)
@@ -90,7 +90,8 @@ func TestIsBasic(t *testing.T) {
 	}
 }
 
-// What is accepted is clean, and is the same again when a client writes it as RFC 6749 §2.3.1 says.
+// Accepted credentials are valid, and they are parsed to the same values after a client encodes them as
+// RFC 6749 §2.3.1 requires.
 func FuzzParseBasic(f *testing.F) {
 	for _, seed := range []string{
 		"Basic " + encode("a:b"), "basic  YTpiYw", "Basic YTpiYw==", "Basic " + encode("a%3Ab:%25+%2B"),
@@ -102,12 +103,12 @@ func FuzzParseBasic(f *testing.F) {
 		got, ok := oauth.ParseBasic(header)
 		if !ok {
 			if got != (oauth.Credentials{}) {
-				t.Fatalf("refused, and yet it returned %+v", got)
+				t.Fatalf("rejected the header but returned %+v", got)
 			}
 			return
 		}
 		if !oauth.IsBasic(header) {
-			t.Fatal("accepted what is not of the Basic scheme")
+			t.Fatal("accepted a header without the Basic scheme")
 		}
 		for _, s := range []string{got.ClientID, got.ClientSecret} {
 			if !oauth.ValidCredential(s) {
@@ -119,7 +120,7 @@ func FuzzParseBasic(f *testing.F) {
 		}
 		again, ok := oauth.ParseBasic("Basic " + encode(url.QueryEscape(got.ClientID)+":"+url.QueryEscape(got.ClientSecret)))
 		if !ok || again != got {
-			t.Fatalf("read again: %+v, %t, want %+v", again, ok, got)
+			t.Fatalf("parsing the encoded credentials again returned %+v, %t, want %+v", again, ok, got)
 		}
 	})
 }

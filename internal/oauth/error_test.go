@@ -58,14 +58,15 @@ func TestErrors(t *testing.T) {
 			}
 			for name, value := range body {
 				if value == "" || strings.ContainsFunc(value, forbidden) {
-					t.Errorf("%s %q holds characters that RFC 6749 §5.2 doesn't allow", name, value)
+					t.Errorf("%s %q contains characters that RFC 6749 §5.2 does not allow", name, value)
 				}
 			}
 		})
 	}
 }
 
-// forbidden is all but the set of RFC 6749 §5.2: %x20-21 / %x23-5B / %x5D-7E.
+// forbidden reports whether r is outside the character set of RFC 6749 §5.2:
+// %x20-21 / %x23-5B / %x5D-7E.
 func forbidden(r rune) bool {
 	return r < 0x20 || r == '"' || r == '\\' || r > 0x7e
 }

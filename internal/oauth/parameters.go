@@ -6,38 +6,38 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what a token request may hold.
+// Limits on the size of a request.
 const (
-	// MaxParameters counts query and body together.
+	// MaxParameters is the maximum number of parameters in the query and the body together.
 	MaxParameters = 32
-	// MaxBodyBytes bounds the form body.
+	// MaxBodyBytes is the maximum size of the form body.
 	MaxBodyBytes = 8 << 10
-	// MaxRequestLineBytes bounds method, target and version with the spaces between them.
+	// MaxRequestLineBytes is the maximum size of method, target and version, with the spaces in between.
 	MaxRequestLineBytes = 4 << 10
-	// MaxHeaderBytes bounds the names and values of all headers.
+	// MaxHeaderBytes is the maximum size of the names and values of all headers.
 	MaxHeaderBytes = 16 << 10
 )
 
-// Parameters are the known parameters of a client's request, wherever they stood. A
-// parameter without a value counts as left out, and unknown ones are ignored (RFC 6749 §3.2).
+// Parameters are the known parameters of a client's request, from the query or the body. Parameters
+// without a value are treated as omitted, and unknown ones are ignored (RFC 6749 §3.2).
 type Parameters struct {
 	GrantType           string
 	Scope               string
 	Audience            string
-	Resources           []string // RFC 8707 §2: may repeat
+	Resources           []string // may be repeated (RFC 8707 §2)
 	ClientID            string
 	ClientSecret        string
 	ClientAssertion     string
 	ClientAssertionType string
-	// Token is what introspection is asked about (RFC 7662 §2.1). In a query it is ignored.
+	// Token is the token to introspect (RFC 7662 §2.1). It is ignored in a query.
 	Token string
 }
 
-// ParseParameters reads the query and the form body of a token request, each for
-// itself: nothing in one can hide or replace something in the other.
+// ParseParameters parses the query and the form body of a token request. It parses them separately, so
+// that neither can hide or replace a parameter of the other.
 //
-// Errors: ErrMalformed, ErrTooMany, ErrRepeated, and ErrCredentialsQuery for
-// client credentials or an access token in the query.
+// Errors: ErrMalformed, ErrTooMany, ErrRepeated, and ErrCredentialsQuery if the query contains client
+// credentials or an access token.
 func ParseParameters(query, body string) (Parameters, error) {
 	var p Parameters
 	n := 0
@@ -114,14 +114,14 @@ func (p *Parameters) set(name, value string) error {
 	return nil
 }
 
-// Requirements are what a gateway asks of a token beyond that it is valid.
+// Requirements are the conditions, other than validity, that a gateway sets for a token.
 type Requirements struct {
-	Scope    string // scope tokens joined with spaces; empty: none
-	Audience string // empty: any
+	Scope    string // space-separated scope tokens; if empty, none is required
+	Audience string // if empty, any audience is accepted
 }
 
-// ParseRequirements reads the query of a verification: "scope" and "audience". Whatever
-// else stands there is ignored, an access token too (RFC 6750 §2.3).
+// ParseRequirements parses "scope" and "audience" from the query of a verification request. It ignores
+// other parameters, even an access token (RFC 6750 §2.3).
 //
 // Errors: ErrMalformed, ErrTooMany, ErrRepeated.
 func ParseRequirements(query string) (Requirements, error) {
@@ -133,8 +133,8 @@ func ParseRequirements(query string) (Requirements, error) {
 	return Requirements{Scope: p.Scope, Audience: p.Audience}, nil
 }
 
-// ExposesCredentials reports whether a query holds a client's credentials or an access
-// token, however malformed the rest of it is.
+// ExposesCredentials reports whether a query contains client credentials or an access token, even if
+// the rest of the query is malformed.
 func ExposesCredentials(query string) bool {
 	for query != "" {
 		var pair string
@@ -147,8 +147,8 @@ func ExposesCredentials(query string) bool {
 	return false
 }
 
-// neverInQuery names what must never stand in a URL, which proxies log and browsers keep
-// (RFC 6749 §2.3.1, RFC 9700 §4.3.2).
+// neverInQuery reports whether a parameter must not be in a URL, because proxies log URLs and browsers
+// store them (RFC 6749 §2.3.1, RFC 9700 §4.3.2).
 func neverInQuery(name string) bool {
 	switch name {
 	case "client_id", "client_secret", "client_assertion", "access_token":
@@ -157,7 +157,7 @@ func neverInQuery(name string) bool {
 	return false
 }
 
-// unescape undoes the encoding of application/x-www-form-urlencoded once.
+// unescape decodes application/x-www-form-urlencoded text once.
 func unescape(s string) (string, bool) {
 	if !strings.ContainsAny(s, "%+") {
 		return s, true

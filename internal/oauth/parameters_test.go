@@ -20,53 +20,53 @@ func TestParseParameters(t *testing.T) {
 		want        oauth.Parameters
 		wantErr     error
 	}{
-		"nothing":                         {},
-		"the documented way":              {query: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
-		"in the body":                     {body: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
-		"some here, some there":           {query: grant, body: "scope=a+b", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a b"}},
-		"all in the query":                {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audience: "x", Resources: []string{"y"}}},
-		"credentials in the body":         {body: "client_id=a&client_secret=b&client_assertion=c&client_assertion_type=d", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c", ClientAssertionType: "d"}},
-		"percent escapes":                 {body: "scope=a%20b%2Bc", want: oauth.Parameters{Scope: "a b+c"}},
-		"an escaped name":                 {body: "sc%6Fpe=a", want: oauth.Parameters{Scope: "a"}},
-		"escaped once, not twice":         {body: "scope=%2541", want: oauth.Parameters{Scope: "%41"}},
-		"resource repeats":                {query: "resource=a&resource=b", body: "resource=a", want: oauth.Parameters{Resources: []string{"a", "b", "a"}}},
-		"an empty value is left out":      {query: "scope=&audience&resource=&grant_type="},
-		"an empty value beside another":   {query: "scope=", body: "scope=a", want: oauth.Parameters{Scope: "a"}},
-		"an empty secret in the query":    {query: "client_secret=&client_id&access_token=&client_assertion="},
-		"an unknown parameter":            {query: "foo=bar&" + grant + "&foo=baz", want: oauth.Parameters{GrantType: "client_credentials"}},
-		"names are case-sensitive":        {body: "Scope=a&GRANT_TYPE=b"},
-		"stray separators":                {body: "&&scope=a&&", want: oauth.Parameters{Scope: "a"}},
-		"a nameless value":                {body: "=a&scope=b", want: oauth.Parameters{Scope: "b"}},
-		"an equals sign in the value":     {body: "scope=a=b", want: oauth.Parameters{Scope: "a=b"}},
-		"a semicolon separates nothing":   {body: "scope=a;audience=b", want: oauth.Parameters{Scope: "a;audience=b"}},
-		"UTF-8":                           {body: "scope=%C3%A4", want: oauth.Parameters{Scope: "ä"}},
-		"the most parameters":             {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 16)},
-		"twice in the query":              {query: grant + "&" + grant, wantErr: oauth.ErrRepeated},
-		"twice in the body":               {body: "scope=a&scope=a", wantErr: oauth.ErrRepeated},
-		"in both":                         {query: "audience=a", body: "audience=b", wantErr: oauth.ErrRepeated},
-		"a secret twice":                  {body: "client_secret=a&client_secret=b", wantErr: oauth.ErrRepeated},
-		"an id twice":                     {body: "client_id=a&client_id=a", wantErr: oauth.ErrRepeated},
-		"an assertion twice":              {body: "client_assertion=a&client_assertion=a", wantErr: oauth.ErrRepeated},
-		"an assertion's type twice":       {body: "client_assertion_type=a&client_assertion_type=a", wantErr: oauth.ErrRepeated},
-		"client_id in the query":          {query: "client_id=a", wantErr: oauth.ErrCredentialsQuery},
-		"client_secret in the query":      {query: grant + "&client_secret=a", wantErr: oauth.ErrCredentialsQuery},
-		"client_assertion in the query":   {query: "client_assertion=a", wantErr: oauth.ErrCredentialsQuery},
-		"access_token in the query":       {query: "access_token=a", wantErr: oauth.ErrCredentialsQuery},
-		"an escaped name in the query":    {query: "client%5fsecret=a", wantErr: oauth.ErrCredentialsQuery},
-		"access_token in the body":        {body: "access_token=a"},
-		"a bad escape in a value":         {query: "scope=%zz", wantErr: oauth.ErrMalformed},
-		"a bad escape in a name":          {body: "sc%pe=a", wantErr: oauth.ErrMalformed},
-		"an escape cut off":               {body: "scope=a%2", wantErr: oauth.ErrMalformed},
-		"a bad escape in an unknown one":  {body: "foo=%", wantErr: oauth.ErrMalformed},
-		"invalid UTF-8":                   {body: "scope=%ff", wantErr: oauth.ErrMalformed},
-		"invalid UTF-8, raw":              {query: "scope=\xff", wantErr: oauth.ErrMalformed},
-		"invalid UTF-8 in a name":         {query: "%c3=a", wantErr: oauth.ErrMalformed},
-		"NUL":                             {body: "scope=a%00b", wantErr: oauth.ErrMalformed},
-		"NUL, raw":                        {body: "scope=a\x00b", wantErr: oauth.ErrMalformed},
-		"one more than the most":          {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 17), wantErr: oauth.ErrTooMany},
-		"too many empty ones":             {body: strings.Repeat("a&", 33), wantErr: oauth.ErrTooMany},
-		"too many of those that repeat":   {body: strings.Repeat("resource=a&", 33), wantErr: oauth.ErrTooMany},
-		"a fault in the query and others": {query: "scope=%zz", body: "scope=a&scope=a", wantErr: oauth.ErrMalformed},
+		"no parameters":                                    {},
+		"in the query":                                     {query: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
+		"in the body":                                      {body: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
+		"in the query and the body":                        {query: grant, body: "scope=a+b", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a b"}},
+		"all in the query":                                 {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audience: "x", Resources: []string{"y"}}},
+		"credentials in the body":                          {body: "client_id=a&client_secret=b&client_assertion=c&client_assertion_type=d", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c", ClientAssertionType: "d"}},
+		"percent-encoded value":                            {body: "scope=a%20b%2Bc", want: oauth.Parameters{Scope: "a b+c"}},
+		"percent-encoded name":                             {body: "sc%6Fpe=a", want: oauth.Parameters{Scope: "a"}},
+		"decoded once, not twice":                          {body: "scope=%2541", want: oauth.Parameters{Scope: "%41"}},
+		"resource repeats":                                 {query: "resource=a&resource=b", body: "resource=a", want: oauth.Parameters{Resources: []string{"a", "b", "a"}}},
+		"empty values are omitted":                         {query: "scope=&audience&resource=&grant_type="},
+		"empty value and another value":                    {query: "scope=", body: "scope=a", want: oauth.Parameters{Scope: "a"}},
+		"empty credentials in the query":                   {query: "client_secret=&client_id&access_token=&client_assertion="},
+		"unknown parameter":                                {query: "foo=bar&" + grant + "&foo=baz", want: oauth.Parameters{GrantType: "client_credentials"}},
+		"names are case-sensitive":                         {body: "Scope=a&GRANT_TYPE=b"},
+		"extra separators":                                 {body: "&&scope=a&&", want: oauth.Parameters{Scope: "a"}},
+		"value without a name":                             {body: "=a&scope=b", want: oauth.Parameters{Scope: "b"}},
+		"equals sign in the value":                         {body: "scope=a=b", want: oauth.Parameters{Scope: "a=b"}},
+		"a semicolon is not a separator":                   {body: "scope=a;audience=b", want: oauth.Parameters{Scope: "a;audience=b"}},
+		"UTF-8":                                            {body: "scope=%C3%A4", want: oauth.Parameters{Scope: "ä"}},
+		"maximum number of parameters":                     {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 16)},
+		"twice in the query":                               {query: grant + "&" + grant, wantErr: oauth.ErrRepeated},
+		"twice in the body":                                {body: "scope=a&scope=a", wantErr: oauth.ErrRepeated},
+		"in both places":                                   {query: "audience=a", body: "audience=b", wantErr: oauth.ErrRepeated},
+		"secret twice":                                     {body: "client_secret=a&client_secret=b", wantErr: oauth.ErrRepeated},
+		"ID twice":                                         {body: "client_id=a&client_id=a", wantErr: oauth.ErrRepeated},
+		"assertion twice":                                  {body: "client_assertion=a&client_assertion=a", wantErr: oauth.ErrRepeated},
+		"assertion type twice":                             {body: "client_assertion_type=a&client_assertion_type=a", wantErr: oauth.ErrRepeated},
+		"client_id in the query":                           {query: "client_id=a", wantErr: oauth.ErrCredentialsQuery},
+		"client_secret in the query":                       {query: grant + "&client_secret=a", wantErr: oauth.ErrCredentialsQuery},
+		"client_assertion in the query":                    {query: "client_assertion=a", wantErr: oauth.ErrCredentialsQuery},
+		"access_token in the query":                        {query: "access_token=a", wantErr: oauth.ErrCredentialsQuery},
+		"percent-encoded name in the query":                {query: "client%5fsecret=a", wantErr: oauth.ErrCredentialsQuery},
+		"access_token in the body":                         {body: "access_token=a"},
+		"invalid percent encoding in a value":              {query: "scope=%zz", wantErr: oauth.ErrMalformed},
+		"invalid percent encoding in a name":               {body: "sc%pe=a", wantErr: oauth.ErrMalformed},
+		"truncated percent encoding":                       {body: "scope=a%2", wantErr: oauth.ErrMalformed},
+		"invalid percent encoding in an unknown parameter": {body: "foo=%", wantErr: oauth.ErrMalformed},
+		"invalid UTF-8":                                    {body: "scope=%ff", wantErr: oauth.ErrMalformed},
+		"raw invalid UTF-8":                                {query: "scope=\xff", wantErr: oauth.ErrMalformed},
+		"invalid UTF-8 in a name":                          {query: "%c3=a", wantErr: oauth.ErrMalformed},
+		"NUL":                                              {body: "scope=a%00b", wantErr: oauth.ErrMalformed},
+		"raw NUL":                                          {body: "scope=a\x00b", wantErr: oauth.ErrMalformed},
+		"one parameter too many":                           {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 17), wantErr: oauth.ErrTooMany},
+		"too many empty parameters":                        {body: strings.Repeat("a&", 33), wantErr: oauth.ErrTooMany},
+		"too many resources":                               {body: strings.Repeat("resource=a&", 33), wantErr: oauth.ErrTooMany},
+		"errors in the query and the body":                 {query: "scope=%zz", body: "scope=a&scope=a", wantErr: oauth.ErrMalformed},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,25 +81,25 @@ func TestParseParameters(t *testing.T) {
 	}
 }
 
-// A secret in the query is exposed however the request fares that brought it.
+// A secret in the query is exposed even if the request is malformed.
 func TestExposesCredentials(t *testing.T) {
 	tests := map[string]struct {
 		query string
 		want  bool
 	}{
-		"nothing":                  {"", false},
-		"a good query":             {"grant_type=client_credentials&scope=client_secret", false},
-		"a secret":                 {"grant_type=client_credentials&client_secret=a", true},
-		"an id":                    {"client_id=a", true},
-		"an assertion":             {"client_assertion=a", true},
-		"an access token":          {"access_token=a", true},
-		"an escaped name":          {"client%5fsecret=a", true},
-		"after a bad escape":       {"scope=%zz&client_secret=a", true},
-		"after a repeated one":     {"scope=a&scope=a&client_secret=a", true},
-		"after too many":           {strings.Repeat("a=1&", 40) + "client_secret=a", true},
-		"with a bad escape itself": {"client_secret=%zz", true},
-		"empty":                    {"client_secret=&client_id&access_token=", false},
-		"in another case":          {"Client_Secret=a", false},
+		"empty query":                       {"", false},
+		"no credentials":                    {"grant_type=client_credentials&scope=client_secret", false},
+		"secret":                            {"grant_type=client_credentials&client_secret=a", true},
+		"ID":                                {"client_id=a", true},
+		"assertion":                         {"client_assertion=a", true},
+		"access token":                      {"access_token=a", true},
+		"percent-encoded name":              {"client%5fsecret=a", true},
+		"after an invalid percent encoding": {"scope=%zz&client_secret=a", true},
+		"after a repeated parameter":        {"scope=a&scope=a&client_secret=a", true},
+		"after too many parameters":         {strings.Repeat("a=1&", 40) + "client_secret=a", true},
+		"with an invalid percent encoding":  {"client_secret=%zz", true},
+		"empty values":                      {"client_secret=&client_id&access_token=", false},
+		"different case":                    {"Client_Secret=a", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestExposesCredentials(t *testing.T) {
 	}
 }
 
-// What is accepted is clean, carries no credentials of the query, and is the same again
-// when it is written in canonical form, wherever it stands.
+// Accepted parameters are valid UTF-8 without NUL and have no credentials from the query. They are
+// parsed to the same values when they are sent in canonical form in the body.
 func FuzzParseParameters(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"grant_type=client_credentials", ""},
@@ -133,10 +133,10 @@ func FuzzParseParameters(f *testing.F) {
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*oauth.Error](err); !ok {
-				t.Fatalf("error %v is none of the endpoint's", err)
+				t.Fatalf("error %v is not an *oauth.Error", err)
 			}
 			if diff := cmp.Diff(oauth.Parameters{}, got); diff != "" {
-				t.Fatalf("refused, and yet it returned %s", diff)
+				t.Fatalf("rejected the request but returned parameters (-want +got):\n%s", diff)
 			}
 			return
 		}
@@ -147,18 +147,19 @@ func FuzzParseParameters(f *testing.F) {
 		}
 		alone, err := oauth.ParseParameters(query, "")
 		if err != nil {
-			t.Fatalf("the query is accepted with a body and refused without: %v", err)
+			t.Fatalf("accepted the query with a body but rejected it without one: %v", err)
 		}
 		if alone.ClientID != "" || alone.ClientSecret != "" || alone.ClientAssertion != "" {
 			t.Fatal("the query set credentials")
 		}
 		again, err := oauth.ParseParameters("", canonical(got))
 		if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
-			t.Fatalf("read again: %v\n%s", err, diff)
+			t.Fatalf("parsing the canonical form: %v (-want +got):\n%s", err, diff)
 		}
 	})
 }
 
+// canonical returns the parameters in form encoding, sorted by name.
 func canonical(p oauth.Parameters) string {
 	form := url.Values{"resource": p.Resources}
 	for name, value := range map[string]string{

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// NarrowScope returns the part of granted that the scope parameter asks for, in
-// granted's order; all of it when requested is empty (RFC 6749 §3.3).
+// NarrowScope returns the granted scopes that the scope parameter requests, in the order of granted. If
+// requested is empty, it returns all of them (RFC 6749 §3.3).
 //
-// The error is ErrInvalidScope when requested does not follow the grammar
-// scope-token *( SP scope-token ) or names a scope that is not in granted.
+// The error is ErrInvalidScope if requested does not match the grammar
+// scope-token *( SP scope-token ) or contains a scope that is not granted.
 func NarrowScope(requested string, granted []string) ([]string, error) {
 	if requested == "" {
 		return granted, nil
 	}
 	wanted := strings.Split(requested, " ")
 	for _, s := range wanted {
-		// An empty token stands for two spaces in a row; it is never granted.
+		// Two consecutive spaces produce an empty token, which is never granted.
 		if !slices.Contains(granted, s) {
 			return nil, ErrInvalidScope
 		}
@@ -31,11 +31,11 @@ func NarrowScope(requested string, granted []string) ([]string, error) {
 	return narrowed, nil
 }
 
-// NarrowAudience returns the part of granted that audience and resources ask for,
-// in granted's order; all of it when they ask for nothing (RFC 8707 §2.2).
+// NarrowAudience returns the granted audiences that audience and resources request, in the order of
+// granted. If both are empty, it returns all of them (RFC 8707 §2.2).
 //
-// The error is ErrInvalidTarget when one is not in granted, or a resource is not
-// an absolute URI or has a fragment.
+// The error is ErrInvalidTarget if one is not granted, or if a resource is not an absolute URI or has a
+// fragment.
 func NarrowAudience(audience string, resources, granted []string) ([]string, error) {
 	if audience == "" && len(resources) == 0 {
 		return granted, nil

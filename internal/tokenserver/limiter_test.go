@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	tooManyFailures = `{"error":"temporarily_unavailable","error_description":"Authentication of this client has failed too often from this address. Try again later."}` + "\n"
-	tooManyTokens   = `{"error":"temporarily_unavailable","error_description":"The client has got as many tokens as it may get in a second. Use a token until it expires."}` + "\n"
+	tooManyFailures = `{"error":"temporarily_unavailable","error_description":"Authentication of this client has failed too many times from this address. Try again later."}` + "\n"
+	tooManyTokens   = `{"error":"temporarily_unavailable","error_description":"The token rate limit for this client was exceeded. Reuse each token until it expires."}` + "\n"
 )
 
 // behindProxy lets tests come from any source, by X-Forwarded-For.

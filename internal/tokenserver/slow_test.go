@@ -202,7 +202,7 @@ func TestFloodOfSlowSecrets(t *testing.T) {
 			switch {
 			case a.status == http.StatusServiceUnavailable:
 				busy.Add(1)
-				want := `{"error":"temporarily_unavailable","error_description":"The server is busy verifying other secrets. Try again shortly."}` + "\n"
+				want := `{"error":"temporarily_unavailable","error_description":"The server is busy verifying other secrets. Try again later."}` + "\n"
 				if diff := cmp.Diff(want, a.body); diff != "" || a.header.Get("Retry-After") == "" {
 					t.Errorf("busy, with Retry-After %q (-want +got):\n%s", a.header.Get("Retry-After"), diff)
 				}
