@@ -1,6 +1,6 @@
-// Package signingkey owns the keys that sign a realm's tokens: making, encoding
-// and publishing them, signing with them, and the plan of their lives. It reads the public
-// keys of others too, by which what they have signed is verified.
+// Package signingkey owns the keys that sign a realm's tokens: it generates, encodes, publishes and
+// rotates them, and signs with them. It also parses public keys of third parties and verifies their
+// signatures.
 package signingkey
 
 import (
@@ -26,16 +26,16 @@ const (
 	PS256 Algorithm = "PS256"
 )
 
-// Algorithms lists all of them, the default first.
+// Algorithms lists all algorithms, the default first.
 var Algorithms = []Algorithm{ES256, ES384, EdDSA, RS256, PS256}
 
-// rsaBits is the least that RFC 7518 §3.3 allows; more costs the token server dearly.
+// rsaBits is the minimum that RFC 7518 §3.3 allows. Signing with larger keys is much slower.
 const rsaBits = 2048
 
-// ErrAlgorithm says that an algorithm is unknown or that a key does not fit it.
+// ErrAlgorithm means that an algorithm is unknown or that a key does not match it.
 var ErrAlgorithm = errors.New("signing algorithm not supported")
 
-// newPrivateKey makes a key for the algorithm.
+// newPrivateKey generates a key for the algorithm.
 func newPrivateKey(algorithm Algorithm, random io.Reader) (crypto.Signer, error) {
 	switch algorithm {
 	case ES256:
@@ -51,9 +51,9 @@ func newPrivateKey(algorithm Algorithm, random io.Reader) (crypto.Signer, error)
 	return nil, fmt.Errorf("%w: %q", ErrAlgorithm, algorithm)
 }
 
-// fits reports whether a public key is of the kind and size that the algorithm needs,
-// which ties each key to one algorithm: a token can't choose another.
-func (a Algorithm) fits(public crypto.PublicKey) bool {
+// matches reports whether a public key has the type and size that the algorithm requires. It ties each
+// key to one algorithm, so that a token can't choose another.
+func (a Algorithm) matches(public crypto.PublicKey) bool {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
 		return a == ES256 && key.Curve == elliptic.P256() || a == ES384 && key.Curve == elliptic.P384()
@@ -65,17 +65,17 @@ func (a Algorithm) fits(public crypto.PublicKey) bool {
 	return false
 }
 
-// whole reports whether the private half of a key makes its public half. go-jose sees to it
-// for the other kinds; what an EC key of two keys' halves signs would verify nowhere.
-func whole(private crypto.Signer) bool {
+// consistent reports whether the private part of a key belongs to its public part. It checks EC keys
+// only, because go-jose checks the other types. Signatures of an inconsistent key can't be verified.
+func consistent(private crypto.Signer) bool {
 	key, ok := private.(*ecdsa.PrivateKey)
 	if !ok {
 		return true
 	}
-	made, err := key.ECDH()
+	derived, err := key.ECDH()
 	if err != nil {
 		return false
 	}
 	stated, err := key.PublicKey.ECDH()
-	return err == nil && made.PublicKey().Equal(stated)
+	return err == nil && derived.PublicKey().Equal(stated)
 }

@@ -12,20 +12,21 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// maxRSABits bounds what a signature of somebody else's key costs to verify.
+// maxRSABits bounds the cost of verifying a signature of a third party's key.
 const maxRSABits = 4096
 
-// ParsePublicKey reads somebody else's public key from a JWK (RFC 7517), such as one that a
-// client's assertions are signed with. Its algorithm is "alg", or where that is missing the
-// only one that the key can have: an RSA key can have two. Its id is "kid", which may be empty.
+// ParsePublicKey parses a third party's public key from a JWK (RFC 7517), such as the key of a client's
+// assertions. The algorithm is "alg". If "alg" is missing, it is the only algorithm that the key can
+// have; RSA keys can have two and therefore need "alg". The ID is "kid", which may be empty.
 //
-// The error is ErrKey: of what isn't a JWK, is private, can't be a key, is an RSA key of fewer
-// than 2048 or more than 4096 bits, or is for another algorithm or use. It never repeats a member.
+// The error is ErrKey if data is not a JWK, is a private key, is not a valid key, is an RSA key of
+// fewer than 2048 or more than 4096 bits, or is for another algorithm or use. The error never repeats
+// a member of the JWK.
 func ParsePublicKey(data []byte) (PublicKey, error) {
 	var jwk jose.JSONWebKey
 	if err := json.Unmarshal(data, &jwk); err != nil {
-		// What went wrong is told without the text around it, which may be a private key.
-		return PublicKey{}, fmt.Errorf("%w: it is not a JWK whose members make a key", ErrKey)
+		// The error of the decoder may quote a private key, so it is not wrapped.
+		return PublicKey{}, fmt.Errorf("%w: it is not a JWK with valid members", ErrKey)
 	}
 	if !jwk.IsPublic() || !jwk.Valid() || hasPrivateMember(data) {
 		return PublicKey{}, fmt.Errorf("%w: it is not a valid public key", ErrKey)
@@ -34,20 +35,20 @@ func ParsePublicKey(data []byte) (PublicKey, error) {
 		return PublicKey{}, fmt.Errorf("%w: it is not for signatures", ErrKey)
 	}
 	if key, ok := jwk.Key.(*rsa.PublicKey); ok && (key.N.BitLen() < rsaBits || key.N.BitLen() > maxRSABits || key.N.Bit(0) == 0 || key.E&1 == 0 || key.E < 3) {
-		return PublicKey{}, fmt.Errorf("%w: it is no RSA key of %d to %d bits", ErrKey, rsaBits, maxRSABits)
+		return PublicKey{}, fmt.Errorf("%w: it is not an RSA key of %d to %d bits", ErrKey, rsaBits, maxRSABits)
 	}
 	algorithm := Algorithm(jwk.Algorithm)
 	if algorithm == "" {
 		algorithm = onlyAlgorithm(jwk.Key)
 	}
-	if !algorithm.fits(jwk.Key) {
+	if !algorithm.matches(jwk.Key) {
 		return PublicKey{}, fmt.Errorf("%w: %w for this key", ErrKey, ErrAlgorithm)
 	}
 	return PublicKey{id: jwk.KeyID, algorithm: algorithm, key: jwk.Key}, nil
 }
 
 // hasPrivateMember reports whether a JWK has a member that only private and symmetric keys have
-// (RFC 7518 §6.2.2, §6.3.2 and §6.4.1): not all of them make it a private key for go-jose.
+// (RFC 7518 §6.2.2, §6.3.2 and §6.4.1). go-jose treats a key with some of them as public.
 func hasPrivateMember(data []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {
@@ -61,7 +62,7 @@ func hasPrivateMember(data []byte) bool {
 	return false
 }
 
-// onlyAlgorithm returns the algorithm of a key that can have no other; empty where it can.
+// onlyAlgorithm returns the only algorithm that a key can have, or "" if it can have several.
 func onlyAlgorithm(public crypto.PublicKey) Algorithm {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -80,7 +81,7 @@ func (k PublicKey) MarshalJSON() ([]byte, error) {
 	return json.Marshal(jose.JSONWebKey{Key: k.key, KeyID: k.id, Algorithm: string(k.algorithm), Use: "sig"})
 }
 
-// UnmarshalJSON reads what ParsePublicKey does.
+// UnmarshalJSON parses a JWK like ParsePublicKey.
 func (k *PublicKey) UnmarshalJSON(data []byte) (err error) {
 	*k, err = ParsePublicKey(data)
 	return err

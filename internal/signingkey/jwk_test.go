@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// What is published of a key can be read, is written alike, and verifies.
+// A published key can be parsed, is encoded to the same bytes again, and verifies signatures.
 func TestPublicKeyRoundTrip(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		data := marshal(t, key.Public())
@@ -24,10 +24,10 @@ func TestPublicKeyRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := marshal(t, read); !bytes.Equal(data, again) {
-			t.Errorf("written again: %s, want %s", again, data)
+			t.Errorf("encoded again as %s, want %s", again, data)
 		}
 		if read.ID() != key.ID || read.Algorithm() != key.Algorithm {
-			t.Errorf("it is %s %s, want %s %s", read.Algorithm(), read.ID(), key.Algorithm, key.ID)
+			t.Errorf("parsed key is %s %s, want %s %s", read.Algorithm(), read.ID(), key.Algorithm, key.ID)
 		}
 		input, signature := split(t, sign(t, key, "payload"))
 		if err := read.Verifier().Verify(input, signature); err != nil {
@@ -40,21 +40,21 @@ func TestParsePublicKey(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		hasTwo := key.Algorithm == signingkey.RS256 || key.Algorithm == signingkey.PS256
 		for name, tc := range map[string]struct {
-			change  map[string]any // members; nil takes one away
-			refused bool
+			change   map[string]any // members to set; nil deletes a member
+			rejected bool
 		}{
-			"as it is":              {},
-			"without id and use":    {change: map[string]any{"kid": nil, "use": nil}},
-			"without algorithm":     {change: map[string]any{"alg": nil}, refused: hasTwo},
-			"with unknown members":  {change: map[string]any{"ext": true, "key_ops": []string{"verify"}}},
-			"for another algorithm": {change: map[string]any{"alg": "HS256"}, refused: true},
-			"for no algorithm":      {change: map[string]any{"alg": "none"}, refused: true},
-			"for encryption":        {change: map[string]any{"use": "enc"}, refused: true},
-			"with a private member": {change: map[string]any{"p": "AAAA"}, refused: true},
-			"of no type":            {change: map[string]any{"kty": nil}, refused: true},
-			"of another type":       {change: map[string]any{"kty": "oct", "k": "AAAA"}, refused: true},
-			"of nothing":            {change: map[string]any{"x": "", "n": ""}, refused: true},
-			"not Base64url":         {change: map[string]any{"x": "!", "n": "!"}, refused: true},
+			"unchanged":         {},
+			"no ID and use":     {change: map[string]any{"kid": nil, "use": nil}},
+			"no algorithm":      {change: map[string]any{"alg": nil}, rejected: hasTwo},
+			"unknown members":   {change: map[string]any{"ext": true, "key_ops": []string{"verify"}}},
+			"other algorithm":   {change: map[string]any{"alg": "HS256"}, rejected: true},
+			"algorithm is none": {change: map[string]any{"alg": "none"}, rejected: true},
+			"for encryption":    {change: map[string]any{"use": "enc"}, rejected: true},
+			"private member":    {change: map[string]any{"p": "AAAA"}, rejected: true},
+			"no type":           {change: map[string]any{"kty": nil}, rejected: true},
+			"other type":        {change: map[string]any{"kty": "oct", "k": "AAAA"}, rejected: true},
+			"empty key":         {change: map[string]any{"x": "", "n": ""}, rejected: true},
+			"not Base64url":     {change: map[string]any{"x": "!", "n": "!"}, rejected: true},
 		} {
 			t.Run(name, func(t *testing.T) {
 				var members map[string]any
@@ -64,19 +64,19 @@ func TestParsePublicKey(t *testing.T) {
 				maps.Copy(members, tc.change)
 				maps.DeleteFunc(members, func(_ string, value any) bool { return value == nil })
 				got, err := signingkey.ParsePublicKey(marshal(t, members))
-				if refused := errors.Is(err, signingkey.ErrKey); refused != tc.refused || refused == (err == nil) {
-					t.Fatalf("%v, want refused %t", err, tc.refused)
+				if rejected := errors.Is(err, signingkey.ErrKey); rejected != tc.rejected || rejected == (err == nil) {
+					t.Fatalf("error %v, want the key rejected: %t", err, tc.rejected)
 				}
 				if err == nil && got.Algorithm() != key.Algorithm {
-					t.Errorf("it is for %s, want %s", got.Algorithm(), key.Algorithm)
+					t.Errorf("algorithm %s, want %s", got.Algorithm(), key.Algorithm)
 				}
 			})
 		}
 	})
 }
 
-// A private key is refused, and the error doesn't repeat it.
-func TestParsePublicKeyRefusesPrivateKeys(t *testing.T) {
+// A private key is rejected, and the error doesn't repeat it.
+func TestParsePublicKeyRejectsPrivateKeys(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		var stored struct {
 			JWK map[string]string `json:"jwk"`
@@ -86,15 +86,15 @@ func TestParsePublicKeyRefusesPrivateKeys(t *testing.T) {
 		}
 		_, err := signingkey.ParsePublicKey(marshal(t, stored.JWK))
 		if !errors.Is(err, signingkey.ErrKey) {
-			t.Fatalf("%v, want %v", err, signingkey.ErrKey)
+			t.Fatalf("error %v, want %v", err, signingkey.ErrKey)
 		}
 		if strings.Contains(err.Error(), stored.JWK["d"]) {
-			t.Errorf("the error repeats it: %v", err)
+			t.Errorf("the error repeats the private key: %v", err)
 		}
 	})
 }
 
-func TestParsePublicKeyBoundsRSA(t *testing.T) {
+func TestParsePublicKeyLimitsRSA(t *testing.T) {
 	for name, tc := range map[string]struct {
 		bits     int
 		exponent string
@@ -114,14 +114,13 @@ func TestParsePublicKeyBoundsRSA(t *testing.T) {
 				"kty": "RSA", "alg": "RS256", "n": base64.RawURLEncoding.EncodeToString(modulus.Bytes()), "e": tc.exponent,
 			}))
 			if (err == nil) != tc.want {
-				t.Errorf("%v, want it taken: %t", err, tc.want)
+				t.Errorf("error %v, want the key accepted: %t", err, tc.want)
 			}
 		})
 	}
 }
 
-// Whatever is parsed as a public key is one of a supported algorithm, and is written without a
-// private member.
+// Parsed public keys have a supported algorithm and are encoded without private members.
 func FuzzParsePublicKey(f *testing.F) {
 	for _, keys := range pool() {
 		f.Add(marshal(f, keys[0].Public()))
@@ -135,10 +134,10 @@ func FuzzParsePublicKey(f *testing.F) {
 		}
 		var jwk jose.JSONWebKey
 		if err := json.Unmarshal(marshal(t, key), &jwk); err != nil || !jwk.IsPublic() {
-			t.Fatalf("written as no public key: %v", err)
+			t.Fatalf("not encoded as a public key: %v", err)
 		}
 		if err := key.Verifier().Verify([]byte("input"), []byte("signature")); err == nil {
-			t.Fatal("it verifies anything")
+			t.Fatal("the key accepts an invalid signature")
 		}
 	})
 }

@@ -13,50 +13,51 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// State is where a key is in its life.
+// State is the state of a key in its rotation.
 type State string
 
-// A key is published in every state, and signs in one.
+// The states of a key. A key is published in every state and signs only in Active.
 const (
-	// Pending keys are published ahead, so that verifiers know them before they sign.
+	// Pending means that the key is published in advance, so that verifiers know it before it signs.
 	Pending State = "Pending"
-	// Active is the one key that signs.
+	// Active means that the key signs. Each realm has one Active key.
 	Active State = "Active"
-	// Retiring keys sign no more, and stay published while a token of theirs may be valid.
+	// Retiring means that the key no longer signs. It stays published while one of its tokens may be
+	// valid.
 	Retiring State = "Retiring"
 )
 
-// ErrKey says that an encoded key can't be used.
+// ErrKey means that an encoded key can't be used.
 var ErrKey = errors.New("signing key not readable")
 
-// Key is a private signing key with its life so far.
+// Key is a private signing key with its state and history.
 type Key struct {
-	// ID is the key's "kid": its RFC 7638 thumbprint, so equal keys have equal ids.
+	// ID is the key's "kid". It is the RFC 7638 thumbprint, so equal keys have equal IDs.
 	ID        string
 	Algorithm Algorithm
 	State     State
 	CreatedAt time.Time
-	// PublishedAt is since when every live token server publishes the key. It is known of
-	// keys that were Pending, once it is so.
+	// PublishedAt is the time since which every live token server publishes the key. It is zero until
+	// that is known, and for keys that were never Pending.
 	PublishedAt time.Time
-	// ActiveAt is when the key began to sign, zero until then.
+	// ActiveAt is the time at which the key began to sign. It is zero until then.
 	ActiveAt time.Time
-	// RetiredAt is since when no live token server signs with the key; zero until that is
-	// known.
+	// RetiredAt is the time since which no live token server signs with the key. It is zero until that
+	// is known.
 	RetiredAt time.Time
-	// LongestLifetime is the longest that any token signed by this key is valid.
+	// LongestLifetime is the longest lifetime of a token signed by this key.
 	LongestLifetime time.Duration
 
 	private crypto.Signer
 }
 
-// Generate makes a Pending key.
+// Generate generates a Pending key.
 //
-// Errors: ErrAlgorithm, and those of random.
+// Errors: ErrAlgorithm, and errors of random.
 func Generate(algorithm Algorithm, now time.Time, random io.Reader) (Key, error) {
 	private, err := newPrivateKey(algorithm, random)
 	if err != nil {
-		return Key{}, fmt.Errorf("making a signing key: %w", err)
+		return Key{}, fmt.Errorf("generating a signing key: %w", err)
 	}
 	id, err := thumbprint(private.Public())
 	if err != nil {
@@ -65,12 +66,12 @@ func Generate(algorithm Algorithm, now time.Time, random io.Reader) (Key, error)
 	return Key{ID: id, Algorithm: algorithm, State: Pending, CreatedAt: now, private: private}, nil
 }
 
-// Public returns what verifiers may know of the key.
+// Public returns the public part of the key.
 func (k *Key) Public() PublicKey {
 	return PublicKey{id: k.ID, algorithm: k.Algorithm, key: k.private.Public()}
 }
 
-// storedKey is how a Key stands in a record.
+// storedKey is the encoding of a Key in a record.
 type storedKey struct {
 	JWK             jose.JSONWebKey `json:"jwk"`
 	State           State           `json:"state"`
@@ -81,7 +82,7 @@ type storedKey struct {
 	LongestLifetime int64           `json:"longestLifetimeSeconds,omitempty"`
 }
 
-// MarshalJSON writes the key with its private members, as a JWK (RFC 7517) and its state.
+// MarshalJSON writes the key as a JWK (RFC 7517) with its private members, together with its state.
 func (k Key) MarshalJSON() ([]byte, error) {
 	return json.Marshal(storedKey{
 		JWK:             jose.JSONWebKey{Key: k.private, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"},
@@ -94,13 +95,13 @@ func (k Key) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. It refuses, with ErrKey, a key that
-// is public only, does not fit its algorithm, is not the one its id says, has no known
-// state, or whose private and public members or lifetime can't be.
+// UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is only public, does not
+// match its algorithm, has an ID other than its thumbprint, has an unknown state, has private and
+// public members of different keys, or has a lifetime out of range.
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
 	if err := json.Unmarshal(data, &stored); err != nil {
-		// What went wrong is told without the text around it, which may be key material.
+		// The error of the decoder may quote key material, so it is not wrapped.
 		return fmt.Errorf("%w: it is not a JWK with a state", ErrKey)
 	}
 	private, ok := stored.JWK.Key.(crypto.Signer)
@@ -108,23 +109,23 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("%w: it is not a valid private key", ErrKey)
 	}
 	algorithm := Algorithm(stored.JWK.Algorithm)
-	if !algorithm.fits(private.Public()) {
+	if !algorithm.matches(private.Public()) {
 		return fmt.Errorf("%w: %w %q for this key", ErrKey, ErrAlgorithm, algorithm)
 	}
-	if !whole(private) {
-		return fmt.Errorf("%w: its private and public members don't belong together", ErrKey)
+	if !consistent(private) {
+		return fmt.Errorf("%w: its private and public members belong to different keys", ErrKey)
 	}
 	id, err := thumbprint(private.Public())
 	if err != nil {
 		return err
 	}
 	if id != stored.JWK.KeyID {
-		return fmt.Errorf("%w: its id %q is not its thumbprint", ErrKey, stored.JWK.KeyID)
+		return fmt.Errorf("%w: its ID %q is not its thumbprint", ErrKey, stored.JWK.KeyID)
 	}
 	switch stored.State {
 	case Pending, Active, Retiring:
 	default:
-		return fmt.Errorf("%w: state %q of key %q is unknown", ErrKey, stored.State, id)
+		return fmt.Errorf("%w: unknown state %q of key %q", ErrKey, stored.State, id)
 	}
 	if stored.LongestLifetime < 0 || stored.LongestLifetime > int64(math.MaxInt64/time.Second) {
 		return fmt.Errorf("%w: the longest lifetime of key %q is out of range", ErrKey, id)

@@ -22,7 +22,7 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// pool holds two keys of each algorithm: RSA ones take long to make.
+// pool returns two keys of each algorithm. All tests share them, because RSA keys are slow to generate.
 var pool = sync.OnceValue(func() map[signingkey.Algorithm][]signingkey.Key {
 	keys := map[signingkey.Algorithm][]signingkey.Key{}
 	for _, algorithm := range signingkey.Algorithms {
@@ -55,7 +55,7 @@ func forEachAlgorithm(t *testing.T, test func(*testing.T, signingkey.Key)) {
 func TestGenerate(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		if key.State != signingkey.Pending || !key.CreatedAt.Equal(start) || key.Algorithm != key.Public().Algorithm() {
-			t.Errorf("a new key is %+v", key)
+			t.Errorf("unexpected new key %+v", key)
 		}
 		jwk := publicJWK(t, key)
 		thumbprint, err := jwk.Thumbprint(crypto.SHA256)
@@ -63,10 +63,10 @@ func TestGenerate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := base64.RawURLEncoding.EncodeToString(thumbprint); key.ID != want || key.Public().ID() != want || jwk.KeyID != want {
-			t.Errorf("id %q, want its thumbprint %q", key.ID, want)
+			t.Errorf("ID %q, want the thumbprint %q", key.ID, want)
 		}
 		if other := pool()[key.Algorithm][1]; other.ID == key.ID {
-			t.Error("two keys are the same")
+			t.Error("two generated keys have the same ID")
 		}
 	})
 	if _, err := signingkey.Generate("HS256", start, rand.Reader); !errors.Is(err, signingkey.ErrAlgorithm) {
@@ -97,19 +97,19 @@ func TestKeyRoundTrip(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if again := marshal(t, got); !bytes.Equal(again, data) {
-				t.Errorf("%s: written again: %s, want %s", name, again, data)
+				t.Errorf("%s: encoded again as %s, want %s", name, again, data)
 			}
 			if got.ID != key.ID || got.State != key.State || !got.RetiredAt.Equal(key.RetiredAt) || !got.ActiveAt.Equal(key.ActiveAt) || !got.PublishedAt.Equal(key.PublishedAt) ||
 				!got.CreatedAt.Equal(key.CreatedAt) || got.LongestLifetime != key.LongestLifetime || got.Algorithm != key.Algorithm {
-				t.Errorf("%s: read %+v, want %+v", name, got, key)
+				t.Errorf("%s: decoded %+v, want %+v", name, got, key)
 			}
 			verify(t, publicJWK(t, key), sign(t, got, "payload"))
 		}
 	})
 }
 
-// Whatever is wrong with a stored key, it is refused with ErrKey and none of its secret is told.
-func TestKeyRefuses(t *testing.T) {
+// Invalid stored keys are rejected with ErrKey, and the error doesn't contain key material.
+func TestKeyRejectsInvalidEncodings(t *testing.T) {
 	type object = map[string]any
 	set := func(member string, value any) func(*testing.T, object, object) {
 		return func(_ *testing.T, jwk, _ object) { jwk[member] = value }
@@ -158,8 +158,8 @@ func TestKeyRefuses(t *testing.T) {
 		"alg none":              {all, set("alg", "none")},
 		"alg HS256":             {all, set("alg", "HS256")},
 		"alg of another curve":  {ec, set("alg", "ES512")},
-		"alg of another kind":   {append(ec, signingkey.EdDSA), set("alg", "RS256")},
-		"alg of EC":             {append(rsaOnly, signingkey.EdDSA), set("alg", "ES256")},
+		"alg of another type":   {append(ec, signingkey.EdDSA), set("alg", "RS256")},
+		"alg ES256":             {append(rsaOnly, signingkey.EdDSA), set("alg", "ES256")},
 		"alg EdDSA":             {append(ec, rsaOnly...), set("alg", "EdDSA")},
 		"no kid":                {all, set("kid", "")},
 		"another kid":           {all, set("kid", "mine")},
@@ -168,22 +168,22 @@ func TestKeyRefuses(t *testing.T) {
 		"another key's x":       {append(ec, signingkey.EdDSA), fromOther("x")},
 		"another key's n":       {rsaOnly, fromOther("n")},
 		"another key's p":       {rsaOnly, fromOther("p")},
-		"a short d":             {append(ec, signingkey.EdDSA), set("d", "AAAA")},
+		"short d":               {append(ec, signingkey.EdDSA), set("d", "AAAA")},
 		"d is zero":             {ec, set("d", strings.Repeat("A", 43))},
-		"d not Base64":          {all, set("d", "!!!!canary!!!!")},
-		"an unknown kty":        {all, set("kty", "XX")},
-		"an unknown curve":      {append(ec, signingkey.EdDSA), set("crv", "P-192")},
+		"d is not Base64":       {all, set("d", "!!!!canary!!!!")},
+		"unknown kty":           {all, set("kty", "XX")},
+		"unknown curve":         {append(ec, signingkey.EdDSA), set("crv", "P-192")},
 		"no jwk":                {all, func(_ *testing.T, _, outer object) { delete(outer, "jwk") }},
-		"a symmetric key":       {all, setOuter("jwk", object{"kty": "oct", "k": "Y2FuYXJ5", "alg": "HS256", "kid": "x"})},
+		"symmetric key":         {all, setOuter("jwk", object{"kty": "oct", "k": "Y2FuYXJ5", "alg": "HS256", "kid": "x"})},
 		"RSA of 1024 bits":      {rsaOnly, replace(small, "RS256")},
 		"P-521":                 {ec, replace(p521, "ES512")},
 		"no state":              {all, setOuter("state", "")},
-		"an unknown state":      {all, setOuter("state", "Retired")},
-		"a state of lower case": {all, setOuter("state", "active")},
-		"a broken time":         {all, setOuter("createdAt", "yesterday")},
-		"a number as jwk":       {all, setOuter("jwk", 7)},
-		"a negative lifetime":   {all, setOuter("longestLifetimeSeconds", -1)},
-		"an endless lifetime":   {all, setOuter("longestLifetimeSeconds", int64(1)<<40)},
+		"unknown state":         {all, setOuter("state", "Retired")},
+		"state in lower case":   {all, setOuter("state", "active")},
+		"malformed time":        {all, setOuter("createdAt", "yesterday")},
+		"jwk is a number":       {all, setOuter("jwk", 7)},
+		"negative lifetime":     {all, setOuter("longestLifetimeSeconds", -1)},
+		"lifetime out of range": {all, setOuter("longestLifetimeSeconds", int64(1)<<40)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -197,12 +197,12 @@ func TestKeyRefuses(t *testing.T) {
 				var got signingkey.Key
 				err := json.Unmarshal(marshal(t, outer), &got)
 				if !errors.Is(err, signingkey.ErrKey) {
-					t.Errorf("%s: %v, want %v", algorithm, err, signingkey.ErrKey)
+					t.Errorf("%s: error %v, want %v", algorithm, err, signingkey.ErrKey)
 				} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "canary") {
-					t.Errorf("%s: the error tells the key: %v", algorithm, err)
+					t.Errorf("%s: the error contains key material: %v", algorithm, err)
 				}
 				if diff := cmp.Diff("", got.ID); diff != "" {
-					t.Errorf("%s: refused, and yet set: %s", algorithm, diff)
+					t.Errorf("%s: the rejected key was decoded (-want +got):\n%s", algorithm, diff)
 				}
 			}
 		})

@@ -7,28 +7,26 @@ import (
 	"time"
 )
 
-// Plan returns the keys that a realm has from now on, oldest first, and when the plan
-// is to be made again; zero when nothing is to come, or only once Acknowledge has something to note.
+// Plan returns the keys of a realm from now on, oldest first, and the time at which Plan must run
+// again. The time is zero if nothing is left to do, or if the next step depends on Acknowledge.
 // Planning twice changes nothing.
 //
-// A realm's first key is Active at once. After that each key is published as Pending
-// first, and becomes Active when every live token server has published it for PublishAhead.
-// Its predecessor is Retiring then, until the longest token that it can have signed has
-// expired, and Skew after that. A successor is made so early that a key signs for
-// RotationInterval; sooner when its algorithm is not the policy's, or RotateAfter has
-// passed and the key is older.
+// A realm's first key is Active immediately. Each later key is first published as Pending. It becomes
+// Active after every live token server has published it for PublishAhead. Its predecessor then becomes
+// Retiring. It is removed Skew after its longest-lived token has expired. A successor is generated
+// early enough for a key to sign for RotationInterval. It is generated sooner if the key's algorithm
+// differs from the policy's, or if RotateAfter has passed and the key is older.
 //
-// Whatever was missed is made up for in this order: no key is Active that was not
-// published, however late the plan is made. A key never returns to an earlier state, also
-// when now does.
+// A late plan catches up in the same order: a key never becomes Active before it was published. A key
+// never returns to an earlier state, even if now goes back.
 //
-// The error is that of making a key.
+// The error is that of generating a key.
 func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, time.Time, error) {
-	now = now.UTC().Truncate(time.Second) // as precise as the API keeps times
+	now = now.UTC().Truncate(time.Second) // the precision of times in the API
 	policy.RotateAfter = roundUp(policy.RotateAfter)
 	keys = slices.Clone(keys)
 	keys = slices.DeleteFunc(keys, func(k Key) bool {
-		return policy.unwanted(&k, now) || due(policy.RemoveAt(&k), now)
+		return policy.obsolete(&k, now) || due(policy.RemoveAt(&k), now)
 	})
 
 	if successor := find(keys, func(k *Key) bool { return due(policy.SignsAt(k), now) }); successor != nil {
@@ -36,12 +34,12 @@ func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, ti
 	}
 	active := find(keys, func(k *Key) bool { return k.State == Active })
 	pending := find(keys, func(k *Key) bool { return k.State == Pending })
-	if active == nil || pending == nil && !now.Before(policy.succeededAt(active)) && len(keys) < MaxKeys {
-		made, err := Generate(policy.Algorithm, now, random)
+	if active == nil || pending == nil && !now.Before(policy.successorAt(active)) && len(keys) < MaxKeys {
+		generated, err := Generate(policy.Algorithm, now, random)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		keys = append(keys, made)
+		keys = append(keys, generated)
 		if active == nil {
 			activate(keys, &keys[len(keys)-1], now)
 		}
@@ -55,11 +53,11 @@ func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, ti
 	return keys, nextPlan(now, keys, policy), nil
 }
 
-// Acknowledge returns the keys with what follows from it that every live token server
-// serves them in just these states: since now the Pending ones are published, and the Retiring ones
-// have made their last signature. What is known already stays.
+// Acknowledge returns the keys after every live token server has acknowledged them in these states. It
+// sets PublishedAt of Pending keys, and RetiredAt of Retiring keys, which no longer sign. It keeps
+// times that are already set.
 func Acknowledge(now time.Time, keys []Key) []Key {
-	now = roundUp(now.UTC()) // never too soon
+	now = roundUp(now.UTC()) // rounding down could activate or remove a key too early
 	keys = slices.Clone(keys)
 	for i := range keys {
 		switch k := &keys[i]; {
@@ -72,8 +70,8 @@ func Acknowledge(now time.Time, keys []Key) []Key {
 	return keys
 }
 
-// NextRotation returns when another key signs than now, if all goes well: what waits for
-// token servers is taken as acknowledged when it was made.
+// NextRotation returns the expected time of the next rotation. It assumes that token servers
+// acknowledge a key as soon as it is created.
 func NextRotation(keys []Key, policy Policy) time.Time {
 	policy.RotateAfter = roundUp(policy.RotateAfter)
 	if pending := find(keys, func(k *Key) bool { return k.State == Pending }); pending != nil {
@@ -86,14 +84,14 @@ func NextRotation(keys []Key, policy Policy) time.Time {
 	if active == nil {
 		return time.Time{}
 	}
-	made := policy.succeededAt(active)
-	if made.Before(active.ActiveAt) {
-		made = active.ActiveAt
+	createdAt := policy.successorAt(active)
+	if createdAt.Before(active.ActiveAt) {
+		createdAt = active.ActiveAt
 	}
-	return made.Add(policy.PublishAhead)
+	return createdAt.Add(policy.PublishAhead)
 }
 
-// ActiveID returns the id of the key that signs; empty where there is none.
+// ActiveID returns the ID of the Active key, or "" if there is none.
 func ActiveID(keys []Key) string {
 	if active := find(keys, func(k *Key) bool { return k.State == Active }); active != nil {
 		return active.ID
@@ -101,7 +99,7 @@ func ActiveID(keys []Key) string {
 	return ""
 }
 
-// activate makes next the one key that signs.
+// activate makes next the only Active key.
 func activate(keys []Key, next *Key, now time.Time) {
 	for i := range keys {
 		if keys[i].State == Active {
@@ -111,7 +109,7 @@ func activate(keys []Key, next *Key, now time.Time) {
 	next.State, next.ActiveAt = Active, now
 }
 
-// nextPlan is the earliest moment after now at which Plan has something to do.
+// nextPlan returns the earliest time after now at which Plan has something to do.
 func nextPlan(now time.Time, keys []Key, policy Policy) time.Time {
 	var next time.Time
 	consider := func(at time.Time) {
@@ -127,7 +125,7 @@ func nextPlan(now time.Time, keys []Key, policy Policy) time.Time {
 	}
 	for i := range keys {
 		if keys[i].State == Active && !pending && len(keys) < MaxKeys {
-			consider(policy.succeededAt(&keys[i]))
+			consider(policy.successorAt(&keys[i]))
 		}
 		if keys[i].State == Pending && keys[i].CreatedAt.Before(policy.RotateAfter) {
 			consider(policy.RotateAfter)
@@ -138,7 +136,7 @@ func nextPlan(now time.Time, keys []Key, policy Policy) time.Time {
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// roundUp returns the first whole second that isn't before t.
+// roundUp rounds t up to a whole second.
 func roundUp(t time.Time) time.Time {
 	whole := t.Truncate(time.Second)
 	if whole.Before(t) {

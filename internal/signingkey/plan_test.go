@@ -11,7 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// planned is what a test says of a key: times count from start.
+// planned describes a key. Its times are relative to start.
 type planned struct {
 	Algorithm                                   signingkey.Algorithm
 	State                                       signingkey.State
@@ -49,10 +49,10 @@ const (
 	retiring = signingkey.Retiring
 )
 
-// planStep is a plan at a time, for keys that all token servers have acknowledged or not.
+// planStep is one call of Plan and its expected result.
 type planStep struct {
-	at           time.Duration // from start
-	acknowledged bool
+	at           time.Duration // since start
+	acknowledged bool          // by all token servers
 	change       func(*signingkey.Policy)
 	wantKeys     []planned
 	wantNext     time.Duration
@@ -61,63 +61,63 @@ type planStep struct {
 
 func TestPlan(t *testing.T) {
 	const (
-		made   = interval - ahead       // when the first key's successor is made
-		served = made + 3*time.Second   // when token servers publish it
-		signs  = served + ahead         // when it becomes Active
-		left   = signs + 2*time.Second  // when no token server signs with the first key any more
-		gone   = left + 10*time.Minute  // when the first key is removed: 5m of lifetime, 5m of skew
-		later  = gone + 100*time.Minute // when nothing is going on
-		soon   = time.Minute
+		created   = interval - ahead          // the first key's successor is created
+		served    = created + 3*time.Second   // all token servers publish it
+		activated = served + ahead            // it becomes Active
+		retired   = activated + 2*time.Second // no token server signs with the first key
+		removed   = retired + 10*time.Minute  // the first key is removed: 5m lifetime and 5m skew
+		later     = removed + 100*time.Minute // no rotation is in progress
+		soon      = time.Minute
 	)
 	first := planned{Algorithm: signingkey.ES256, State: active, LongestLifetime: lifetime}
-	start0 := planStep{wantKeys: []planned{first}, wantNext: made, wantRotation: interval}
+	start0 := planStep{wantKeys: []planned{first}, wantNext: created, wantRotation: interval}
 	second := func(change func(*planned)) planned {
-		k := planned{Algorithm: signingkey.ES256, State: pending, CreatedAt: made}
+		k := planned{Algorithm: signingkey.ES256, State: pending, CreatedAt: created}
 		change(&k)
 		return k
 	}
-	waiting := second(func(*planned) {})
-	published := second(func(k *planned) { k.PublishedAt = served })
-	signing := second(func(k *planned) {
-		k.State, k.PublishedAt, k.ActiveAt, k.LongestLifetime = active, served, signs, lifetime
+	pendingKey := second(func(*planned) {})
+	publishedKey := second(func(k *planned) { k.PublishedAt = served })
+	activeSecond := second(func(k *planned) {
+		k.State, k.PublishedAt, k.ActiveAt, k.LongestLifetime = active, served, activated, lifetime
 	})
-	leaving, left1 := first, first
-	leaving.State = retiring
-	left1.State, left1.RetiredAt, left1.RemoveAt = retiring, left, gone
+	retiringKey, retiredKey := first, first
+	retiringKey.State = retiring
+	retiredKey.State, retiredKey.RetiredAt, retiredKey.RemoveAt = retiring, retired, removed
 
-	to := func(algorithm signingkey.Algorithm) func(*signingkey.Policy) {
+	useAlgorithm := func(algorithm signingkey.Algorithm) func(*signingkey.Policy) {
 		return func(p *signingkey.Policy) { p.Algorithm = algorithm }
 	}
 	rotateAfter := func(at time.Duration) func(*signingkey.Policy) {
 		return func(p *signingkey.Policy) { p.RotateAfter = start.Add(at) }
 	}
 	tests := map[string][]planStep{
-		"the first key is active at once": {start0},
-		"a whole rotation by time": {
+		"first key is active immediately": {start0},
+		"complete scheduled rotation": {
 			start0,
-			{at: made - time.Second, acknowledged: true, wantKeys: []planned{first}, wantNext: made, wantRotation: interval},
-			{at: made, wantKeys: []planned{first, waiting}, wantRotation: interval},
-			{at: made + time.Second, wantKeys: []planned{first, waiting}, wantRotation: interval},
-			{at: served, acknowledged: true, wantKeys: []planned{first, published}, wantNext: signs, wantRotation: signs},
-			{at: signs - time.Second, acknowledged: true, wantKeys: []planned{first, published}, wantNext: signs, wantRotation: signs},
-			{at: signs, acknowledged: true, wantKeys: []planned{leaving, signing}, wantNext: signs + made, wantRotation: signs + interval},
-			{at: left, acknowledged: true, wantKeys: []planned{left1, signing}, wantNext: gone, wantRotation: signs + interval},
-			{at: gone - time.Second, acknowledged: true, wantKeys: []planned{left1, signing}, wantNext: gone, wantRotation: signs + interval},
-			{at: gone, acknowledged: true, wantKeys: []planned{signing}, wantNext: signs + made, wantRotation: signs + interval},
+			{at: created - time.Second, acknowledged: true, wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
+			{at: created, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
+			{at: created + time.Second, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
+			{at: served, acknowledged: true, wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated},
+			{at: activated - time.Second, acknowledged: true, wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated},
+			{at: activated, acknowledged: true, wantKeys: []planned{retiringKey, activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
+			{at: retired, acknowledged: true, wantKeys: []planned{retiredKey, activeSecond}, wantNext: removed, wantRotation: activated + interval},
+			{at: removed - time.Second, acknowledged: true, wantKeys: []planned{retiredKey, activeSecond}, wantNext: removed, wantRotation: activated + interval},
+			{at: removed, acknowledged: true, wantKeys: []planned{activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
 		},
 		"no token server acknowledges": {
 			start0,
-			{at: made, wantKeys: []planned{first, waiting}, wantRotation: interval},
-			{at: interval + 300*day, wantKeys: []planned{first, waiting}, wantRotation: interval},
+			{at: created, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
+			{at: interval + 300*day, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
 		},
-		"no token server says that it has left the old key": {
+		"no token server acknowledges the retiring key": {
 			start0,
-			{at: made, wantKeys: []planned{first, waiting}, wantRotation: interval},
-			{at: served, acknowledged: true, wantKeys: []planned{first, published}, wantNext: signs, wantRotation: signs},
-			{at: signs, acknowledged: true, wantKeys: []planned{leaving, signing}, wantNext: signs + made, wantRotation: signs + interval},
-			{at: later, wantKeys: []planned{leaving, signing}, wantNext: signs + made, wantRotation: signs + interval},
+			{at: created, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
+			{at: served, acknowledged: true, wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated},
+			{at: activated, acknowledged: true, wantKeys: []planned{retiringKey, activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
+			{at: later, wantKeys: []planned{retiringKey, activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
 		},
-		"all was missed for a year: nothing is skipped": {
+		"late plans skip no state": {
 			start0,
 			{at: 365 * day, acknowledged: true, wantKeys: []planned{first, second(func(k *planned) { k.CreatedAt = 365 * day })}, wantRotation: 365*day + ahead},
 			{
@@ -126,53 +126,53 @@ func TestPlan(t *testing.T) {
 			},
 			{
 				at: 1000 * day, acknowledged: true, wantNext: 1000*day + interval - ahead, wantRotation: 1000*day + interval,
-				wantKeys: []planned{leaving, second(func(k *planned) {
+				wantKeys: []planned{retiringKey, second(func(k *planned) {
 					k.State, k.CreatedAt, k.PublishedAt, k.ActiveAt, k.LongestLifetime = active, 365*day, 730*day, 1000*day, lifetime
 				})},
 			},
 		},
-		"the longest lifetime counts": {
+		"longest lifetime is kept": {
 			{
-				change: func(p *signingkey.Policy) { p.TokenLifetime = time.Hour }, wantNext: made, wantRotation: interval,
+				change: func(p *signingkey.Policy) { p.TokenLifetime = time.Hour }, wantNext: created, wantRotation: interval,
 				wantKeys: []planned{{Algorithm: signingkey.ES256, State: active, LongestLifetime: time.Hour}},
 			},
 			{
-				at: time.Minute, wantNext: made, wantRotation: interval,
+				at: time.Minute, wantNext: created, wantRotation: interval,
 				wantKeys: []planned{{Algorithm: signingkey.ES256, State: active, LongestLifetime: time.Hour}},
 			},
 			{
-				at: time.Hour, change: func(p *signingkey.Policy) { p.TokenLifetime = 2 * time.Hour }, wantNext: made, wantRotation: interval,
+				at: time.Hour, change: func(p *signingkey.Policy) { p.TokenLifetime = 2 * time.Hour }, wantNext: created, wantRotation: interval,
 				wantKeys: []planned{{Algorithm: signingkey.ES256, State: active, LongestLifetime: 2 * time.Hour}},
 			},
 		},
-		"the schedule changes while a key waits": {
+		"schedule changes while a key is pending": {
 			start0,
-			{at: made, wantKeys: []planned{first, waiting}, wantRotation: interval},
-			{at: served, acknowledged: true, wantKeys: []planned{first, published}, wantNext: signs, wantRotation: signs},
+			{at: created, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
+			{at: served, acknowledged: true, wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated},
 			{
 				at: served + time.Minute, acknowledged: true, change: func(p *signingkey.Policy) { p.PublishAhead = 2 * time.Hour },
-				wantKeys: []planned{first, published}, wantNext: served + 2*time.Hour, wantRotation: served + 2*time.Hour,
+				wantKeys: []planned{first, publishedKey}, wantNext: served + 2*time.Hour, wantRotation: served + 2*time.Hour,
 			},
 			{
 				at: served + time.Minute, acknowledged: true, change: func(p *signingkey.Policy) { p.RotationInterval = 10000 * time.Hour },
-				wantKeys: []planned{first, published}, wantNext: signs, wantRotation: signs,
+				wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated,
 			},
 		},
-		"another algorithm, and another, and back": {
+		"algorithm changes twice and back": {
 			start0,
 			{
-				at: soon, acknowledged: true, change: to(signingkey.EdDSA), wantRotation: soon + ahead,
+				at: soon, acknowledged: true, change: useAlgorithm(signingkey.EdDSA), wantRotation: soon + ahead,
 				wantKeys: []planned{first, {Algorithm: signingkey.EdDSA, State: pending, CreatedAt: soon}},
 			},
 			{
-				at: 2 * soon, acknowledged: true, change: to(signingkey.EdDSA), wantNext: 2*soon + ahead, wantRotation: 2*soon + ahead,
+				at: 2 * soon, acknowledged: true, change: useAlgorithm(signingkey.EdDSA), wantNext: 2*soon + ahead, wantRotation: 2*soon + ahead,
 				wantKeys: []planned{first, {Algorithm: signingkey.EdDSA, State: pending, CreatedAt: soon, PublishedAt: 2 * soon}},
 			},
-			{ // also when the time of the other has come
-				at: 2 * ahead, acknowledged: true, change: to(signingkey.ES384), wantRotation: 3 * ahead,
+			{ // the pending key is replaced even if it could become Active now
+				at: 2 * ahead, acknowledged: true, change: useAlgorithm(signingkey.ES384), wantRotation: 3 * ahead,
 				wantKeys: []planned{first, {Algorithm: signingkey.ES384, State: pending, CreatedAt: 2 * ahead}},
 			},
-			{at: 2*ahead + soon, acknowledged: true, wantKeys: []planned{first}, wantNext: made, wantRotation: interval},
+			{at: 2*ahead + soon, acknowledged: true, wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
 		},
 		"rotateAfter, once": {
 			start0,
@@ -186,15 +186,15 @@ func TestPlan(t *testing.T) {
 				wantKeys: []planned{first, second(func(k *planned) { k.CreatedAt, k.PublishedAt = day, day+soon })},
 			},
 			{
-				at: 2 * day, acknowledged: true, change: rotateAfter(day), wantNext: 2*day + made, wantRotation: 2*day + interval,
-				wantKeys: []planned{leaving, second(func(k *planned) {
+				at: 2 * day, acknowledged: true, change: rotateAfter(day), wantNext: 2*day + created, wantRotation: 2*day + interval,
+				wantKeys: []planned{retiringKey, second(func(k *planned) {
 					k.State, k.CreatedAt, k.PublishedAt, k.ActiveAt, k.LongestLifetime = active, day, day+soon, 2*day, lifetime
 				})},
 			},
 		},
-		"rotateAfter of long ago, or with the first key": {
-			{change: rotateAfter(0), wantKeys: []planned{first}, wantNext: made, wantRotation: interval},
-			{at: soon, acknowledged: true, change: rotateAfter(-day), wantKeys: []planned{first}, wantNext: made, wantRotation: interval},
+		"rotateAfter before or at creation of the first key": {
+			{change: rotateAfter(0), wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
+			{at: soon, acknowledged: true, change: rotateAfter(-day), wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
 		},
 		"rotateAfter with a fraction": {
 			{change: rotateAfter(500 * time.Millisecond), wantKeys: []planned{first}, wantNext: time.Second, wantRotation: ahead + time.Second},
@@ -203,15 +203,15 @@ func TestPlan(t *testing.T) {
 				wantKeys: []planned{first, second(func(k *planned) { k.CreatedAt = time.Second })},
 			},
 		},
-		"rotateAfter replaces what waits too": {
+		"rotateAfter also replaces pending keys": {
 			start0,
-			{at: made, wantKeys: []planned{first, waiting}, wantRotation: interval},
+			{at: created, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
 			{
-				at: served, acknowledged: true, change: rotateAfter(served + soon), wantNext: served + soon, wantRotation: signs,
-				wantKeys: []planned{first, published},
+				at: served, acknowledged: true, change: rotateAfter(served + soon), wantNext: served + soon, wantRotation: activated,
+				wantKeys: []planned{first, publishedKey},
 			},
 			{
-				at: served + soon, acknowledged: true, change: rotateAfter(served + soon), wantRotation: signs + soon,
+				at: served + soon, acknowledged: true, change: rotateAfter(served + soon), wantRotation: activated + soon,
 				wantKeys: []planned{first, second(func(k *planned) { k.CreatedAt = served + soon })},
 			},
 		},
@@ -234,7 +234,7 @@ func runPlan(t *testing.T, steps []planStep) {
 		before := marshal(t, keys)
 		given := keys
 		if s.acknowledged {
-			given = signingkey.Acknowledge(start.Add(s.at-300*time.Millisecond), keys) // what begins then counts from the next second
+			given = signingkey.Acknowledge(start.Add(s.at-300*time.Millisecond), keys) // rounds up to s.at
 		}
 		got, next, err := signingkey.Plan(start.Add(s.at+300*time.Millisecond), given, policy, rand.Reader)
 		if err != nil {
@@ -244,21 +244,21 @@ func runPlan(t *testing.T, steps []planStep) {
 			t.Fatalf("at %s (-want +got):\n%s", s.at, diff)
 		}
 		if got := since(next); got != s.wantNext {
-			t.Fatalf("at %s: the next plan is %s after start, want %s", s.at, got, s.wantNext)
+			t.Fatalf("at %s: the next plan is due %s after start, want %s", s.at, got, s.wantNext)
 		}
 		if got := since(signingkey.NextRotation(got, policy)); got != s.wantRotation {
 			t.Fatalf("at %s: the next rotation is %s after start, want %s", s.at, got, s.wantRotation)
 		}
 		if !bytes.Equal(marshal(t, keys), before) {
-			t.Fatalf("at %s: the plan changed what it was given", s.at)
+			t.Fatalf("at %s: Plan changed its input", s.at)
 		}
 		keys = got
 	}
 }
 
-// However often somebody rotates, the number of keys is bounded; when the oldest goes,
-// the next rotation comes.
-func TestPlanBoundsTheNumberOfKeys(t *testing.T) {
+// The number of keys is bounded even under constant rotation. Rotation continues after the oldest key
+// is removed.
+func TestPlanLimitsNumberOfKeys(t *testing.T) {
 	policy := signingkey.Policy{
 		Algorithm: signingkey.ES256, RotationInterval: interval, PublishAhead: 10 * time.Minute, TokenLifetime: day, Skew: signingkey.Skew,
 	}
@@ -272,7 +272,7 @@ func TestPlanBoundsTheNumberOfKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got) > signingkey.MaxKeys {
-			t.Fatalf("%d keys", len(got))
+			t.Fatalf("%d keys, want at most %d", len(got), signingkey.MaxKeys)
 		}
 		if signingkey.ActiveID(got) != signingkey.ActiveID(keys) {
 			rotations++
@@ -280,17 +280,17 @@ func TestPlanBoundsTheNumberOfKeys(t *testing.T) {
 		keys = got
 	}
 	for now.Before(start.Add(3 * day)) {
-		plan(0, now)                           // a successor is made,
-		plan(time.Second, time.Time{})         // acknowledged,
-		plan(policy.PublishAhead, time.Time{}) // and signs
+		plan(0, now)                           // creates a successor
+		plan(time.Second, time.Time{})         // acknowledges it
+		plan(policy.PublishAhead, time.Time{}) // activates it
 	}
 	if rotations < 2*(signingkey.MaxKeys-2) {
-		t.Errorf("%d rotations in three days", rotations)
+		t.Errorf("only %d rotations in three days", rotations)
 	}
 }
 
-func TestPlanWithoutARandomSource(t *testing.T) {
+func TestPlanRejectsUnknownAlgorithm(t *testing.T) {
 	if _, _, err := signingkey.Plan(start, nil, signingkey.Policy{Algorithm: "none"}, rand.Reader); err == nil {
-		t.Error("a key of no algorithm was made")
+		t.Error("generated a key for the algorithm none")
 	}
 }

@@ -14,51 +14,51 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// life is a realm's keys as a test leads them through time: an operator that plans by its
-// clock, token servers that take up its records sooner or later, and tokens.
-type life struct {
-	now     time.Time // the true one
+// model is a realm whose keys are planned over time: an operator that plans with its clock, token
+// servers that load records sooner or later, and tokens.
+type model struct {
+	now     time.Time // the true time
 	clock   func() time.Time
 	policy  signingkey.Policy
 	records []planRecord // the newest last
-	loaded  []int        // by token server: the record that it serves
-	next    time.Time
-	turned  bool // by the last plan another key is Active than before
+	loaded  []int        // index of the record that each token server serves
+	next    time.Time    // when the next plan is due
+	rotated bool         // the last plan activated another key
 
-	rank      map[string]int       // by key id: how far it has come
-	published map[string]time.Time // by key id: since when all token servers publish it
-	valid     map[string]time.Time // by key id: until when a token that it signed may be valid
+	rank      map[string]int       // key ID to the rank of its state
+	published map[string]time.Time // key ID to the time since which all token servers publish it
+	valid     map[string]time.Time // key ID to the expiration of its last token
 }
 
-// planRecord is what token servers load.
+// planRecord is the part of a record that token servers load.
 type planRecord struct {
 	keys     []signingkey.Key
 	lifetime time.Duration
 }
 
-// ranks are how far a key has come in each state. It never goes back to a lower one.
+// ranks orders the states of a key. The rank of a key never decreases.
 var ranks = map[signingkey.State]int{signingkey.Pending: 1, signingkey.Active: 2, signingkey.Retiring: 3}
 
-const gone = 4
+const removed = 4
 
-// newLife begins with a realm's first record, which all token servers have.
-func newLife(t *rapid.T, clock func(*life) func() time.Time) *life {
-	l := &life{
+// newModel returns a model with a first record, which all token servers have loaded.
+func newModel(t *rapid.T, clock func(*model) func() time.Time) *model {
+	m := &model{
 		now: start, policy: drawPolicy(t), loaded: make([]int, rapid.IntRange(1, 3).Draw(t, "servers")),
 		rank: map[string]int{}, published: map[string]time.Time{}, valid: map[string]time.Time{},
 	}
-	l.clock = clock(l)
-	l.plan(t)
-	return l
+	m.clock = clock(m)
+	m.plan(t)
+	return m
 }
 
-// fast are the algorithms whose keys are made in no time.
-var fast = []signingkey.Algorithm{signingkey.ES256, signingkey.ES384, signingkey.EdDSA}
+// fastAlgorithms are the algorithms whose keys are fast to generate.
+var fastAlgorithms = []signingkey.Algorithm{signingkey.ES256, signingkey.ES384, signingkey.EdDSA}
 
 func drawPolicy(t *rapid.T) signingkey.Policy {
 	interval := time.Duration(rapid.IntRange(60, 3*24*60).Draw(t, "rotationInterval")) * time.Minute
 	policy := signingkey.Policy{
-		Algorithm:        rapid.SampledFrom(fast).Draw(t, "algorithm"),
+		Algorithm:        rapid.SampledFrom(fastAlgorithms).Draw(t, "algorithm"),
 		RotationInterval: interval,
 		PublishAhead:     time.Duration(rapid.IntRange(10, int(interval/2/time.Minute)).Draw(t, "publishAhead")) * time.Minute,
 		TokenLifetime:    time.Duration(rapid.IntRange(10, 24*3600).Draw(t, "tokenLifetime")) * time.Second,
@@ -70,86 +70,87 @@ func drawPolicy(t *rapid.T) signingkey.Policy {
 	return policy
 }
 
-func (l *life) newest() planRecord { return l.records[len(l.records)-1] }
+func (m *model) newest() planRecord { return m.records[len(m.records)-1] }
 
-// plan does what the operator does: it looks, plans, and writes what is new.
-func (l *life) plan(t *rapid.T) {
+// plan runs the operator once: it reads the newest record, plans, and writes a record if the plan
+// changed.
+func (m *model) plan(t *rapid.T) {
 	var keys []signingkey.Key
-	now := l.clock()
-	if len(l.records) > 0 {
-		keys = l.newest().keys
-		if l.acknowledged() {
+	now := m.clock()
+	if len(m.records) > 0 {
+		keys = m.newest().keys
+		if m.acknowledged() {
 			keys = signingkey.Acknowledge(now, keys)
 		}
 	}
-	got, next, err := signingkey.Plan(now, keys, l.policy, rand.Reader)
+	got, next, err := signingkey.Plan(now, keys, m.policy, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, nextAgain, err := signingkey.Plan(now, got, l.policy, rand.Reader)
+	again, nextAgain, err := signingkey.Plan(now, got, m.policy, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a, b := encodeKeys(t, got), encodeKeys(t, again); !bytes.Equal(a, b) || !next.Equal(nextAgain) {
-		t.Fatalf("planned twice:\n%s\n%s\nnext %s, %s", a, b, next, nextAgain)
+		t.Fatalf("planning twice changed the result:\n%s\n%s\nnext %s, %s", a, b, next, nextAgain)
 	}
 	if !next.IsZero() && !next.After(now) {
-		t.Fatalf("at %s the next plan is due at %s", now, next)
+		t.Fatalf("at %s the next plan is due at %s, which is not later", now, next)
 	}
-	l.next = next
-	l.turned = len(l.records) > 0 && theActive(t, got).ID != theActive(t, l.newest().keys).ID
-	record := planRecord{got, l.policy.TokenLifetime}
-	if len(l.records) == 0 || !bytes.Equal(encodeKeys(t, l.newest().keys), encodeKeys(t, got)) || l.newest().lifetime != record.lifetime {
-		l.records = append(l.records, record)
-		if len(l.records) == 1 {
-			l.notePublished()
+	m.next = next
+	m.rotated = len(m.records) > 0 && activeKey(t, got).ID != activeKey(t, m.newest().keys).ID
+	record := planRecord{got, m.policy.TokenLifetime}
+	if len(m.records) == 0 || !bytes.Equal(encodeKeys(t, m.newest().keys), encodeKeys(t, got)) || m.newest().lifetime != record.lifetime {
+		m.records = append(m.records, record)
+		if len(m.records) == 1 {
+			m.notePublished()
 		}
 	}
-	l.checkOrder(t)
+	m.checkOrder(t)
 }
 
-func (l *life) acknowledged() bool {
-	return !slices.ContainsFunc(l.loaded, func(n int) bool { return n != len(l.records)-1 })
+func (m *model) acknowledged() bool {
+	return !slices.ContainsFunc(m.loaded, func(n int) bool { return n != len(m.records)-1 })
 }
 
-// load lets a token server take up some newer record.
-func (l *life) load(t *rapid.T) {
-	server := rapid.IntRange(0, len(l.loaded)-1).Draw(t, "server")
-	l.loaded[server] = rapid.IntRange(l.loaded[server], len(l.records)-1).Draw(t, "record")
-	l.notePublished()
+// load makes a token server load a newer record.
+func (m *model) load(t *rapid.T) {
+	server := rapid.IntRange(0, len(m.loaded)-1).Draw(t, "server")
+	m.loaded[server] = rapid.IntRange(m.loaded[server], len(m.records)-1).Draw(t, "record")
+	m.notePublished()
 }
 
-// notePublished notes which keys all token servers publish now.
-func (l *life) notePublished() {
-	for _, k := range l.records[l.loaded[0]].keys {
-		if _, known := l.published[k.ID]; !known && l.everyServerHas(k.ID) {
-			l.published[k.ID] = l.now
+// notePublished records which keys all token servers publish now.
+func (m *model) notePublished() {
+	for _, k := range m.records[m.loaded[0]].keys {
+		if _, known := m.published[k.ID]; !known && m.everyServerHas(k.ID) {
+			m.published[k.ID] = m.now
 		}
 	}
 }
 
-func (l *life) everyServerHas(id string) bool {
-	return !slices.ContainsFunc(l.loaded, func(n int) bool {
-		return !slices.ContainsFunc(l.records[n].keys, func(k signingkey.Key) bool { return k.ID == id })
+func (m *model) everyServerHas(id string) bool {
+	return !slices.ContainsFunc(m.loaded, func(n int) bool {
+		return !slices.ContainsFunc(m.records[n].keys, func(k signingkey.Key) bool { return k.ID == id })
 	})
 }
 
-// sign lets each token server sign with its active key, which all of them must publish.
-func (l *life) sign(t *rapid.T) {
-	for _, n := range l.loaded {
-		record := l.records[n]
-		id := theActive(t, record.keys).ID
-		if _, published := l.published[id]; !published || !l.everyServerHas(id) {
-			t.Fatalf("key %s signs, and not every token server publishes it", id)
+// sign signs a token on each token server with its active key, which all of them must publish.
+func (m *model) sign(t *rapid.T) {
+	for _, n := range m.loaded {
+		record := m.records[n]
+		id := activeKey(t, record.keys).ID
+		if _, published := m.published[id]; !published || !m.everyServerHas(id) {
+			t.Fatalf("key %s signs but not every token server publishes it", id)
 		}
-		if until := l.now.Add(record.lifetime); until.After(l.valid[id]) {
-			l.valid[id] = until
+		if until := m.now.Add(record.lifetime); until.After(m.valid[id]) {
+			m.valid[id] = until
 		}
 	}
 }
 
-// theActive returns the one key that signs.
-func theActive(t *rapid.T, keys []signingkey.Key) signingkey.Key {
+// activeKey returns the only active key.
+func activeKey(t *rapid.T, keys []signingkey.Key) signingkey.Key {
 	var found []signingkey.Key
 	for _, k := range keys {
 		if k.State == signingkey.Active {
@@ -157,54 +158,54 @@ func theActive(t *rapid.T, keys []signingkey.Key) signingkey.Key {
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d active keys", len(found))
+		t.Fatalf("%d active keys, want 1", len(found))
 	}
 	return found[0]
 }
 
-// checkOrder checks what holds whatever the clock shows.
-func (l *life) checkOrder(t *rapid.T) {
-	keys := l.newest().keys
-	if active := theActive(t, keys); active.LongestLifetime < l.policy.TokenLifetime {
-		t.Fatalf("the active key counts with %s and signs for %s", active.LongestLifetime, l.policy.TokenLifetime)
+// checkOrder checks the properties that hold even if the clock is wrong.
+func (m *model) checkOrder(t *rapid.T) {
+	keys := m.newest().keys
+	if active := activeKey(t, keys); active.LongestLifetime < m.policy.TokenLifetime {
+		t.Fatalf("the active key has longest lifetime %s but signs tokens for %s", active.LongestLifetime, m.policy.TokenLifetime)
 	}
 	if len(keys) > signingkey.MaxKeys {
-		t.Fatalf("%d keys", len(keys))
+		t.Fatalf("%d keys, want at most %d", len(keys), signingkey.MaxKeys)
 	}
 	if !slices.IsSortedFunc(keys, func(a, b signingkey.Key) int { return a.CreatedAt.Compare(b.CreatedAt) }) {
-		t.Fatal("the keys don't come oldest first")
+		t.Fatal("the keys are not sorted by creation")
 	}
 	listed := map[string]bool{}
 	for _, k := range keys {
 		listed[k.ID] = true
-		if ranks[k.State] < l.rank[k.ID] {
-			t.Fatalf("key %s is %s again", k.ID, k.State)
+		if ranks[k.State] < m.rank[k.ID] {
+			t.Fatalf("key %s returned to state %s", k.ID, k.State)
 		}
-		l.rank[k.ID] = ranks[k.State]
+		m.rank[k.ID] = ranks[k.State]
 	}
-	for id, rank := range l.rank {
+	for id, rank := range m.rank {
 		if listed[id] {
 			continue
 		}
 		if rank == ranks[signingkey.Active] {
-			t.Fatalf("key %s signed a moment ago and is gone", id)
+			t.Fatalf("active key %s was removed", id)
 		}
-		l.rank[id] = gone
+		m.rank[id] = removed
 	}
 }
 
-// checkTime checks what must hold by the true time, give or take what clocks are coarse.
-func (l *life) checkTime(t *rapid.T, coarse time.Duration) {
-	if l.turned {
-		id := theActive(t, l.newest().keys).ID
-		published, known := l.published[id]
-		if ahead := l.now.Sub(published); !known || ahead < l.policy.PublishAhead-coarse {
-			t.Fatalf("key %s signs %s after it was published everywhere, want %s", id, ahead, l.policy.PublishAhead)
+// checkTime checks the properties that hold in true time, within the tolerance.
+func (m *model) checkTime(t *rapid.T, tolerance time.Duration) {
+	if m.rotated {
+		id := activeKey(t, m.newest().keys).ID
+		published, known := m.published[id]
+		if ahead := m.now.Sub(published); !known || ahead < m.policy.PublishAhead-tolerance {
+			t.Fatalf("key %s signs %s after all token servers published it, want %s", id, ahead, m.policy.PublishAhead)
 		}
 	}
-	for id, until := range l.valid {
-		if l.rank[id] == gone && l.now.Before(until.Add(-coarse)) {
-			t.Fatalf("at %s key %s is gone, and a token of its is valid until %s", l.now, id, until)
+	for id, until := range m.valid {
+		if m.rank[id] == removed && m.now.Before(until.Add(-tolerance)) {
+			t.Fatalf("at %s key %s is removed but one of its tokens is valid until %s", m.now, id, until)
 		}
 	}
 }
@@ -217,106 +218,106 @@ func encodeKeys(t *rapid.T, keys []signingkey.Key) []byte {
 	return data
 }
 
-// live takes the realm through some time, in which anything happens in any order.
-func (l *life) live(t *rapid.T, check func()) {
+// run applies random steps in random order. It calls check after each plan.
+func (m *model) run(t *rapid.T, check func()) {
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		switch rapid.SampledFrom([]string{"load", "load all", "sign", "change", "pause", "until due"}).Draw(t, "step") {
 		case "load":
-			l.load(t)
+			m.load(t)
 		case "load all":
-			for i := range l.loaded {
-				l.loaded[i] = len(l.records) - 1
+			for i := range m.loaded {
+				m.loaded[i] = len(m.records) - 1
 			}
-			l.notePublished()
+			m.notePublished()
 		case "sign":
-			l.sign(t)
+			m.sign(t)
 		case "change":
-			l.policy = drawPolicy(t)
+			m.policy = drawPolicy(t)
 		case "pause":
-			l.now = l.now.Add(time.Duration(rapid.Int64Range(0, int64(30*time.Hour)).Draw(t, "pause")))
+			m.now = m.now.Add(time.Duration(rapid.Int64Range(0, int64(30*time.Hour)).Draw(t, "pause")))
 		case "until due":
-			if wait := l.next.Sub(l.clock()); wait > 0 {
-				l.now = l.now.Add(wait)
+			if wait := m.next.Sub(m.clock()); wait > 0 {
+				m.now = m.now.Add(wait)
 			}
 		}
-		l.plan(t)
+		m.plan(t)
 		check()
 	}
 }
 
-// Through any changes of policy, at any times, whenever token servers take up what is
-// new: one key signs; but for the first all token servers have published it long enough;
-// and none disappears while a token of its may be valid.
-func TestPlanNeverLeavesATokenUnverifiable(t *testing.T) {
+// Policies change and token servers load records at any time. Exactly one key signs at a time. Except
+// for the first key, all token servers have published it for PublishAhead. No key is removed while one
+// of its tokens may be valid.
+func TestPlanKeepsTokensVerifiable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLife(t, func(l *life) func() time.Time { return func() time.Time { return l.now } })
-		l.live(t, func() { l.checkTime(t, time.Second) })
+		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now } })
+		m.run(t, func() { m.checkTime(t, time.Second) })
 	})
 }
 
-// The same holds when one of the clocks steps by up to an hour, either way, between any
+// The same properties hold if one of the clocks steps by up to an hour in either direction between
 // two plans.
-func TestPlanByAClockThatIsNotFooled(t *testing.T) {
+func TestPlanToleratesOneWrongClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var wall, server time.Duration // how far these clocks are ahead
-		l := newLife(t, func(l *life) func() time.Time {
+		var wall, server time.Duration // offsets of these clocks
+		m := newModel(t, func(m *model) func() time.Time {
 			c := clock.New(clock.Machine{
-				Wall:    func() time.Time { return l.now.Add(wall) },
-				Elapsed: func() time.Duration { return l.now.Sub(start) },
+				Wall:    func() time.Time { return m.now.Add(wall) },
+				Elapsed: func() time.Duration { return m.now.Sub(start) },
 			})
 			return func() time.Time {
-				c.Observe(l.now.Add(server).Truncate(time.Second))
+				c.Observe(m.now.Add(server).Truncate(time.Second))
 				return c.Now()
 			}
 		})
 		wrong := rapid.SampledFrom([]*time.Duration{&wall, &server}).Draw(t, "wrong clock")
-		l.live(t, func() {
-			l.checkTime(t, 2*time.Second)
+		m.run(t, func() {
+			m.checkTime(t, 2*time.Second)
 			*wrong = time.Duration(rapid.Int64Range(int64(-time.Hour), int64(time.Hour)).Draw(t, "off"))
 		})
 	})
 }
 
-// Even by a clock that steps as it likes exactly one key signs, which all token servers
-// publish, no key returns to an earlier state, and a plan made twice changes nothing.
-func TestPlanStandsAClockThatSteps(t *testing.T) {
+// If the clock steps arbitrarily, still exactly one key signs, all token servers publish it, no key
+// returns to an earlier state, and planning twice changes nothing.
+func TestPlanToleratesClockSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var off time.Duration
-		l := newLife(t, func(l *life) func() time.Time { return func() time.Time { return l.now.Add(off) } })
-		l.live(t, func() {
+		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now.Add(off) } })
+		m.run(t, func() {
 			off = time.Duration(rapid.Int64Range(int64(-time.Hour), int64(time.Hour)).Draw(t, "off"))
 		})
 	})
 }
 
-// Until the next plan is due, planning changes nothing; when it is due, it does. Changes of
-// policy in between leave keys that retire beside keys that are to come.
-func TestPlanTellsWhenItIsDue(t *testing.T) {
+// Planning changes nothing until the next plan is due, and changes something when it is due. Policy
+// changes in between produce retiring and pending keys at the same time.
+func TestPlanReturnsWhenItIsDue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLife(t, func(l *life) func() time.Time { return func() time.Time { return l.now } })
+		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now } })
 		for range rapid.IntRange(1, 15).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "acknowledged") {
-				for i := range l.loaded {
-					l.loaded[i] = len(l.records) - 1
+				for i := range m.loaded {
+					m.loaded[i] = len(m.records) - 1
 				}
 			}
-			l.plan(t)
-			if due := l.next; !due.IsZero() {
-				before, version := l.newest(), len(l.records)
-				l.now = due.Add(-time.Nanosecond)
-				// What is acknowledged is another matter than time.
-				got, next, err := signingkey.Plan(l.now, before.keys, l.policy, rand.Reader)
+			m.plan(t)
+			if due := m.next; !due.IsZero() {
+				before, version := m.newest(), len(m.records)
+				m.now = due.Add(-time.Nanosecond)
+				// Plan without Acknowledge, because only the effect of time is tested here.
+				got, next, err := signingkey.Plan(m.now, before.keys, m.policy, rand.Reader)
 				if err != nil || !bytes.Equal(encodeKeys(t, got), encodeKeys(t, before.keys)) || !next.Equal(due) {
-					t.Fatalf("before it was due the plan changed: %v\n%s\n%s", err, encodeKeys(t, before.keys), encodeKeys(t, got))
+					t.Fatalf("planning before it was due changed the keys: %v\n%s\n%s", err, encodeKeys(t, before.keys), encodeKeys(t, got))
 				}
-				l.now = due
-				l.plan(t)
-				if len(l.records) == version {
-					t.Fatal("when it was due the plan changed nothing")
+				m.now = due
+				m.plan(t)
+				if len(m.records) == version {
+					t.Fatal("planning when it was due changed nothing")
 				}
 			}
 			if rapid.Bool().Draw(t, "change") {
-				l.policy = drawPolicy(t)
+				m.policy = drawPolicy(t)
 			}
 		}
 	})

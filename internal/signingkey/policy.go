@@ -2,34 +2,34 @@ package signingkey
 
 import "time"
 
-// Skew is how much longer than its last token a Retiring key stays published, for
-// verifiers whose clocks are behind.
+// Skew is how long a Retiring key stays published after its last token expired, for verifiers whose
+// clocks are behind.
 const Skew = 5 * time.Minute
 
-// MaxKeys is how many keys a realm has at most. A rotation that would make one more
-// waits until a Retiring key is gone. By schedule a realm never comes that far.
+// MaxKeys is the maximum number of keys of a realm. A rotation that would exceed it waits until a
+// Retiring key is removed. Scheduled rotations never reach it.
 const MaxKeys = 32
 
-// Policy is what a realm wants of its keys.
+// Policy is the configuration of a realm's keys.
 type Policy struct {
-	// Algorithm is what new keys are made for.
+	// Algorithm is the algorithm of new keys.
 	Algorithm Algorithm
 	// RotationInterval is how long a key signs.
 	RotationInterval time.Duration
-	// PublishAhead is how long a key is published before it signs, so that caches of the
-	// JWKS have it; at most half of RotationInterval.
+	// PublishAhead is how long a key is published before it signs, so that caches of the JWKS contain
+	// it. It is at most half of RotationInterval.
 	PublishAhead time.Duration
-	// RotateAfter is the instant from which on keys that were made before it are replaced;
-	// zero: none.
+	// RotateAfter is the time from which keys that were created before it are replaced. If zero, none
+	// are.
 	RotateAfter time.Time
-	// TokenLifetime is the longest that a token issued from now on is valid.
+	// TokenLifetime is the longest lifetime of a token issued from now on.
 	TokenLifetime time.Duration
-	// Skew is that of the constant, but for tests.
+	// Skew is the constant Skew, except in tests.
 	Skew time.Duration
 }
 
-// SignsAt is when a Pending key becomes Active; zero while not every live token server
-// publishes it, and in the other states.
+// SignsAt returns the time at which a Pending key becomes Active. It is zero until every live token
+// server publishes the key, and in the other states.
 func (p Policy) SignsAt(k *Key) time.Time {
 	if k.State != Pending || k.PublishedAt.IsZero() {
 		return time.Time{}
@@ -37,8 +37,8 @@ func (p Policy) SignsAt(k *Key) time.Time {
 	return roundUp(k.PublishedAt.Add(p.PublishAhead))
 }
 
-// RemoveAt is when a Retiring key is published no more; zero while a live token server
-// may sign with it, and in the other states.
+// RemoveAt returns the time at which a Retiring key is removed. It is zero while a live token server may
+// sign with the key, and in the other states.
 func (p Policy) RemoveAt(k *Key) time.Time {
 	if k.State != Retiring || k.RetiredAt.IsZero() {
 		return time.Time{}
@@ -46,8 +46,8 @@ func (p Policy) RemoveAt(k *Key) time.Time {
 	return roundUp(k.RetiredAt.Add(k.LongestLifetime + p.Skew))
 }
 
-// succeededAt is when the active key needs a successor, which is published from then on.
-func (p Policy) succeededAt(active *Key) time.Time {
+// successorAt returns the time at which the successor of the active key is generated and published.
+func (p Policy) successorAt(active *Key) time.Time {
 	if active.Algorithm != p.Algorithm {
 		return active.ActiveAt
 	}
@@ -58,9 +58,9 @@ func (p Policy) succeededAt(active *Key) time.Time {
 	return roundUp(at)
 }
 
-// unwanted reports whether a Pending key shall not become Active: it is of another
-// algorithm, or one of those that are to be replaced.
-func (p Policy) unwanted(k *Key, now time.Time) bool {
+// obsolete reports whether a Pending key must not become Active, because it has another algorithm or
+// was created before a RotateAfter that has passed.
+func (p Policy) obsolete(k *Key, now time.Time) bool {
 	replaced := k.CreatedAt.Before(p.RotateAfter) && !now.Before(p.RotateAfter)
 	return k.State == Pending && (k.Algorithm != p.Algorithm || replaced)
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// PublicKey is the part of a Key that may be published, or somebody else's public key.
-// Key.Public makes one from the public half, and ParsePublicKey refuses what is private: it
-// has no way to hold a private member.
+// PublicKey is the public part of a Key, or the public key of a third party. It can't hold private
+// members: Key.Public copies only the public part, and ParsePublicKey rejects private keys.
 type PublicKey struct {
 	id        string
 	algorithm Algorithm
@@ -22,11 +21,11 @@ type PublicKey struct {
 // ID returns the key's "kid".
 func (k PublicKey) ID() string { return k.id }
 
-// Algorithm returns the one algorithm that the key verifies.
+// Algorithm returns the only algorithm that the key verifies.
 func (k PublicKey) Algorithm() Algorithm { return k.algorithm }
 
-// JWKS returns the JWK Set (RFC 7517 §5) of the keys, sorted by id: the same keys
-// give the same bytes.
+// JWKS returns the JWK Set (RFC 7517 §5) of the keys, sorted by ID, so that the same keys produce the
+// same bytes.
 func JWKS(keys []PublicKey) ([]byte, error) {
 	keys = slices.SortedFunc(slices.Values(keys), func(a, b PublicKey) int { return cmp.Compare(a.id, b.id) })
 	set := jose.JSONWebKeySet{Keys: make([]jose.JSONWebKey, 0, len(keys))}
@@ -40,7 +39,7 @@ func JWKS(keys []PublicKey) ([]byte, error) {
 	return data, nil
 }
 
-// Equal reports whether two keys are the same, with the same id and algorithm.
+// Equal reports whether two keys are the same and have the same ID and algorithm.
 func (k PublicKey) Equal(other PublicKey) bool {
 	key, ok := k.key.(interface{ Equal(x crypto.PublicKey) bool })
 	return ok && k.id == other.id && k.algorithm == other.algorithm && key.Equal(other.key)

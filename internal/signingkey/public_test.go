@@ -14,7 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// publicMembers are the members that a published key of each kind has, and no other.
+// publicMembers lists all members of a published key for each algorithm.
 var publicMembers = map[signingkey.Algorithm][]string{
 	signingkey.ES256: {"alg", "crv", "kid", "kty", "use", "x", "y"},
 	signingkey.ES384: {"alg", "crv", "kid", "kty", "use", "x", "y"},
@@ -23,9 +23,9 @@ var publicMembers = map[signingkey.Algorithm][]string{
 	signingkey.PS256: {"alg", "e", "kid", "kty", "n", "use"},
 }
 
-// However keys are combined, the JWK Set holds each of them once, no private member, and
-// the same bytes in whatever order they come.
-func TestJWKSHoldsNothingPrivate(t *testing.T) {
+// The JWK Set contains each key once, no private members, and the same bytes for every order of the
+// keys.
+func TestJWKSHasNoPrivateMembers(t *testing.T) {
 	var all []signingkey.Key
 	for _, algorithm := range signingkey.Algorithms {
 		all = append(all, pool()[algorithm]...)
@@ -47,7 +47,7 @@ func TestJWKSHoldsNothingPrivate(t *testing.T) {
 		}
 		slices.Reverse(public)
 		if again, err := signingkey.JWKS(public); err != nil || !bytes.Equal(again, data) {
-			t.Fatalf("in reverse order: %s, %v, want %s", again, err, data)
+			t.Fatalf("reversed keys produce %s, %v, want %s", again, err, data)
 		}
 
 		var set struct {
@@ -72,13 +72,13 @@ func TestJWKSHoldsNothingPrivate(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" || len(set.Keys) != len(chosen) {
-			t.Fatalf("%d keys for %d (-want +got):\n%s", len(set.Keys), len(chosen), diff)
+			t.Fatalf("%d keys, want %d (-want +got):\n%s", len(set.Keys), len(chosen), diff)
 		}
-		var stranger jose.JSONWebKeySet
-		if err := json.Unmarshal(data, &stranger); err != nil {
+		var parsed jose.JSONWebKeySet
+		if err := json.Unmarshal(data, &parsed); err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range stranger.Keys {
+		for _, key := range parsed.Keys {
 			if !key.IsPublic() || !key.Valid() {
 				t.Fatalf("key %q is not a valid public key", key.KeyID)
 			}

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// Signer makes JWS signatures with one key. It is safe for concurrent use.
+// Signer creates JWS signatures with one key. It is safe for concurrent use.
 //
-// It stands on crypto/* alone: a signature is most of what a token costs, and
-// general JOSE signing adds more than half of it again.
+// It uses crypto/* directly. The signature is most of the cost of a token, and a general JOSE library
+// increases that cost by more than half.
 type Signer struct {
 	id        string
 	algorithm Algorithm
 	sign      func(dst, input []byte) ([]byte, error)
 }
 
-// Signer returns what signs with the key.
+// Signer returns a Signer that uses the key.
 func (k *Key) Signer() *Signer {
 	return &Signer{id: k.ID, algorithm: k.Algorithm, sign: signFunc(k.Algorithm, k.private)}
 }
@@ -75,8 +75,8 @@ func signFunc(algorithm Algorithm, private crypto.Signer) func(dst, input []byte
 	return func([]byte, []byte) ([]byte, error) { return nil, ErrAlgorithm }
 }
 
-// signECDSA appends R and S, each padded to the size of the curve's order, as
-// RFC 7518 §3.4 has it; crypto/ecdsa gives them in ASN.1.
+// signECDSA appends R and S, each padded to the size of the curve's order (RFC 7518 §3.4). crypto/ecdsa
+// returns them in ASN.1.
 func signECDSA(dst []byte, key *ecdsa.PrivateKey, digest []byte) ([]byte, error) {
 	der, err := ecdsa.SignASN1(rand.Reader, key, digest)
 	if err != nil {
@@ -89,7 +89,7 @@ func signECDSA(dst []byte, key *ecdsa.PrivateKey, digest []byte) ([]byte, error)
 	input := cryptobyte.String(der)
 	var sequence cryptobyte.String
 	if !input.ReadASN1(&sequence, asn1.SEQUENCE) || !readPadded(&sequence, r) || !readPadded(&sequence, s) {
-		return nil, fmt.Errorf("%w: signature not readable", ErrAlgorithm)
+		return nil, fmt.Errorf("%w: malformed ASN.1 signature", ErrAlgorithm)
 	}
 	return dst, nil
 }

@@ -16,7 +16,7 @@ import (
 
 func elliptic521() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P521(), rand.Reader) }
 
-// publicJWK is the key as a verifier finds it.
+// publicJWK returns the key as verifiers see it in the JWK Set.
 func publicJWK(t testing.TB, key signingkey.Key) jose.JSONWebKey {
 	t.Helper()
 	data, err := signingkey.JWKS([]signingkey.PublicKey{key.Public()})
@@ -35,7 +35,7 @@ func sign(t testing.TB, key signingkey.Key, payload string) string {
 	t.Helper()
 	signer := key.Signer()
 	if signer.KeyID() != key.ID || signer.Algorithm() != key.Algorithm {
-		t.Fatalf("the signer is of %s %s, want %s %s", signer.KeyID(), signer.Algorithm(), key.ID, key.Algorithm)
+		t.Fatalf("signer for %s %s, want %s %s", signer.KeyID(), signer.Algorithm(), key.ID, key.Algorithm)
 	}
 	header := marshal(t, map[string]string{"alg": string(key.Algorithm), "kid": key.ID})
 	input := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
@@ -45,12 +45,12 @@ func sign(t testing.TB, key signingkey.Key, payload string) string {
 		t.Fatal(err)
 	}
 	if string(signature[:len(before)]) != before {
-		t.Fatal("Sign overwrote what it was to append to")
+		t.Fatal("Sign overwrote dst instead of appending to it")
 	}
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature[len(before):])
 }
 
-// verify has a stranger's library check a JWS.
+// verify checks a JWS with go-jose.
 func verify(t testing.TB, key jose.JSONWebKey, jws string) {
 	t.Helper()
 	parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Algorithm)})
@@ -58,7 +58,7 @@ func verify(t testing.TB, key jose.JSONWebKey, jws string) {
 		t.Fatal(err)
 	}
 	if _, err := parsed.Verify(key); err != nil {
-		t.Fatalf("not verified: %v", err)
+		t.Fatalf("verifying the JWS: %v", err)
 	}
 }
 
@@ -71,12 +71,12 @@ func TestSign(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := parsed.Verify(publicJWK(t, pool()[key.Algorithm][1])); err == nil {
-			t.Error("another key verifies it")
+			t.Error("another key accepts the signature")
 		}
 	})
 }
 
-// R and S are padded: about one in 128 signatures has a short one.
+// R and S are padded. In about 1 of 128 signatures, one of them is short.
 func TestSignPadsShortIntegers(t *testing.T) {
 	for algorithm, wantSize := range map[signingkey.Algorithm]int{signingkey.ES256: 64, signingkey.ES384: 96} {
 		t.Run(string(algorithm), func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestSignPadsShortIntegers(t *testing.T) {
 			short := 0
 			for n := 0; short < 3; n++ {
 				if n == 10_000 {
-					t.Fatal("no short integer came up, which can't be chance")
+					t.Fatal("no signature with a short integer, which is practically impossible")
 				}
 				jws := sign(t, key, "payload")
 				parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
@@ -94,7 +94,7 @@ func TestSignPadsShortIntegers(t *testing.T) {
 				}
 				signature := parsed.Signatures[0].Signature
 				if len(signature) != wantSize {
-					t.Fatalf("%d bytes, want %d", len(signature), wantSize)
+					t.Fatalf("signature of %d bytes, want %d", len(signature), wantSize)
 				}
 				if signature[0] != 0 && signature[wantSize/2] != 0 {
 					continue

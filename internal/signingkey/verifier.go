@@ -13,22 +13,22 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// ErrSignature says that a signature isn't one of the key over the input.
+// ErrSignature means that a signature was not created with the key for the input.
 var ErrSignature = errors.New("signature not valid")
 
 // Verifier verifies JWS signatures of one key. It is safe for concurrent use.
 //
-// The key alone fixes the algorithm (RFC 8725 §3.1): what a token says of it doesn't come here.
+// Only the key determines the algorithm (RFC 8725 §3.1). The algorithm in a token's header is not used.
 type Verifier struct {
 	valid func(input, signature []byte) bool
 }
 
-// Verifier returns what verifies the key's signatures.
+// Verifier returns a Verifier for signatures of the key.
 func (k PublicKey) Verifier() *Verifier {
 	return &Verifier{valid: verifyFunc(k.algorithm, k.key)}
 }
 
-// Verify reports whether signature (RFC 7515 §5.2, not encoded) is the key's over input.
+// Verify checks that signature (RFC 7515 §5.2, not encoded) was created with the key for input.
 //
 // The error is ErrSignature.
 func (v *Verifier) Verify(input, signature []byte) error {
@@ -68,8 +68,8 @@ func verifyFunc(algorithm Algorithm, public crypto.PublicKey) func(input, signat
 	return func([]byte, []byte) bool { return false }
 }
 
-// verifyECDSA takes R and S side by side, each padded to the size of the curve's order
-// (RFC 7518 §3.4), and no other length; crypto/ecdsa wants them in ASN.1.
+// verifyECDSA verifies a signature that is R followed by S, each padded to the size of the curve's order
+// (RFC 7518 §3.4). It rejects other lengths. crypto/ecdsa needs R and S in ASN.1.
 func verifyECDSA(key *ecdsa.PublicKey, digest, signature []byte) bool {
 	size := (key.Curve.Params().BitSize + 7) / 8
 	if len(signature) != 2*size {
@@ -84,8 +84,8 @@ func verifyECDSA(key *ecdsa.PublicKey, digest, signature []byte) bool {
 	return err == nil && ecdsa.VerifyASN1(key, digest, der)
 }
 
-// addUnsigned adds an ASN.1 INTEGER of a big-endian number: without zeros before it but
-// the one that tells that it isn't negative.
+// addUnsigned adds a big-endian number as an ASN.1 INTEGER. It removes leading zeros, and adds one zero
+// if the number would otherwise be negative.
 func addUnsigned(b *cryptobyte.Builder, number []byte) {
 	for len(number) > 1 && number[0] == 0 {
 		number = number[1:]

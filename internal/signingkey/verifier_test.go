@@ -13,8 +13,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// What a stranger's library signs with a key verifies, with any message and again and
-// again: signatures of ECDSA differ in the zeros that they begin with.
+// Signatures of Signer and of go-jose verify. The test repeats this with random messages, because ECDSA
+// signatures differ in their leading zeros.
 func TestVerify(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		verifier := key.Public().Verifier()
@@ -28,45 +28,45 @@ func TestVerify(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		input, signature := split(t, signedElsewhere(t, key))
+		input, signature := split(t, signWithJose(t, key))
 		if err := verifier.Verify(input, signature); err != nil {
-			t.Errorf("go-jose's signature: %v", err)
+			t.Errorf("signature of go-jose: %v", err)
 		}
 	})
 }
 
-// No bit of a message or of a signature can be changed, and no signature be cut or extended.
-func TestVerifyRefuses(t *testing.T) {
+// A signature is rejected if any bit of it or of the message changes, or if its length changes.
+func TestVerifyRejectsChanges(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		verifier := key.Public().Verifier()
 		input, signature := split(t, sign(t, key, "payload"))
-		refused := func(what string, input, signature []byte) {
+		rejects := func(what string, input, signature []byte) {
 			t.Helper()
 			if err := verifier.Verify(input, signature); !errors.Is(err, signingkey.ErrSignature) {
-				t.Errorf("%s: %v, want ErrSignature", what, err)
+				t.Errorf("%s: error %v, want ErrSignature", what, err)
 			}
 		}
 		for i := range len(signature) * 8 {
 			signature[i/8] ^= 1 << (i % 8)
-			refused("a changed signature", input, signature)
+			rejects("changed signature", input, signature)
 			signature[i/8] ^= 1 << (i % 8)
 		}
 		input[len(input)-1] ^= 1
-		refused("a changed message", input, signature)
+		rejects("changed message", input, signature)
 		input[len(input)-1] ^= 1
-		refused("no signature", input, nil)
-		refused("a cut one", input, signature[:len(signature)-1])
-		refused("a longer one", input, append(signature, 0))
-		refused("one of zeros", input, make([]byte, len(signature)))
+		rejects("no signature", input, nil)
+		rejects("truncated signature", input, signature[:len(signature)-1])
+		rejects("extended signature", input, append(signature, 0))
+		rejects("signature of zeros", input, make([]byte, len(signature)))
 
 		other := pool()[key.Algorithm][1]
-		_, foreign := split(t, sign(t, other, "payload"))
-		refused("another key's", input, foreign)
+		_, otherSignature := split(t, sign(t, other, "payload"))
+		rejects("signature of another key", input, otherSignature)
 	})
 }
 
-// signedElsewhere is a JWS that go-jose made with the key.
-func signedElsewhere(t testing.TB, key signingkey.Key) string {
+// signWithJose returns a JWS that go-jose signed with the key.
+func signWithJose(t testing.TB, key signingkey.Key) string {
 	t.Helper()
 	var stored struct {
 		JWK jose.JSONWebKey `json:"jwk"`
@@ -89,7 +89,7 @@ func signedElsewhere(t testing.TB, key signingkey.Key) string {
 	return compact
 }
 
-// split returns what a JWS signs, and its signature.
+// split returns the signing input of a JWS and its signature.
 func split(t testing.TB, jws string) (input, signature []byte) {
 	t.Helper()
 	at := strings.LastIndexByte(jws, '.')
