@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot returns the clock that goes on while the machine sleeps, which Go's monotonic
-// clock doesn't.
+// sinceBoot returns a clock that keeps running while the machine sleeps. Go's monotonic clock doesn't.
 func sinceBoot() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {

@@ -1,9 +1,8 @@
-// Package clock tells the time when one clock can't be trusted: that of the machine may
-// step, and then tokens would be from the future, or keys be dropped too early.
+// Package clock provides the time without trusting any single clock. The machine's clock may step. Then
+// tokens would be issued in the future, or keys would be removed too early.
 //
-// Three clocks are asked and two of them believed: the machine's, the API server's, and
-// the one that goes on from what was believed before, by the kernel's monotonic clock,
-// which never steps.
+// The time is the median of three clocks: the machine's, the API server's, and the previous result
+// continued with the kernel's monotonic clock, which never steps.
 package clock
 
 import (
@@ -13,48 +12,48 @@ import (
 	"time"
 )
 
-// Machine is where a Clock takes the machine's time from.
+// Machine provides the clocks of a machine.
 type Machine struct {
-	// Wall is the time of day. It steps when somebody sets it.
+	// Wall returns the time of day. It steps when the machine's clock is set.
 	Wall func() time.Time
-	// Elapsed is the time since some fixed moment of this process. It never steps.
+	// Elapsed returns the time since a fixed moment. It never steps.
 	Elapsed func() time.Duration
 }
 
-// ThisMachine returns the clocks of the machine that the process runs on.
+// ThisMachine returns the clocks of the machine on which the process runs.
 func ThisMachine() Machine {
 	return Machine{
-		Wall:    func() time.Time { return time.Now().Round(0) }, // Round takes off the monotonic reading
+		Wall:    func() time.Time { return time.Now().Round(0) }, // Round removes the monotonic reading
 		Elapsed: sinceBoot(),
 	}
 }
 
-// Clock tells the time. It is safe for concurrent use, and Now takes no lock.
+// Clock provides the time. It is safe for concurrent use, and Now takes no lock.
 type Clock struct {
 	machine  Machine
 	mu       sync.Mutex                // serializes observations
-	observed atomic.Pointer[reference] // nil before the first
+	observed atomic.Pointer[reference] // nil before the first observation
 }
 
-// reference is what was known at an observation of the API server's time.
+// reference is the state at an observation of the API server's time.
 type reference struct {
-	elapsed  time.Duration // of the machine, at that moment
-	believed time.Time
-	server   time.Time
+	elapsed time.Duration // Machine.Elapsed at the observation
+	result  time.Time     // the clock's own result
+	server  time.Time     // the API server's time
 }
 
-// New returns a clock that goes by the machine alone until it has heard from the API server.
+// New returns a clock that uses only the machine's clock until the first observation of the API
+// server's time.
 func New(machine Machine) *Clock {
 	return &Clock{machine: machine}
 }
 
-// Now returns the time that two of the three clocks agree on: the one in the middle. What
-// steps alone, in either direction, makes no difference, and a clock that is set right is
-// believed at the next observation.
+// Now returns the median of the three clocks. A step of one clock in either direction has no effect. A
+// clock that is corrected is used again after the next observation.
 //
-// The API server's time comes in whole seconds and late. As long as the machine's clock
-// is no further from it than that, the machine's is the answer; so the answer is off by less than
-// two seconds whatever steps. Without the API server time goes on from its last word.
+// The API server's time is late and in whole seconds. While the machine's clock is within this
+// uncertainty, Now returns the machine's time. The result is therefore off by less than two seconds if
+// one clock steps. Without the API server, its time continues from the last observation.
 func (c *Clock) Now() time.Time {
 	return c.now(c.observed.Load())
 }
@@ -65,27 +64,27 @@ func (c *Clock) now(r *reference) time.Time {
 		return wall
 	}
 	since := c.machine.Elapsed() - r.elapsed
-	return middle(wall, r.believed.Add(since), vote(r.server.Add(since), wall))
+	return median(wall, r.result.Add(since), estimate(r.server.Add(since), wall))
 }
 
 const (
-	// slow is how long an answer takes that says too little of the time now.
-	slow = time.Second
-	// coarse is how far the true time may be past what an answer says: it came late, and
-	// says whole seconds.
-	coarse = slow + time.Second
+	// maxDelay is the longest response time at which the Date header is still useful.
+	maxDelay = time.Second
+	// uncertainty is how far the API server's clock may be ahead of a Date header: the response is
+	// late, and the header has whole seconds.
+	uncertainty = maxDelay + time.Second
 )
 
-// vote is what the API server's clock may show for all that is known, which is wall if
-// that can be.
-func vote(server, wall time.Time) time.Time {
-	if wall.Before(server) || !wall.Before(server.Add(coarse)) {
+// estimate returns the time of the API server's clock. It returns wall if that is within the
+// uncertainty.
+func estimate(server, wall time.Time) time.Time {
+	if wall.Before(server) || !wall.Before(server.Add(uncertainty)) {
 		return server
 	}
 	return wall
 }
 
-func middle(a, b, c time.Time) time.Time {
+func median(a, b, c time.Time) time.Time {
 	if b.Before(a) {
 		a, b = b, a
 	}
@@ -98,24 +97,24 @@ func middle(a, b, c time.Time) time.Time {
 	return c
 }
 
-// Observe takes what the API server's clock shows now.
+// Observe records the current time of the API server's clock.
 //
-// Of a machine whose clock was wrong from the beginning nothing is known but this: so the
-// first observation is believed, and all processes of an instance begin with one time.
+// The first observation is trusted, because the machine's clock may have been wrong from the start. All
+// processes of an instance therefore start with the same time.
 func (c *Clock) Observe(server time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := &reference{elapsed: c.machine.Elapsed(), believed: vote(server, c.machine.Wall()), server: server}
-	if before := c.observed.Load(); before != nil {
-		heard := *before
-		heard.server = server.Add(before.elapsed - next.elapsed) // as if it had been heard then
-		next.believed = c.now(&heard)
+	next := &reference{elapsed: c.machine.Elapsed(), result: estimate(server, c.machine.Wall()), server: server}
+	if last := c.observed.Load(); last != nil {
+		updated := *last
+		updated.server = server.Add(last.elapsed - next.elapsed) // the new server time, moved back to last.elapsed
+		next.result = c.now(&updated)
 	}
 	c.observed.Store(next)
 }
 
-// Transport returns a transport that sends requests by next and observes the time of
-// each answer: the Date header (RFC 9110 §6.6.1). It is for the API server's client.
+// Transport returns a transport for clients of the API server. It sends requests with next and observes
+// the Date header of each response (RFC 9110 §6.6.1).
 func (c *Clock) Transport(next http.RoundTripper) http.RoundTripper {
 	return &observer{clock: c, next: next}
 }
@@ -127,17 +126,16 @@ type observer struct {
 
 // RoundTrip implements http.RoundTripper.
 func (o *observer) RoundTrip(r *http.Request) (*http.Response, error) {
-	asked := o.clock.machine.Elapsed()
-	answer, err := o.next.RoundTrip(r)
-	if err != nil || o.clock.machine.Elapsed()-asked > slow {
-		return answer, err
+	sent := o.clock.machine.Elapsed()
+	response, err := o.next.RoundTrip(r)
+	if err != nil || o.clock.machine.Elapsed()-sent > maxDelay {
+		return response, err
 	}
-	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		o.clock.Observe(date)
 	}
-	return answer, nil
+	return response, nil
 }
 
-// WrappedRoundTripper returns what the requests are sent by, for whoever wants to close
-// its connections.
+// WrappedRoundTripper returns the wrapped transport. client-go uses it to close idle connections.
 func (o *observer) WrappedRoundTripper() http.RoundTripper { return o.next }

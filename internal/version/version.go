@@ -1,11 +1,11 @@
-// Package version says which build this is.
+// Package version holds the version of this build.
 package version
 
-// Version and Revision are set by the linker.
+// Version and Revision are set at link time.
 var (
 	Version  = "dev"
 	Revision = "unknown"
 )
 
-// String returns version and revision in one line.
+// String returns the version followed by the revision in parentheses.
 func String() string { return Version + " (" + Revision + ")" }
