@@ -33,10 +33,10 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 var full = audit.Event{
 	Time: now, Action: audit.ActionToken, Outcome: audit.Granted, Reason: audit.ReasonBusy, Realm: "acme",
 	ClientID: `a "<client>"`, ClientUID: "uid", SecretID: "a51436ac026b", Source: netip.MustParseAddr("2001:db8::1"),
-	Actor: "somebody@example.com", TokenID: "jti", Lost: 3,
+	Actor: "user@example.com", TokenID: "jti", Lost: 3,
 }
 
-// sink is a writer that can be told to block or to fail.
+// sink is a writer that can block or fail.
 type sink struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -63,34 +63,34 @@ func (s *sink) fail(err error) {
 	s.err = err
 }
 
-// events are those of whole lines; the others are counted as torn.
-func (s *sink) events(t *testing.T) (events []audit.Event, torn int) {
+// events returns the events of complete lines and the number of partial lines.
+func (s *sink) events(t *testing.T) (events []audit.Event, partial int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for line := range strings.Lines(s.text.String()) {
 		var e audit.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			torn++
+			partial++
 			continue
 		}
 		events = append(events, e)
 	}
-	return events, torn
+	return events, partial
 }
 
 func open(out io.Writer) *audit.Log {
 	return audit.Open(out, slog.New(slog.DiscardHandler), func() time.Time { return now })
 }
 
-func closed(t testing.TB, l *audit.Log) {
+func closeLog(t testing.TB, l *audit.Log) {
 	t.Helper()
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-var byAddress = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+var compareAddresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func TestLines(t *testing.T) {
 	out := &sink{}
@@ -102,15 +102,15 @@ func TestLines(t *testing.T) {
 	for _, e := range want {
 		l.Write(e)
 	}
-	closed(t, l)
-	got, torn := out.events(t)
-	if diff := cmp.Diff(want, got, byAddress); diff != "" || torn > 0 || l.Lost() != 0 {
-		t.Errorf("%d torn, %d lost (-want +got):\n%.2000s", torn, l.Lost(), diff)
+	closeLog(t, l)
+	got, partial := out.events(t)
+	if diff := cmp.Diff(want, got, compareAddresses); diff != "" || partial > 0 || l.Lost() != 0 {
+		t.Errorf("%d partial lines, %d lost events (-want +got):\n%.2000s", partial, l.Lost(), diff)
 	}
 }
 
-// What has happened is written soon, not only at the end.
-func TestLinesComeSoon(t *testing.T) {
+// Lines are written soon after their event, not only at the end.
+func TestLinesAreWrittenSoon(t *testing.T) {
 	reader, writer := io.Pipe()
 	l := open(writer)
 	for range 3 {
@@ -120,10 +120,10 @@ func TestLinesComeSoon(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	closed(t, l)
+	closeLog(t, l)
 }
 
-// Nobody waits for a sink that takes nothing; what is lost is counted, and told.
+// Write doesn't wait for a blocked sink. Lost events are counted and reported in a line.
 func TestSlowSink(t *testing.T) {
 	out := &sink{block: make(chan struct{})}
 	l := open(out)
@@ -132,29 +132,30 @@ func TestSlowSink(t *testing.T) {
 		l.Write(full)
 	}
 	if l.Lost() == 0 || l.Lost() >= events {
-		t.Errorf("%d of %d are lost", l.Lost(), events)
+		t.Errorf("%d of %d events are lost, want some but not all", l.Lost(), events)
 	}
-	cancelled, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	stuck := open(&sink{block: out.block})
-	stuck.Write(full)
-	if err := stuck.Close(cancelled); !errors.Is(err, context.Canceled) {
-		t.Errorf("closing: %v", err)
+	blocked := open(&sink{block: out.block})
+	blocked.Write(full)
+	if err := blocked.Close(canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("Close returned %v, want %v", err, context.Canceled)
 	}
 	lost := l.Lost()
 	close(out.block)
-	closed(t, l)
+	closeLog(t, l)
 	got, _ := out.events(t)
 	want := audit.Event{Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: lost}
-	if i := slices.IndexFunc(got, func(e audit.Event) bool { return e.Action == audit.ActionAudit }); i < 0 || cmp.Diff(want, got[i], byAddress) != "" {
-		t.Errorf("of %d lines, number %d tells of what is lost", len(got), i)
+	if i := slices.IndexFunc(got, func(e audit.Event) bool { return e.Action == audit.ActionAudit }); i < 0 || cmp.Diff(want, got[i], compareAddresses) != "" {
+		t.Errorf("index of the line about lost events is %d of %d, want line %+v", i, len(got), want)
 	}
 	if uint64(len(got))-1+lost != events {
-		t.Errorf("%d lines and %d lost of %d events", len(got)-1, lost, events)
+		t.Errorf("%d lines and %d lost events, want %d in total", len(got)-1, lost, events)
 	}
 }
 
-// A sink that fails and recovers has a line that says how many are missing, and whole lines from then on.
+// After a failing sink recovers, the log writes a line with the number of lost events and only complete
+// lines.
 func TestFailingSink(t *testing.T) {
 	out := &sink{err: errors.New("no space left on device")}
 	var logged bytes.Buffer
@@ -167,35 +168,35 @@ func TestFailingSink(t *testing.T) {
 	}
 	out.fail(nil)
 	l.Write(full)
-	closed(t, l)
-	got, torn := out.events(t)
+	closeLog(t, l)
+	got, partial := out.events(t)
 	want := []audit.Event{full, {Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: 10}}
-	if diff := cmp.Diff(want, got[max(0, len(got)-2):], byAddress); diff != "" || torn == 0 {
-		t.Errorf("%d torn (-want +got):\n%s", torn, diff)
+	if diff := cmp.Diff(want, got[max(0, len(got)-2):], compareAddresses); diff != "" || partial == 0 {
+		t.Errorf("%d partial lines (-want +got):\n%s", partial, diff)
 	}
 	if n := strings.Count(logged.String(), "no space left"); n != 1 {
-		t.Errorf("logged %d times:\n%s", n, &logged)
+		t.Errorf("the error is logged %d times, want once:\n%s", n, &logged)
 	}
 }
 
-func TestNoLog(t *testing.T) {
+func TestNilLog(t *testing.T) {
 	var l *audit.Log
 	l.Write(full)
-	closed(t, l)
+	closeLog(t, l)
 	if l.Lost() != 0 {
-		t.Error("nothing loses something")
+		t.Errorf("a nil log lost %d events", l.Lost())
 	}
 }
 
 func TestOpenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	for range 2 {
-		l, closeLog, err := audit.OpenFile(path, slog.New(slog.DiscardHandler), time.Now)
+		l, finish, err := audit.OpenFile(path, slog.New(slog.DiscardHandler), time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.Write(full)
-		closeLog()
+		finish()
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -217,14 +218,14 @@ func TestOpenFile(t *testing.T) {
 }
 
 func TestOpenFileWithoutPath(t *testing.T) {
-	l, closeLog, err := audit.OpenFile("", slog.New(slog.DiscardHandler), time.Now)
+	l, finish, err := audit.OpenFile("", slog.New(slog.DiscardHandler), time.Now)
 	if l != nil || err != nil {
 		t.Errorf("log %v, error %v, want neither", l, err)
 	}
-	closeLog()
+	finish()
 }
 
-// The schema knows every member and value, and no other; the guide describes each of them.
+// The schema allows exactly the members and values of the code, and docs/audit.md names each of them.
 func TestSchema(t *testing.T) {
 	text, err := os.ReadFile("../../docs/audit.schema.json")
 	if err != nil {
@@ -252,10 +253,10 @@ func TestSchema(t *testing.T) {
 			l.Write(audit.Event{Time: now, Action: action, Outcome: outcome})
 		}
 	}
-	closed(t, l)
+	closeLog(t, l)
 	for line := range strings.Lines(out.text.String()) {
 		if !valid(line) {
-			t.Errorf("not valid: %s", line)
+			t.Errorf("the schema rejects %s", line)
 		}
 	}
 	for _, line := range []string{
@@ -265,7 +266,7 @@ func TestSchema(t *testing.T) {
 		`{"time":"2026-03-01T12:00:00Z","action":"token","outcome":"granted","reason":"other"}`,
 	} {
 		if valid(line) {
-			t.Errorf("valid: %s", line)
+			t.Errorf("the schema accepts %s", line)
 		}
 	}
 
@@ -278,23 +279,23 @@ func TestSchema(t *testing.T) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		words = append(words, name)
 		if _, ok := schema.Properties[name]; !ok {
-			t.Errorf("the schema has no %s", name)
+			t.Errorf("the schema has no member %s", name)
 		}
 	}
 	if len(schema.Properties) != len(words) {
-		t.Errorf("the schema has %d members, a line %d", len(schema.Properties), len(words))
+		t.Errorf("the schema has %d members, want %d", len(schema.Properties), len(words))
 	}
 	sameEnum(t, schema, "action", audit.Actions, &words)
 	sameEnum(t, schema, "outcome", audit.Outcomes, &words)
 	sameEnum(t, schema, "reason", audit.Reasons, &words)
 	for _, word := range words {
 		if !bytes.Contains(guide, []byte("`"+word+"`")) {
-			t.Errorf("docs/audit.md doesn't name %s", word)
+			t.Errorf("docs/audit.md does not contain %s", word)
 		}
 	}
 }
 
-// sameEnum checks that the schema allows these values and no others, and adds them to words.
+// sameEnum checks that the schema allows exactly these values for the member, and adds them to words.
 func sameEnum[T ~string](t *testing.T, schema *spec.Schema, member string, values []T, words *[]string) {
 	t.Helper()
 	want := []any{}

@@ -1,5 +1,5 @@
-// Package audit writes one line of JSON for each decision about a credential: who asked with
-// it, what came of it and why. A line never holds a secret, nor a token.
+// Package audit writes one line of JSON for each decision about a credential: the client, the outcome
+// and the reason. A line never contains a secret or a token.
 package audit
 
 import (
@@ -7,96 +7,97 @@ import (
 	"time"
 )
 
-// Event is a decision about a credential, or a change of one. What isn't known is left empty
-// and doesn't stand in the line. docs/audit.schema.json describes the line.
+// Event is a decision about a credential, or a change of one. Empty fields are omitted from the line.
+// docs/audit.schema.json is the schema of the line.
 type Event struct {
 	Time    time.Time `json:"time"`
 	Action  Action    `json:"action"`
 	Outcome Outcome   `json:"outcome"`
-	// Reason says why the outcome isn't Granted.
+	// Reason is the reason for an outcome other than Granted.
 	Reason Reason `json:"reason,omitempty"`
 	// Realm is the realm's name.
 	Realm string `json:"realm,omitempty"`
-	// ClientID is the client id; empty where there is no such client, since what was given for
-	// one may be a secret in the wrong place.
+	// ClientID is the client ID. It is empty if the client does not exist, because the value in the
+	// request may be a secret in the wrong place.
 	ClientID string `json:"clientId,omitempty"`
-	// ClientUID is the UID of the ApiClient; empty where there is none of that id.
+	// ClientUID is the UID of the ApiClient. It is empty if the client does not exist.
 	ClientUID string `json:"clientUid,omitempty"`
-	// SecretID names the secret that was right or was changed, as status.secrets of the ApiClient
-	// does; or the public key that verified an assertion, by its "kid".
+	// SecretID is the ID of the secret that was verified or changed, as in status.secrets of the
+	// ApiClient. For an assertion it is the "kid" of the public key.
 	SecretID string `json:"secretId,omitempty"`
-	// Source is the address that the request came from.
+	// Source is the source address of the request.
 	Source netip.Addr `json:"source,omitzero"`
-	// Actor is the person or account that changed something; empty where a client asks for itself.
+	// Actor is the user or service account that made the change. It is empty for a client's own request.
 	Actor string `json:"actor,omitempty"`
-	// TokenID is the "jti" of the token that was issued.
+	// TokenID is the "jti" of the issued token.
 	TokenID string `json:"jti,omitempty"`
-	// Lost is how many lines are missing here, in an event of ActionAudit.
+	// Lost is the number of events lost before this one. Only events of ActionAudit have it.
 	Lost uint64 `json:"lost,omitempty"`
 }
 
-// Action is what was asked for.
+// Action is the requested action.
 type Action string
 
 const (
 	// ActionToken is a request for an access token.
 	ActionToken Action = "token"
-	// ActionIntrospection is a client's question about a token; what it was told doesn't matter.
+	// ActionIntrospection is an introspection request. The outcome is about the client that sends it, not
+	// about the token.
 	ActionIntrospection Action = "introspection"
-	// ActionAudit is about the audit itself.
+	// ActionAudit is an event about the audit log itself.
 	ActionAudit Action = "audit"
 
-	// The rest are what a person does to a client.
+	// The following are actions of a user on a client.
 
-	// ActionCreate makes it, with a secret.
+	// ActionCreate creates a client with a secret.
 	ActionCreate Action = "create"
-	// ActionSuspend stops it.
+	// ActionSuspend suspends a client.
 	ActionSuspend Action = "suspend"
-	// ActionResume lets it go on.
+	// ActionResume resumes a suspended client.
 	ActionResume Action = "resume"
-	// ActionRotate gives it another secret.
+	// ActionRotate replaces the secret of a client.
 	ActionRotate Action = "rotate"
-	// ActionEndSecret ends one of its secrets.
-	ActionEndSecret Action = "end_secret"
-	// ActionSetEnd sets its end, or takes it away.
-	ActionSetEnd Action = "set_end"
-	// ActionDelete deletes it.
+	// ActionRevokeSecret revokes one secret of a client.
+	ActionRevokeSecret Action = "end_secret"
+	// ActionSetExpiration sets or removes the expiration of a client.
+	ActionSetExpiration Action = "set_end"
+	// ActionDelete deletes a client.
 	ActionDelete Action = "delete"
 )
 
-// Actions are all of them.
+// Actions lists all actions.
 var Actions = []Action{
 	ActionToken, ActionIntrospection, ActionAudit,
-	ActionCreate, ActionSuspend, ActionResume, ActionRotate, ActionEndSecret, ActionSetEnd, ActionDelete,
+	ActionCreate, ActionSuspend, ActionResume, ActionRotate, ActionRevokeSecret, ActionSetExpiration, ActionDelete,
 }
 
-// Outcome is what came of it.
+// Outcome is the result of an action.
 type Outcome string
 
 const (
-	// Granted means that it was done.
+	// Granted means that the action was performed.
 	Granted Outcome = "granted"
-	// Refused means that it wasn't, by a decision.
+	// Refused means that the action was denied.
 	Refused Outcome = "refused"
-	// Failed means that it wasn't, by a fault.
+	// Failed means that the action failed because of an error.
 	Failed Outcome = "failed"
 )
 
-// Outcomes are all of them.
+// Outcomes lists all outcomes.
 var Outcomes = []Outcome{Granted, Refused, Failed}
 
-// Reason is why something wasn't granted. The client may be told less.
+// Reason is the reason for an outcome other than Granted. The response to the client may reveal less.
 type Reason string
 
 const (
-	// ReasonNoCredentials means that there are none, or none that can be read.
+	// ReasonNoCredentials means that the request had no credentials, or malformed ones.
 	ReasonNoCredentials Reason = "no_credentials"
-	// ReasonUnknownClient means that the realm has no client of that id.
+	// ReasonUnknownClient means that the realm has no client with that ID.
 	ReasonUnknownClient Reason = "unknown_client"
-	// ReasonWrongSecret means that the secret is none of the client's, or one that has ended.
+	// ReasonWrongSecret means that the client has no such secret, or that the secret has expired.
 	ReasonWrongSecret Reason = "wrong_secret"
-	// ReasonWrongAssertion means that the assertion isn't of the client, or not valid here and now. The
-	// token server's log says why, at debug level.
+	// ReasonWrongAssertion means that the assertion is not the client's or is not valid. The token server
+	// logs the reason at debug level.
 	ReasonWrongAssertion Reason = "wrong_assertion"
 	// ReasonRealmDisabled means that the realm is suspended or not Accepted.
 	ReasonRealmDisabled Reason = "realm_disabled"
@@ -104,37 +105,39 @@ const (
 	ReasonClientDisabled Reason = "client_disabled"
 	// ReasonClientExpired means that spec.expiresAt of the client has passed.
 	ReasonClientExpired Reason = "client_expired"
-	// ReasonTooManyFailures means that others failed before it: the secret was not verified to the end.
+	// ReasonTooManyFailures means that earlier attempts failed. Verification of the secret was not
+	// completed.
 	ReasonTooManyFailures Reason = "too_many_failures"
-	// ReasonTooManyTokens means that the client has got as many tokens as it may.
+	// ReasonTooManyTokens means that the client exceeded its token rate limit.
 	ReasonTooManyTokens Reason = "too_many_tokens"
-	// ReasonBusy means that too many secrets were being verified, or assertions remembered.
+	// ReasonBusy means that too many secrets were being verified or too many assertions were stored.
 	ReasonBusy Reason = "busy"
-	// ReasonCredentialsExposed means that credentials stood in the URL, whatever else was wrong.
+	// ReasonCredentialsExposed means that the URL contained credentials. It takes precedence over other
+	// reasons.
 	ReasonCredentialsExposed Reason = "credentials_exposed"
-	// ReasonLinesLost means that lines could not be written in time.
+	// ReasonLinesLost means that events could not be written, or not in time.
 	ReasonLinesLost Reason = "lines_lost"
 
-	// ReasonForbidden means that Kubernetes doesn't let the person do it.
+	// ReasonForbidden means that Kubernetes denied the user permission.
 	ReasonForbidden Reason = "forbidden"
-	// ReasonChanged means that somebody else has changed the client after the person had looked.
+	// ReasonChanged means that the client was changed after the user loaded the page.
 	ReasonChanged Reason = "changed"
-	// ReasonManaged means that another tool manages the client and would undo it.
+	// ReasonManaged means that another tool manages the client and would revert the change.
 	ReasonManaged Reason = "managed"
-	// ReasonInvalid means that what was asked for can't be.
+	// ReasonInvalid means that the requested change is not valid.
 	ReasonInvalid Reason = "invalid"
-	// ReasonNotFound means that there is no such client, or namespace.
+	// ReasonNotFound means that the client or namespace does not exist.
 	ReasonNotFound Reason = "not_found"
-	// ReasonAPIServer means that the API server could not be reached, or could not do it.
+	// ReasonAPIServer means that the API server was unavailable or returned an error.
 	ReasonAPIServer Reason = "api_server"
 
-	// The rest are the codes of the answer (RFC 6749 §5.2, RFC 8707 §2).
+	// The following are the error codes of the response (RFC 6749 §5.2, RFC 8707 §2).
 
-	// ReasonInvalidRequest means that the request contradicts itself, or lacks something.
+	// ReasonInvalidRequest means that the request is malformed, contradictory or incomplete.
 	ReasonInvalidRequest Reason = "invalid_request"
-	// ReasonInvalidClient means that the client could not authenticate, in a way that has no reason of its own.
+	// ReasonInvalidClient means that authentication failed for a reason that has no value of its own.
 	ReasonInvalidClient Reason = "invalid_client"
-	// ReasonUnsupportedGrantType means that another grant was asked for.
+	// ReasonUnsupportedGrantType means that the request has another grant type.
 	ReasonUnsupportedGrantType Reason = "unsupported_grant_type"
 	// ReasonInvalidScope means that a scope is not granted to the client.
 	ReasonInvalidScope Reason = "invalid_scope"
@@ -144,7 +147,7 @@ const (
 	ReasonServerError Reason = "server_error"
 )
 
-// Reasons are all of them.
+// Reasons lists all reasons.
 var Reasons = []Reason{
 	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
 	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonCredentialsExposed, ReasonLinesLost,

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// appendLine writes the event as a line of JSON. It is written out by hand, since each token
-// has a line, and encoding/json takes several times as long; a test reads it back.
+// appendLine appends the event as a line of JSON. It does not use encoding/json, which takes several
+// times as long: every token request writes a line.
 func (e *Event) appendLine(b []byte) []byte {
 	b = append(b, `{"time":"`...)
 	b = append(e.Time.UTC().AppendFormat(b, time.RFC3339Nano), '"')
@@ -31,7 +31,8 @@ func (e *Event) appendLine(b []byte) []byte {
 	return append(b, "}\n"...)
 }
 
-// appendMember writes a member that isn't empty, and leaves what needs escaping to encoding/json.
+// appendMember appends a member if value is not empty. Values that need escaping are encoded with
+// encoding/json.
 func appendMember(b []byte, name, value string) []byte {
 	if value == "" {
 		return b

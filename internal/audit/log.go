@@ -11,49 +11,49 @@ import (
 )
 
 const (
-	// maxPending is how many events wait for a sink that is slow: half a second of the most
-	// that a token server on two cores issues.
+	// maxPending is the maximum number of events that wait for a slow sink. A token server on two cores
+	// at full load produces them in half a second.
 	maxPending = 16_384
-	// gather is how long an event may wait for others to be written with.
-	gather = 10 * time.Millisecond
-	// maxWrite is about how much is written at once, in bytes.
+	// batchDelay is how long an event waits so that later ones are written with it.
+	batchDelay = 10 * time.Millisecond
+	// maxWrite is the approximate size of one write, in bytes.
 	maxWrite = 64 << 10
 )
 
-// Log writes events as lines, from a goroutine of its own. Whoever has an event never waits
-// for the sink: when too many are waiting, or the sink fails, events are lost. That is counted,
-// and a line tells it as soon as lines can be written again.
+// Log writes events as lines in its own goroutine. Callers never wait for the sink: if too many events
+// are pending or the sink fails, events are lost. The log counts lost events and writes a line with
+// their number when the sink works again.
 type Log struct {
 	out    io.Writer
 	logger *slog.Logger
 	now    func() time.Time
-	wake   chan struct{} // holds one token while events are pending
-	ending chan struct{}
-	ended  chan struct{}
-	total  atomic.Uint64 // events lost
+	wake   chan struct{} // has a value while events are pending
+	stop   chan struct{}
+	done   chan struct{}
+	lost   atomic.Uint64 // events
 
 	mu      sync.Mutex
 	pending []Event
 
-	// What follows belongs to the writing goroutine.
-	spare  []Event // the other half of the double buffer
-	buffer []byte
-	told   uint64 // of total
-	failed bool   // the last write
-	torn   bool   // it ended within a line
+	// The following fields belong to the writing goroutine.
+	spare    []Event // the other half of the double buffer
+	buffer   []byte
+	reported uint64 // how many of the lost events a line has reported
+	failed   bool   // the last write failed
+	partial  bool   // the last write ended within a line
 }
 
-// Open returns a log that writes to out until Close. Faults are told to logger.
+// Open returns a log that writes to out until Close. It logs write errors to logger.
 func Open(out io.Writer, logger *slog.Logger, now func() time.Time) *Log {
 	l := &Log{
 		out: out, logger: logger, now: now,
-		wake: make(chan struct{}, 1), ending: make(chan struct{}), ended: make(chan struct{}),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go l.run()
 	return l
 }
 
-// Write takes an event. It doesn't wait and doesn't fail; a nil log takes nothing.
+// Write queues an event. It doesn't wait and doesn't fail. A nil log discards the event.
 func (l *Log) Write(e Event) {
 	if l == nil {
 		return
@@ -67,7 +67,7 @@ func (l *Log) Write(e Event) {
 	l.mu.Unlock()
 	switch {
 	case full:
-		l.total.Add(1)
+		l.lost.Add(1)
 	case first:
 		select {
 		case l.wake <- struct{}{}:
@@ -76,48 +76,48 @@ func (l *Log) Write(e Event) {
 	}
 }
 
-// Lost returns how many events were lost since the start.
+// Lost returns the number of events lost since Open.
 func (l *Log) Lost() uint64 {
 	if l == nil {
 		return 0
 	}
-	return l.total.Load()
+	return l.lost.Load()
 }
 
-// Close writes what is pending and ends the log. No event may come after it.
+// Close writes the pending events and stops the log. Write must not be called after it.
 //
-// The error is that of ctx, when the sink takes no more until then.
+// The error is that of ctx if the sink does not accept the events in time.
 func (l *Log) Close(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	close(l.ending)
+	close(l.stop)
 	select {
-	case <-l.ended:
+	case <-l.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("writing the end of the audit log: %w", ctx.Err())
+		return fmt.Errorf("writing the last audit events: %w", ctx.Err())
 	}
 }
 
 func (l *Log) run() {
-	defer close(l.ended)
+	defer close(l.done)
 	for {
 		select {
-		case <-l.ending:
+		case <-l.stop:
 			l.flush()
 			return
 		case <-l.wake:
 		}
 		select {
-		case <-l.ending:
-		case <-time.After(gather):
+		case <-l.stop:
+		case <-time.After(batchDelay):
 		}
 		l.flush()
 	}
 }
 
-// flush writes what is pending.
+// flush writes the pending events.
 func (l *Log) flush() {
 	l.mu.Lock()
 	events := l.pending
@@ -132,38 +132,38 @@ func (l *Log) flush() {
 		}
 		count := uint64(i + 1 - written)
 		if l.write(lines, count) != nil {
-			l.total.Add(count)
+			l.lost.Add(count)
 		}
 		lines, written = lines[:0], i+1
 	}
-	l.tellLost(lines)
-	clear(events) // what they refer to is not kept
+	l.reportLost(lines)
+	clear(events) // releases their strings
 	l.spare, l.buffer = events, lines
 }
 
-// tellLost writes a line for the events that were lost since the last one, into buffer first.
-func (l *Log) tellLost(buffer []byte) {
-	lost := l.total.Load()
-	if lost == l.told {
+// reportLost writes a line with the number of events lost since the last such line. It reuses buffer.
+func (l *Log) reportLost(buffer []byte) {
+	lost := l.lost.Load()
+	if lost == l.reported {
 		return
 	}
-	e := Event{Time: l.now(), Action: ActionAudit, Outcome: Failed, Reason: ReasonLinesLost, Lost: lost - l.told}
+	e := Event{Time: l.now(), Action: ActionAudit, Outcome: Failed, Reason: ReasonLinesLost, Lost: lost - l.reported}
 	if l.write(e.appendLine(buffer), 0) == nil {
-		l.told = lost
+		l.reported = lost
 	}
 }
 
-// write writes whole lines. It logs the first of several failures in a row.
+// write writes complete lines. It logs only the first of consecutive failures.
 func (l *Log) write(lines []byte, count uint64) error {
-	if l.torn {
+	if l.partial {
 		lines = append([]byte("\n"), lines...)
 	}
 	n, err := l.out.Write(lines)
 	if n > 0 {
-		l.torn = lines[n-1] != '\n'
+		l.partial = lines[n-1] != '\n'
 	}
 	if err != nil && !l.failed {
-		l.logger.Error("Audit lines could not be written and are lost", "lines", count, "error", err)
+		l.logger.Error("Failed to write audit events, which are lost", "events", count, "error", err)
 	}
 	l.failed = err != nil
 	return err

@@ -42,7 +42,7 @@ func (p *portal) setExpiry(w http.ResponseWriter, v *visit) error {
 	if err != nil {
 		return err
 	}
-	err = p.change(v, edit{action: audit.ActionSetEnd, path: expiresAtPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+	err = p.change(v, edit{action: audit.ActionSetExpiration, path: expiresAtPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if ends != nil {
 			spec.WithExpiresAt(*ends)
 			return "", nil

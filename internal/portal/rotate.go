@@ -157,7 +157,7 @@ func (p *portal) endSecret(w http.ResponseWriter, v *visit) error {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
 	id := v.r.PostForm.Get("id")
-	err := p.change(v, edit{action: audit.ActionEndSecret, path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+	err := p.change(v, edit{action: audit.ActionRevokeSecret, path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if live.Spec.Secret == nil || !slices.ContainsFunc(live.Spec.Secret.Hashed, func(h v1alpha1.HashedSecret) bool { return h.ID == id }) {
 			return "", fmt.Errorf("%w: the client has no such secret", errInput)
 		}

@@ -96,8 +96,8 @@ func lifeOfAClient(t *testing.T, i *instance, b *browser) {
 	b.wants("Token of Kubernetes")
 	wantNowhere(t, i, b, first, second, third)
 	wantAudited(t, i, team, "billing", []audit.Action{
-		audit.ActionCreate, audit.ActionRotate, audit.ActionEndSecret, audit.ActionSuspend, audit.ActionResume,
-		audit.ActionRotate, audit.ActionSetEnd, audit.ActionSetEnd, audit.ActionDelete,
+		audit.ActionCreate, audit.ActionRotate, audit.ActionRevokeSecret, audit.ActionSuspend, audit.ActionResume,
+		audit.ActionRotate, audit.ActionSetExpiration, audit.ActionSetExpiration, audit.ActionDelete,
 	})
 }
 
