@@ -1,4 +1,4 @@
-// Command orders-api is an API that takes access tokens of a realm: GET /orders needs the
+// Command orders-api is an API that accepts access tokens of a realm. GET /orders requires the
 // scope orders.read, and POST /orders the scope orders.write.
 package main
 
@@ -20,10 +20,10 @@ import (
 )
 
 func main() {
-	listen := flag.String("listen", "127.0.0.1:8081", "the `address` to serve at")
-	issuer := flag.String("issuer", "", "the realm's issuer `URL`")
-	audience := flag.String("audience", "", "the `name` of this API, as tokens for it carry it")
-	authority := flag.String("ca-file", "", "the `file` with the CA of the issuer; empty for those that the machine trusts")
+	listen := flag.String("listen", "127.0.0.1:8081", "Listen `address`")
+	issuer := flag.String("issuer", "", "Issuer `URL` of the realm")
+	audience := flag.String("audience", "", "Audience `name` of this API in access tokens")
+	authority := flag.String("ca-file", "", "`File` with the CA of the issuer (default the system's CAs)")
 	flag.Parse()
 	if err := run(context.Background(), *listen, *issuer, *audience, *authority); err != nil {
 		log.Fatal(err)
@@ -31,7 +31,7 @@ func main() {
 }
 
 func run(ctx context.Context, listen, issuer, audience, authority string) error {
-	client, err := trusting(authority)
+	client, err := newClient(authority)
 	if err != nil {
 		return err
 	}
@@ -52,10 +52,11 @@ func list(w http.ResponseWriter, r *http.Request) {
 
 func create(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
 
-var errNoCertificate = errors.New("no certificate")
+var errNoCertificate = errors.New("no certificate found")
 
-// trusting returns a client for the issuer, whose certificate is of the CA in the file.
-func trusting(file string) (*http.Client, error) {
+// newClient returns an HTTP client for the issuer. It trusts only the CA in the file, or the
+// system's CAs if file is empty.
+func newClient(file string) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file != "" {
 		pem, err := os.ReadFile(file)

@@ -1,8 +1,8 @@
--- The health of a Realm or an ApiClient for Argo CD, which calls this with the object as obj.
+-- Argo CD health check for Realms and ApiClients. Argo CD calls it with the object as obj.
 
-local hs = { status = "Progressing", message = "Waiting for the operator to see this." }
+local hs = { status = "Progressing", message = "Waiting for the operator to process this object." }
 
--- The conditions count only when they are about the spec as it is now.
+-- Ignore conditions that don't reflect the current spec.
 if obj.status == nil or obj.status.conditions == nil or obj.status.observedGeneration ~= obj.metadata.generation then
   return hs
 end
@@ -23,10 +23,10 @@ hs.message = ready.message
 if ready.status == "True" then
   hs.status = "Healthy"
 elseif stalled then
-  hs.status = "Degraded" -- until someone acts
+  hs.status = "Degraded" -- user action needed
 elseif ready.reason == "Suspended" or ready.reason == "Expired" then
-  hs.status = "Suspended" -- as the manifest says
+  hs.status = "Suspended" -- as the manifest requests
 end
--- All else passes when another object comes or is mended, such as the realm of a client or a token server.
--- Degraded would fail a sync that only has to wait for its next wave.
+-- All other reasons resolve when another object is created or fixed, such as the client's realm.
+-- Degraded would fail a sync that only needs to wait for its next wave.
 return hs

@@ -1,9 +1,7 @@
-// Package bearer has HTTP handlers called with access tokens of a realm alone (RFC 6750,
-// RFC 9068).
+// Package bearer protects HTTP handlers with access tokens of a realm (RFC 6750, RFC 9068).
 //
-// It is an example to take over. go-oidc verifies tokens and looks after the realm's keys;
-// what stands here is what it leaves to its callers: the type of the token, scopes, and what
-// HTTP answers.
+// It is an example that you can copy. go-oidc verifies tokens and manages the realm's keys. This
+// package adds what go-oidc leaves to its callers: the token type, scopes, and HTTP responses.
 package bearer
 
 import (
@@ -18,11 +16,11 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// algorithms are all that a realm can sign with. The metadata of a realm names the one that it
-// signs with now, and that may change.
+// algorithms are all algorithms that a realm can sign with. The realm's metadata lists only the
+// current one, which can change.
 var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.EdDSA, jose.RS256, jose.PS256}
 
-// ErrInvalidToken says that a token was refused.
+// ErrInvalidToken is returned for tokens that are rejected.
 var ErrInvalidToken = errors.New("invalid token")
 
 // Verifier verifies access tokens of one realm for one API. It is safe for concurrent use.
@@ -30,15 +28,15 @@ type Verifier struct {
 	tokens *oidc.IDTokenVerifier
 }
 
-// NewVerifier finds the keys of the issuer by discovery. audience is the name of this API, as
-// tokens for it carry it. ctx lasts as long as the verifier is used; oidc.ClientContext puts
-// the HTTP client into it that gets the keys.
+// NewVerifier discovers the keys of the issuer. audience is the name of this API in access tokens.
+// ctx must stay valid while the verifier is in use; oidc.ClientContext sets the HTTP client that
+// loads the keys.
 //
-// Errors: the issuer can't be reached, or says that it is another.
+// It returns an error if the issuer is unreachable, or if its metadata names another issuer.
 func NewVerifier(ctx context.Context, issuer, audience string) (*Verifier, error) {
 	provider, err := oidc.NewProvider(ctx, issuer)
 	if err != nil {
-		return nil, fmt.Errorf("discovering %s: %w", issuer, err)
+		return nil, fmt.Errorf("discover issuer %s: %w", issuer, err)
 	}
 	config := &oidc.Config{ClientID: audience}
 	for _, algorithm := range algorithms {
@@ -47,15 +45,15 @@ func NewVerifier(ctx context.Context, issuer, audience string) (*Verifier, error
 	return &Verifier{tokens: provider.VerifierContext(ctx, config)}, nil
 }
 
-// Caller is who called.
+// Caller is the authenticated client.
 type Caller struct {
 	ClientID string
 	Scopes   []string
 }
 
-// Verify checks a token as RFC 9068 §4 says.
+// Verify validates a token as specified in RFC 9068, section 4.
 //
-// Errors: ErrInvalidToken, also when the keys can't be had.
+// It returns ErrInvalidToken if the token is invalid or the keys can't be loaded.
 func (v *Verifier) Verify(ctx context.Context, token string) (Caller, error) {
 	if err := checkType(token); err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
@@ -74,9 +72,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Caller, error) {
 	return Caller{ClientID: claims.ClientID, Scopes: strings.Fields(claims.Scope)}, nil
 }
 
-var errType = errors.New("not an access token by its type")
+var errType = errors.New("typ is not at+jwt")
 
-// checkType keeps JWTs out that the issuer signed for another purpose.
+// checkType rejects JWTs that the issuer signed for another purpose.
 func checkType(token string) error {
 	parsed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
@@ -89,22 +87,22 @@ func checkType(token string) error {
 	return nil
 }
 
-// Require lets requests pass to next whose token carries the scope, or any valid token where
-// scope is empty. next finds the Caller in the request's context.
+// Require calls next for requests with a valid token that has the scope. If scope is empty, any
+// valid token is accepted. next can get the Caller with CallerOf.
 func (v *Verifier) Require(scope string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, sent := tokenOf(r)
 		if !sent {
-			refuse(w, http.StatusUnauthorized, "Bearer")
+			reject(w, http.StatusUnauthorized, "Bearer")
 			return
 		}
 		caller, err := v.Verify(r.Context(), token)
 		if err != nil {
-			refuse(w, http.StatusUnauthorized, `Bearer error="invalid_token"`)
+			reject(w, http.StatusUnauthorized, `Bearer error="invalid_token"`)
 			return
 		}
 		if scope != "" && !slices.Contains(caller.Scopes, scope) {
-			refuse(w, http.StatusForbidden, `Bearer error="insufficient_scope", scope="`+scope+`"`)
+			reject(w, http.StatusForbidden, `Bearer error="insufficient_scope", scope="`+scope+`"`)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller)))
@@ -113,20 +111,21 @@ func (v *Verifier) Require(scope string, next http.Handler) http.Handler {
 
 type callerKey struct{}
 
-// CallerOf returns who called, to handlers behind Require.
+// CallerOf returns the Caller of a request that passed Require.
 func CallerOf(ctx context.Context) Caller {
 	caller, _ := ctx.Value(callerKey{}).(Caller)
 	return caller
 }
 
-// tokenOf takes a token from the Authorization header alone: in a URL it would end up in logs.
+// tokenOf returns the token in the Authorization header. It ignores the URL because URLs end up in
+// logs.
 func tokenOf(r *http.Request) (token string, sent bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
-// refuse answers as RFC 6750 §3 says.
-func refuse(w http.ResponseWriter, status int, challenge string) {
+// reject sends the response that RFC 6750, section 3 specifies.
+func reject(w http.ResponseWriter, status int, challenge string) {
 	w.Header().Set("WWW-Authenticate", challenge)
 	http.Error(w, http.StatusText(status), status)
 }

@@ -29,7 +29,7 @@ func TestRequire(t *testing.T) {
 	}
 	api := verifier.Require("orders.read", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller := bearer.CallerOf(r.Context())
-		fmt.Fprintf(w, "%s may %s", caller.ClientID, caller.Scopes)
+		fmt.Fprintf(w, "%s has %s", caller.ClientID, caller.Scopes)
 	}))
 	const invalid = `Bearer error="invalid_token"`
 	tests := map[string]struct {
@@ -38,25 +38,25 @@ func TestRequire(t *testing.T) {
 		wantChallenge string
 		wantBody      string
 	}{
-		"good":                   {"Bearer " + realm.token(t, at, nil), 200, "", "billing may [orders.read orders.write]"},
-		"scheme in lower case":   {"bearer " + realm.token(t, at, nil), 200, "", "billing may [orders.read orders.write]"},
-		"type in full":           {"Bearer " + realm.token(t, "application/at+jwt", nil), 200, "", "billing may [orders.read orders.write]"},
-		"none":                   {"", 401, "Bearer", ""},
-		"another scheme":         {"Basic YTpi", 401, "Bearer", ""},
-		"empty":                  {"Bearer ", 401, invalid, ""},
-		"no JWT":                 {"Bearer x", 401, invalid, ""},
-		"of another realm":       {"Bearer " + other.token(t, at, nil), 401, invalid, ""},
-		"signed by another":      {"Bearer " + other.token(t, at, claims{"iss": realm.server.URL}), 401, invalid, ""},
-		"by a symmetric key":     {"Bearer " + realm.confused(t), 401, invalid, ""},
-		"for another API":        {"Bearer " + realm.token(t, at, claims{"aud": "https://stock.acme.example"}), 401, invalid, ""},
-		"expired":                {"Bearer " + realm.token(t, at, claims{"exp": time.Now().Add(-time.Second).Unix()}), 401, invalid, ""},
-		"an ID token":            {"Bearer " + realm.token(t, "JWT", nil), 401, invalid, ""},
-		"without a type":         {"Bearer " + realm.token(t, "", nil), 401, invalid, ""},
-		"without the scope":      {"Bearer " + realm.token(t, at, claims{"scope": "orders.write"}), 403, `Bearer error="insufficient_scope", scope="orders.read"`, ""},
-		"the scope is a part":    {"Bearer " + realm.token(t, at, claims{"scope": "orders.reads"}), 403, `Bearer error="insufficient_scope", scope="orders.read"`, ""},
-		"without any scope":      {"Bearer " + realm.token(t, at, claims{"scope": nil}), 403, `Bearer error="insufficient_scope", scope="orders.read"`, ""},
-		"scope of another type":  {"Bearer " + realm.token(t, at, claims{"scope": 7}), 401, invalid, ""},
-		"two tokens in one line": {"Bearer " + realm.token(t, at, nil) + " x", 401, invalid, ""},
+		"valid":                                 {"Bearer " + realm.token(t, at, nil), 200, "", "billing has [orders.read orders.write]"},
+		"scheme in lowercase":                   {"bearer " + realm.token(t, at, nil), 200, "", "billing has [orders.read orders.write]"},
+		"full media type":                       {"Bearer " + realm.token(t, "application/at+jwt", nil), 200, "", "billing has [orders.read orders.write]"},
+		"no header":                             {"", 401, "Bearer", ""},
+		"other scheme":                          {"Basic YTpi", 401, "Bearer", ""},
+		"empty token":                           {"Bearer ", 401, invalid, ""},
+		"not a JWT":                             {"Bearer x", 401, invalid, ""},
+		"other realm":                           {"Bearer " + other.token(t, at, nil), 401, invalid, ""},
+		"other realm's key":                     {"Bearer " + other.token(t, at, claims{"iss": realm.server.URL}), 401, invalid, ""},
+		"symmetric key":                         {"Bearer " + realm.confused(t), 401, invalid, ""},
+		"other audience":                        {"Bearer " + realm.token(t, at, claims{"aud": "https://stock.acme.example"}), 401, invalid, ""},
+		"expired":                               {"Bearer " + realm.token(t, at, claims{"exp": time.Now().Add(-time.Second).Unix()}), 401, invalid, ""},
+		"ID token":                              {"Bearer " + realm.token(t, "JWT", nil), 401, invalid, ""},
+		"no type":                               {"Bearer " + realm.token(t, "", nil), 401, invalid, ""},
+		"missing scope":                         {"Bearer " + realm.token(t, at, claims{"scope": "orders.write"}), 403, `Bearer error="insufficient_scope", scope="orders.read"`, ""},
+		"scope with the required one as prefix": {"Bearer " + realm.token(t, at, claims{"scope": "orders.reads"}), 403, `Bearer error="insufficient_scope", scope="orders.read"`, ""},
+		"no scopes":                             {"Bearer " + realm.token(t, at, claims{"scope": nil}), 403, `Bearer error="insufficient_scope", scope="orders.read"`, ""},
+		"scope that is a number":                {"Bearer " + realm.token(t, at, claims{"scope": 7}), 401, invalid, ""},
+		"two tokens":                            {"Bearer " + realm.token(t, at, nil) + " x", 401, invalid, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,17 +67,18 @@ func TestRequire(t *testing.T) {
 			w := httptest.NewRecorder()
 			api.ServeHTTP(w, r)
 			if w.Code != tc.wantStatus || w.Header().Get("WWW-Authenticate") != tc.wantChallenge {
-				t.Errorf("status %d, challenge %q, want %d, %q", w.Code, w.Header().Get("WWW-Authenticate"), tc.wantStatus, tc.wantChallenge)
+				t.Errorf("Got status %d and challenge %q, want %d and %q", w.Code, w.Header().Get("WWW-Authenticate"), tc.wantStatus, tc.wantChallenge)
 			}
 			if tc.wantBody != "" && w.Body.String() != tc.wantBody {
-				t.Errorf("answers %q, want %q", w.Body, tc.wantBody)
+				t.Errorf("Got body %q, want %q", w.Body, tc.wantBody)
 			}
 		})
 	}
 }
 
-// A key that turns up after the verifier was made is got when a token names it.
-func TestAnotherKey(t *testing.T) {
+// TestNewKeyIsLoaded checks that a key added after the verifier was created is loaded when a token
+// uses it.
+func TestNewKeyIsLoaded(t *testing.T) {
 	realm := startIssuer(t)
 	ctx := oidc.ClientContext(t.Context(), realm.server.Client())
 	verifier, err := bearer.NewVerifier(ctx, realm.server.URL, audience)
@@ -92,11 +93,11 @@ func TestAnotherKey(t *testing.T) {
 	}
 }
 
-func TestIssuerThatIsAnother(t *testing.T) {
+func TestIssuerMismatchIsRejected(t *testing.T) {
 	realm := startIssuer(t)
 	ctx := oidc.ClientContext(t.Context(), realm.server.Client())
 	if _, err := bearer.NewVerifier(ctx, realm.server.URL+"/", audience); err == nil {
-		t.Error("an issuer that names itself otherwise is accepted")
+		t.Error("NewVerifier accepted metadata of another issuer")
 	}
 }
 
@@ -104,7 +105,7 @@ const at = "at+jwt"
 
 type claims map[string]any
 
-// issuer is a realm as far as a verifier sees it. Its newest key signs.
+// issuer is a minimal realm for a verifier. It signs with its newest key.
 type issuer struct {
 	server *httptest.Server
 	keys   []jose.JSONWebKey
@@ -139,13 +140,13 @@ func (i *issuer) addKey(t *testing.T) {
 	i.keys = append(i.keys, jose.JSONWebKey{Key: key, KeyID: rand.Text(), Algorithm: string(jose.ES256), Use: "sig"})
 }
 
-// token signs a token with these claims instead of, or beside, the usual; nil takes one away.
+// token signs a token with the usual claims, changed as specified. A nil value removes a claim.
 func (i *issuer) token(t *testing.T, kind string, changed claims) string {
 	t.Helper()
 	return sign(t, jose.SigningKey{Algorithm: jose.ES256, Key: i.keys[len(i.keys)-1]}, kind, i.claims(changed))
 }
 
-// confused is signed with HMAC, by the public key.
+// confused returns a token signed with HMAC, using the public key as the secret.
 func (i *issuer) confused(t *testing.T) string {
 	t.Helper()
 	key := i.keys[len(i.keys)-1]
