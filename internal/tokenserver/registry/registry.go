@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/puzpuzpuz/xsync/v4"
 )
 
 // Registry holds realms by name and their clients by client id. The zero value is
@@ -27,7 +29,7 @@ type Registry struct {
 // table holds the clients of one realm identity, by client id. It can outlive the Realm
 // beside it, since the two come as records of their own, in any order.
 type table struct {
-	byID *index // of several that claim a client id, the one that goes first
+	byID *xsync.Map[string, *Client] // client ID → of the clients that claim it, the first by precedence
 
 	// What follows belongs to the writer.
 	rivals map[string][]*Client // client id → all that claim it, by precedence; none where one alone does
@@ -198,10 +200,14 @@ func (r *Registry) dropIfUnused(realmUID string) {
 	}
 }
 
-func newTable() *table { return &table{byID: newIndex(), rivals: map[string][]*Client{}} }
+func newTable() *table {
+	return &table{byID: xsync.NewMap[string, *Client](), rivals: map[string][]*Client{}}
+}
 
+// load returns the client with that ID, or nil.
 func (t *table) load(id string) *Client {
-	return t.byID.load(id)
+	client, _ := t.byID.Load(id)
+	return client
 }
 
 // claimants returns all that claim a client id, by precedence.
@@ -219,13 +225,13 @@ func (t *table) claimants(id string) []*Client {
 func (t *table) store(id string, claimants []*Client) {
 	delete(t.rivals, id)
 	if len(claimants) == 0 {
-		t.byID.remove(id)
+		t.byID.Delete(id)
 		return
 	}
 	if len(claimants) > 1 {
 		t.rivals[id] = claimants
 	}
-	t.byID.store(claimants[0])
+	t.byID.Store(id, claimants[0])
 }
 
 func without(clients []*Client, uid string) []*Client {
