@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -10,41 +11,61 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
+
+// binariesVariable is the environment variable with the absolute path of a directory that contains
+// the product's binaries. make sets it, so that they are linked once for all suites. If it is
+// unset, each test binary builds those that it needs.
+const binariesVariable = "REALMKEEPER_BINARIES"
 
 // buildTimeout bounds a build with cold caches on two cores.
 const buildTimeout = 15 * time.Minute
 
-// build is done once for each test binary.
-var build struct {
-	once sync.Once
-	err  error
+// built contains the binaries that this test binary has built.
+var built struct {
+	sync.Mutex
+	errs map[string]error // by name
 }
 
-// binary returns the path of the product's binary of that name. It stands in the
-// directory of the control plane, and goes with it.
-func (i *Installation) binary(t testing.TB, name string) string {
+// Binary returns the path of the product's binary with that name in cmd. A binary that is built
+// here is in the directory of the control plane and is removed with it.
+func Binary(t testing.TB, cluster *env.Env, name string) string {
 	t.Helper()
-	dir := filepath.Join(filepath.Dir(i.Env.Kubeconfig), "bin")
-	build.once.Do(func() { build.err = buildInto(dir) })
-	if build.err != nil {
-		t.Fatal(build.err)
+	if dir := os.Getenv(binariesVariable); dir != "" {
+		return filepath.Join(dir, name)
 	}
-	return filepath.Join(dir, name)
+	path := filepath.Join(filepath.Dir(cluster.Kubeconfig), "bin", name)
+	built.Lock()
+	defer built.Unlock()
+	err, done := built.errs[name]
+	if !done {
+		err = build(name, path)
+		if built.errs == nil {
+			built.errs = map[string]error{}
+		}
+		built.errs[name] = err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
-func buildInto(dir string) error {
+// build builds in the root of the repository, so that the versions of dependencies are the
+// product's.
+func build(name, path string) error {
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {
-		return fmt.Errorf("building operator and token server: %w", err)
+		return fmt.Errorf("building %s: %w", name, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	args := append([]string{"build", "-buildvcs=false", "-o", dir + "/"}, buildFlags...)
-	command := exec.CommandContext(ctx, "go", append(args, "./cmd/operator", "./cmd/token-server")...)
+	args := append([]string{"build", "-buildvcs=false", "-o", path}, buildFlags...)
+	command := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("building operator and token server: %w\n%s", err, out)
+		return fmt.Errorf("building %s: %w\n%s", name, err, out)
 	}
 	return nil
 }

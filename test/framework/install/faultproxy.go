@@ -1,8 +1,10 @@
 package install
 
 import (
+	"context"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -85,8 +87,13 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 	}
 	p.server = httptest.NewUnstartedServer(p)
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed program leaves broken handshakes
+	ctx, cancel := context.WithCancel(context.Background())
+	p.server.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	p.server.StartTLS()
 	t.Cleanup(func() {
+		// Close waits for active requests, and programs that still run open their watches again.
+		// With the base context canceled, none of these requests lasts.
+		cancel()
 		p.server.CloseClientConnections()
 		p.server.Close()
 	})

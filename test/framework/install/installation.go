@@ -114,7 +114,7 @@ func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	t.Helper()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.startOperator(i.binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, kubeconfig)); err != nil {
+	if err := i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, kubeconfig)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,7 +153,7 @@ func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	defer i.mu.Unlock()
 	err := i.operator.Kill()
 	if err == nil {
-		err = i.startOperator(i.binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, ""))
+		err = i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, ""))
 	}
 	if err != nil {
 		t.Errorf("Killing and restarting the operator: %v", err)

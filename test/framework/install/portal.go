@@ -1,14 +1,11 @@
 package install
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,13 +28,6 @@ type Portal struct {
 	dir     string
 	name    string
 	process *process.Process
-}
-
-// portalBuild is done once for each test binary.
-var portalBuild struct {
-	once sync.Once
-	path string
-	err  error
 }
 
 // StartPortal starts a portal with some more flags, and waits until it answers. All portals of an
@@ -63,7 +53,7 @@ func (i *Installation) startPortal(t testing.TB, flags func(url string) []string
 		writeFile(t, key, []byte(rand.Text()+rand.Text()))
 	}
 	p.process, err = process.Start(process.Command{
-		Name: p.name, Path: portalBinary(t, i), Dir: i.dir,
+		Name: p.name, Path: Binary(t, i.Env, "portal"), Dir: i.dir,
 		Args: append([]string{
 			"--listen", port.Address(), "--operations-listen", "127.0.0.1:0", "--api-server", i.Env.Config.Host,
 			"--api-server-ca-file", ca, "--session-key-file", key, "--debug",
@@ -107,30 +97,6 @@ func (p *Portal) Log(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return log
-}
-
-func portalBinary(t testing.TB, i *Installation) string {
-	t.Helper()
-	portalBuild.once.Do(func() {
-		portalBuild.path = filepath.Join(filepath.Dir(i.Env.Kubeconfig), "bin", "portal")
-		root, err := controlplane.RepositoryRoot()
-		if err != nil {
-			portalBuild.err = err
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
-		defer cancel()
-		args := append([]string{"build", "-buildvcs=false", "-o", portalBuild.path}, buildFlags...)
-		command := exec.CommandContext(ctx, "go", append(args, "./cmd/portal")...)
-		command.Dir = root
-		if out, err := command.CombinedOutput(); err != nil {
-			portalBuild.err = fmt.Errorf("building the portal: %w\n%s", err, out)
-		}
-	})
-	if portalBuild.err != nil {
-		t.Fatal(portalBuild.err)
-	}
-	return portalBuild.path
 }
 
 // ServiceAccount makes a service account of that name and returns a token for it, good for an hour.

@@ -39,7 +39,7 @@ func TestPlugin(t *testing.T) {
 	inst.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitReady(t, renamed, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitReady(t, suspended, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
-	plugin := build(t)
+	plugin := install.Binary(t, cluster, "kubectl-realmkeeper")
 	kubectl := func(args ...string) outcome {
 		command := exec.CommandContext(t.Context(), filepath.Join(cluster.BinDir, "kubectl"), append([]string{"realmkeeper"}, args...)...)
 		command.Env = []string{"PATH=" + filepath.Dir(plugin), "HOME=" + t.TempDir(), "KUBECONFIG=" + cluster.Kubeconfig}
@@ -115,16 +115,6 @@ func clientIDOf(t *testing.T, accessToken string) string {
 		t.Fatal(err)
 	}
 	return claims.ClientID
-}
-
-// build builds the plugin and returns its path.
-func build(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kubectl-realmkeeper")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../../cmd/kubectl-realmkeeper").CombinedOutput(); err != nil {
-		t.Fatalf("building the plugin: %v\n%s", err, out)
-	}
-	return path
 }
 
 // outcome is how a program ended.
