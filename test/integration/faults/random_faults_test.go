@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -22,7 +23,7 @@ import (
 
 // How long and which storm; docs/operations.md says how to go further.
 var (
-	stormLasts = flag.Duration("storm", 20*time.Second, "how long the storm of faults lasts")
+	stormLasts = flag.Duration("storm", 5*time.Second, "how long the storm of faults lasts")
 	stormSeed  = flag.Uint64("storm-seed", 1, "which faults and changes the storm brings")
 )
 
@@ -134,8 +135,36 @@ func settles(t *testing.T, w *world, proxy *install.FaultProxy) {
 			return nil
 		})
 	}
+	w.awaitCollected(t)
 	w.inst.AwaitQuiet(t, proxy)
 	w.inst.AwaitSettled(t)
+}
+
+// awaitCollected waits until the garbage collector has removed the Secrets of deleted clients. A
+// client with the same name may exist again, so the name of a Secret doesn't tell.
+func (w *world) awaitCollected(t *testing.T) {
+	t.Helper()
+	install.Eventually(t, "the Secrets of deleted clients to be collected", func() error {
+		clients, secrets := &v1alpha1.ApiClientList{}, &corev1.SecretList{}
+		if err := w.inst.Env.Client.List(t.Context(), clients, client.InNamespace(w.team)); err != nil {
+			return err
+		}
+		if err := w.inst.Env.Client.List(t.Context(), secrets, client.InNamespace(w.team)); err != nil {
+			return err
+		}
+		live := map[types.UID]bool{}
+		for i := range clients.Items {
+			live[clients.Items[i].UID] = true
+		}
+		for i := range secrets.Items {
+			for _, owner := range secrets.Items[i].OwnerReferences {
+				if !live[owner.UID] {
+					return fmt.Errorf("Secret %s still exists; its owner %s does not", secrets.Items[i].Name, owner.UID)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // tryAll tries every secret that any client ever had: what is valid works at every token
