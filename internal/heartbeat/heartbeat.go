@@ -28,7 +28,8 @@ const (
 	MinInterval = 500 * time.Millisecond
 	// MaxInterval is the time between two writes while the version stays the same.
 	MaxInterval = 10 * time.Second
-	// Duration is the time for which a server is live after a write. It tolerates two failed writes.
+	// Duration is the time for which a server is live after a write. It tolerates two failed
+	// writes.
 	Duration = 30 * time.Second
 )
 

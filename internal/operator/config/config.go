@@ -1,5 +1,5 @@
-// Package config reads the instance configuration: the one YAML file that says what this
-// installation of Realmkeeper is. It is decoded strictly; a key that means nothing is an error.
+// Package config reads the instance configuration, a YAML file that configures one installation of
+// Realmkeeper. Decoding is strict: an unknown key is an error.
 package config
 
 import (
@@ -26,10 +26,10 @@ const (
 	kind       = "InstanceConfiguration"
 )
 
-// TokenServiceName is the name of the token service's Deployment, Service and what belongs to them.
+// TokenServiceName is the name of the token server Deployment, its Service and related objects.
 const TokenServiceName = "realmkeeper-token-server"
 
-// ErrInvalid says that a configuration can't be used; its message names the key.
+// ErrInvalid is returned for an invalid configuration. The error message names the key.
 var ErrInvalid = errors.New("instance configuration")
 
 // Instance is the configuration of one installation.
@@ -37,112 +37,114 @@ type Instance struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 
-	// InstanceDomain is the domain of the installation; the service's address is "api." and it.
+	// InstanceDomain is the domain of the installation. The host of the token service is "api."
+	// followed by this domain.
 	InstanceDomain string `json:"instanceDomain"`
-	// ExternalPort is the port in the service's address, 1 to 65535. Left out: 443, which doesn't show.
+	// ExternalPort is the port in the URLs of the token service, 1 to 65535. Defaults to 443, which
+	// the URLs omit.
 	ExternalPort int32 `json:"externalPort,omitempty"`
 
 	Security    Security    `json:"security"`
 	TokenServer TokenServer `json:"tokenServer,omitzero"`
 	TLS         TLS         `json:"tls,omitzero"`
-	// Testing is left out but in tests.
+	// Testing must be unset except in tests.
 	Testing Testing `json:"testing,omitzero"`
 
-	// SystemNamespace is where the operator keeps records and runs the token service. It
-	// is no part of the file: the process says it.
+	// SystemNamespace is the namespace of the records and the token servers. It comes from a
+	// command-line flag, not from the file.
 	SystemNamespace string `json:"-"`
 }
 
-// Security holds what all realms are bound by.
+// Security holds limits for all realms.
 type Security struct {
-	// DefaultTokenLifetime is how long tokens of a realm are valid that says nothing: whole
-	// seconds, 10s to 24h. Required.
+	// DefaultTokenLifetime is the token lifetime of realms that do not set one: whole seconds, 10s
+	// to 24h. Required.
 	DefaultTokenLifetime metav1.Duration `json:"defaultTokenLifetime"`
-	// MaximumTokenLifetime is the longest that a realm may set: whole seconds, from the default to 24h.
-	// Left out: 24h.
+	// MaximumTokenLifetime is the longest token lifetime that a realm may set: whole seconds, from
+	// the default token lifetime to 24h. Defaults to 24h.
 	MaximumTokenLifetime metav1.Duration `json:"maximumTokenLifetime,omitzero"`
 }
 
-// TokenServer says how the operator runs the token servers.
+// TokenServer configures the token servers.
 type TokenServer struct {
-	// Image is left out to run the operator's own image, so that versions never skew.
+	// Image defaults to the operator's own image, which keeps the versions equal.
 	Image           string            `json:"image,omitempty"`
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// ImagePullSecrets are Secrets in the system namespace with what the registry asks for.
+	// ImagePullSecrets are Secrets in the system namespace with registry credentials.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// Replicas is the number of token servers, at least 1. Left out: 2. What is set through the
-	// scale subresource later, as by a HorizontalPodAutoscaler, counts until this changes.
+	// Replicas is the number of token servers, at least 1. Defaults to 2. A number that is set
+	// later through the scale subresource, for example by a HorizontalPodAutoscaler, takes
+	// precedence until this value changes.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Resources is left out for requests of 100m CPU and 64Mi, and a limit of 256Mi.
+	// Resources defaults to requests of 100m CPU and 64Mi memory, and a memory limit of 256Mi.
 	Resources    *corev1.ResourceRequirements `json:"resources,omitempty"`
 	NodeSelector map[string]string            `json:"nodeSelector,omitempty"`
 	Affinity     *corev1.Affinity             `json:"affinity,omitempty"`
 	Tolerations  []corev1.Toleration          `json:"tolerations,omitempty"`
-	// TopologySpreadConstraints are left out to spread over nodes as far as possible; an
-	// empty list: not at all.
+	// TopologySpreadConstraints defaults to spreading across nodes if possible. An empty list
+	// disables spreading.
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
-	// Audit says where the audit lines go: Stdout or None. Left out: Stdout.
+	// Audit is the destination of audit events: Stdout or None. Defaults to Stdout.
 	Audit AuditSink `json:"audit,omitempty"`
-	// Tracing says where traces of requests go. Left out: nowhere, and there are none.
+	// Tracing configures request traces. If unset, tracing is disabled.
 	Tracing *Tracing `json:"tracing,omitempty"`
-	// TrustedProxies are the networks, in CIDR notation, of proxies that end TLS before the token
-	// servers: they are believed what they say in X-Forwarded-For. Left out: none is.
+	// TrustedProxies are the CIDRs of TLS-terminating proxies whose X-Forwarded-For header is
+	// trusted. Defaults to none.
 	TrustedProxies []string `json:"trustedProxies,omitempty"`
 }
 
-// AuditSink is where the lines of the audit go.
+// AuditSink is a destination of audit events.
 type AuditSink string
 
 const (
-	// AuditStdout sends them to the standard output of the container; its log is on standard error.
+	// AuditStdout writes them to the container's standard output. The log goes to standard error.
 	AuditStdout AuditSink = "Stdout"
-	// AuditNone sends them nowhere.
+	// AuditNone disables auditing.
 	AuditNone AuditSink = "None"
 )
 
-// Tracing says where traces of requests go, and of how many there are any.
+// Tracing configures request traces.
 type Tracing struct {
-	// Endpoint is the URL of an OpenTelemetry collector that takes OTLP over HTTP, such as
+	// Endpoint is the URL of an OpenTelemetry collector that accepts OTLP over HTTP, such as
 	// http://collector.observability.svc:4318. Required.
 	Endpoint string `json:"endpoint"`
-	// SamplePercentage is of how many requests in a hundred there are traces, 0 to 100, where
-	// their caller hasn't decided that. Left out: 1.
+	// SamplePercentage is the percentage of requests to trace, 0 to 100. A sampling decision of the
+	// caller takes precedence. Defaults to 1.
 	SamplePercentage *int32 `json:"samplePercentage,omitempty"`
 }
 
-// TLS says where the serving certificate comes from; at most one member is set.
+// TLS selects the source of the serving certificate. At most one field may be set.
 type TLS struct {
-	// Managed has the operator keep a CA and a serving certificate. This is the default.
+	// Managed makes the operator manage a CA and a serving certificate. This is the default.
 	Managed *ManagedTLS `json:"managed,omitempty"`
-	// SecretName is a Secret of type kubernetes.io/tls in the system namespace, such as cert-manager's.
+	// SecretName is the name of a Secret of type kubernetes.io/tls in the system namespace, such as
+	// one that cert-manager creates.
 	SecretName string `json:"secretName,omitempty"`
 }
 
 // ManagedTLS has no settings.
 type ManagedTLS struct{}
 
-// Testing makes an installation fit for tests, and unfit for use.
+// Testing holds settings for tests. They make an installation unsuitable for production.
 type Testing struct {
-	// SpeedUp makes what takes hours by the API pass that many times faster, 1 to 3600:
-	// the intervals of rotation and what belongs to them. Token lifetimes stay. Left out:
-	// 1, time as it is.
+	// SpeedUp divides rotation intervals and related durations by this factor, 1 to 3600. It does
+	// not change token lifetimes. Defaults to 1.
 	SpeedUp int32 `json:"speedUp,omitempty"`
 }
 
-// maxSpeedUp makes a second of an hour.
+// maxSpeedUp turns an hour into a second.
 const maxSpeedUp = 3600
 
-// Bounds of a token's lifetime, as the API has them too.
+// Limits for token lifetimes. They match the limits in the API.
 const (
 	minTokenLifetime = 10 * time.Second
 	maxTokenLifetime = 24 * time.Hour
 )
 
-// Load reads the file at path.
-//
-// The error is one line; it wraps ErrInvalid, or is the file system's.
+// Load reads the file at path. The error is a single line. It wraps ErrInvalid or comes from the
+// file system.
 func Load(path string) (*Instance, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -155,21 +157,20 @@ func Load(path string) (*Instance, error) {
 	return instance, nil
 }
 
-// Parse reads a configuration and fills in what is left out.
-//
-// The error wraps ErrInvalid and names the key.
+// Parse decodes a configuration and sets the defaults. The error wraps ErrInvalid and names the
+// key.
 func Parse(data []byte) (*Instance, error) {
 	document, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		return nil, invalid("not valid YAML: %s", oneLine(err))
 	}
-	if err := single(data); err != nil {
+	if err := rejectMoreDocuments(data); err != nil {
 		return nil, err
 	}
 	instance := &Instance{}
 	strict, err := json.UnmarshalStrict(document, instance)
 	if err != nil {
-		return nil, invalid("%s: %s", culprit(document), oneLine(err))
+		return nil, invalid("%s: %s", failingKey(document), oneLine(err))
 	}
 	if len(strict) > 0 {
 		return nil, invalid("%s", oneLine(strict[0]))
@@ -181,8 +182,9 @@ func Parse(data []byte) (*Instance, error) {
 	return instance, nil
 }
 
-// single refuses what follows the first YAML document, which decoding passes over.
-func single(data []byte) error {
+// rejectMoreDocuments returns an error if data holds more than one YAML document. The decoder would
+// ignore all but the first.
+func rejectMoreDocuments(data []byte) error {
 	documents := stream.NewDecoder(bytes.NewReader(data))
 	for n := 0; ; n++ {
 		var content any
@@ -192,7 +194,7 @@ func single(data []byte) error {
 		case err != nil:
 			return invalid("not valid YAML: %s", oneLine(err))
 		case n > 0 && content != nil:
-			return invalid("a second YAML document follows; the file must hold one document")
+			return invalid("found a second YAML document; the file must hold only one document")
 		}
 	}
 }
@@ -232,7 +234,7 @@ func (i *Instance) setDefaults() {
 	}
 }
 
-// Host returns the host name of the service's address.
+// Host returns the external host name of the token service.
 func (i *Instance) Host() string { return "api." + i.InstanceDomain }
 
 // ServiceHost returns the host name of the token service inside the cluster.
@@ -240,10 +242,10 @@ func (i *Instance) ServiceHost() string {
 	return TokenServiceName + "." + i.SystemNamespace + ".svc"
 }
 
-// ClusterURL returns the base of the token service's addresses inside the cluster.
+// ClusterURL returns the base URL of the token service inside the cluster.
 func (i *Instance) ClusterURL() string { return "https://" + i.ServiceHost() }
 
-// Issuer returns the issuer of a realm, which is the base of its addresses.
+// Issuer returns the issuer of a realm, which is also the base of its URLs.
 func (i *Instance) Issuer(realm string) string {
 	host := i.Host()
 	if i.ExternalPort != 443 {
@@ -252,8 +254,8 @@ func (i *Instance) Issuer(realm string) string {
 	return "https://" + host + "/" + realm
 }
 
-// TokenLifetime returns how long tokens of a realm are valid that sets the given lifetime,
-// or nil for none.
+// TokenLifetime returns the token lifetime of a realm. The given lifetime comes from its spec and
+// is nil if unset.
 func (i *Instance) TokenLifetime(set *metav1.Duration) time.Duration {
 	if set != nil {
 		return set.Duration
@@ -261,8 +263,8 @@ func (i *Instance) TokenLifetime(set *metav1.Duration) time.Duration {
 	return i.Security.DefaultTokenLifetime.Duration
 }
 
-// Scaled returns how long an interval of rotation lasts in this instance: d, but in tests.
-// It is the one place where time is shortened, so that all that has to be in proportion stays so.
+// Scaled returns the rotation interval d divided by testing.speedUp. All rotation intervals go
+// through it, so that their proportions stay the same.
 func (i *Instance) Scaled(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, i.Testing.SpeedUp))
 }

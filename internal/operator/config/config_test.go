@@ -21,7 +21,7 @@ import (
 
 const header = "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n"
 
-const smallest = header + `
+const minimal = header + `
 instanceDomain: example.com
 security:
   defaultTokenLifetime: 5m
@@ -62,7 +62,7 @@ func TestParse(t *testing.T) {
 		yaml string
 		want config.Instance
 	}{
-		"the smallest, with the defaults": {smallest, config.Instance{
+		"minimal configuration with defaults": {minimal, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
 			InstanceDomain: "example.com", ExternalPort: 443,
 			Security: config.Security{DefaultTokenLifetime: lifetime(5 * time.Minute), MaximumTokenLifetime: lifetime(24 * time.Hour)},
@@ -73,7 +73,7 @@ func TestParse(t *testing.T) {
 			TLS:     config.TLS{Managed: &config.ManagedTLS{}},
 			Testing: config.Testing{SpeedUp: 1},
 		}},
-		"everything": {full, config.Instance{
+		"all fields": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
 			InstanceDomain: "realmkeeper.localhost", ExternalPort: 8443,
 			Security: config.Security{DefaultTokenLifetime: lifetime(time.Hour), MaximumTokenLifetime: lifetime(12 * time.Hour)},
@@ -94,8 +94,8 @@ func TestParse(t *testing.T) {
 			TLS:     config.TLS{SecretName: "api-tls"},
 			Testing: config.Testing{SpeedUp: 600},
 		}},
-		"a document marker, a comment": {"# ours\n---\n" + smallest + "tls: {managed: {}}\n...\n", func() config.Instance {
-			want, err := config.Parse([]byte(smallest))
+		"comment and document markers": {"# comment\n---\n" + minimal + "tls: {managed: {}}\n...\n", func() config.Instance {
+			want, err := config.Parse([]byte(minimal))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,90 +115,90 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Each fault is one line that names the key.
-func TestParseRefuses(t *testing.T) {
+// Each error is one line that names the key.
+func TestParseRejectsInvalidConfiguration(t *testing.T) {
 	with := func(old, replacement string) string {
 		if !strings.Contains(full, old) {
-			t.Fatalf("no %q in the full configuration", old)
+			t.Fatalf("the full configuration does not contain %q", old)
 		}
 		return strings.Replace(full, old, replacement, 1)
 	}
 	tests := map[string]struct{ yaml, wantKey string }{
-		"empty":                        {"", "apiVersion"},
-		"null":                         {"null", "apiVersion"},
-		"no apiVersion":                {"kind: InstanceConfiguration\n", "apiVersion"},
-		"another apiVersion":           {with("v1alpha1", "v2"), "apiVersion"},
-		"no kind":                      {with("kind: InstanceConfiguration", ""), "kind"},
-		"another kind":                 {with("InstanceConfiguration", "Realm"), "kind"},
-		"no domain":                    {with("instanceDomain: realmkeeper.localhost", ""), "instanceDomain"},
-		"an empty domain":              {with("realmkeeper.localhost", `""`), "instanceDomain"},
-		"an address for a domain":      {with("realmkeeper.localhost", "https://example.com"), "instanceDomain"},
-		"a domain in upper case":       {with("realmkeeper.localhost", "Example.com"), "instanceDomain"},
-		"a domain with a port":         {with("realmkeeper.localhost", "example.com:8443"), "instanceDomain"},
-		"a domain of many lines":       {with("realmkeeper.localhost", `"a\nb"`), "instanceDomain"},
-		"a domain too long":            {with("realmkeeper.localhost", strings.Repeat("a", 250)), "instanceDomain"},
-		"a number for the domain":      {with("realmkeeper.localhost", "7"), "instanceDomain"},
-		"a list for the domain":        {with("realmkeeper.localhost", "[a]"), "instanceDomain"},
-		"a port too small":             {with("8443", "-1"), "externalPort"},
-		"a port too large":             {with("8443", "65536"), "externalPort"},
-		"a port beyond 32 bits":        {with("8443", "99999999999"), "externalPort"},
-		"a pull secret without name":   {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
-		"a port of text":               {with("8443", "https"), "externalPort"},
-		"no default lifetime":          {with("defaultTokenLifetime: 1h", ""), "security.defaultTokenLifetime"},
-		"no security":                  {header + "instanceDomain: example.com\n", "security.defaultTokenLifetime"},
-		"a default too short":          {with("1h", "9s"), "security.defaultTokenLifetime"},
-		"a default too long":           {with("1h", "24h1s"), "security.defaultTokenLifetime"},
-		"a default below nothing":      {with("1h", "-1h"), "security.defaultTokenLifetime"},
-		"a broken second":              {with("1h", "10.5s"), "security.defaultTokenLifetime"},
-		"no unit":                      {with("1h", `"3600"`), "security.defaultTokenLifetime"},
-		"a number for a duration":      {with("1h", "3600"), "security.defaultTokenLifetime"},
-		"a maximum too long":           {with("12h", "25h"), "security.maximumTokenLifetime"},
-		"a maximum of text":            {with("12h", "long"), "security.maximumTokenLifetime"},
-		"the default over the maximum": {with("12h", "30m"), "security.maximumTokenLifetime"},
-		"no replicas":                  {with("replicas: 3", "replicas: 0"), "tokenServer.replicas"},
-		"half a replica":               {with("replicas: 3", "replicas: 1.5"), "tokenServer.replicas"},
-		"a broken quantity":            {with("200m", "much"), "tokenServer.resources.requests.cpu"},
-		"a broken toleration":          {with("key: dedicated", "key: [1]"), "tokenServer.tolerations"},
-		"a list for the token server":  {header + "tokenServer: []\n", "tokenServer"},
-		"an unknown pull policy":       {with("Always", "Sometimes"), "tokenServer.imagePullPolicy"},
-		"a request over its limit":     {with("requests: {cpu: 200m}", "{requests: {cpu: 2}, limits: {cpu: 1}}"), "tokenServer.resources.requests.cpu"},
-		"a broken priority class":      {with("priorityClassName: high", "priorityClassName: Very High"), "tokenServer.priorityClassName"},
-		"traces to nowhere":            {with("http://collector:4318", "collector:4318"), "tokenServer.tracing.endpoint"},
-		"more traces than requests":    {with("samplePercentage: 10", "samplePercentage: 101"), "tokenServer.tracing.samplePercentage"},
-		"an audit to elsewhere":        {with("audit: None", "audit: stdout"), "tokenServer.audit"},
-		"a proxy without a network":    {with("10.0.0.0/8", "10.0.0.1"), "tokenServer.trustedProxies[0]"},
-		"a broken annotation":          {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
-		"a broken node label":          {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},
-		"a broken value of a label":    {with("{disk: fast}", "{disk: \"very fast\"}"), "tokenServer.nodeSelector"},
-		"an unknown operator":          {with("operator: Exists", "operator: Is"), "tokenServer.tolerations[0].operator"},
-		"an unknown effect":            {with("operator: Exists", "operator: Exists, effect: Stay"), "tokenServer.tolerations[0].effect"},
-		"no skew":                      {with("maxSkew: 1, ", ""), "tokenServer.topologySpreadConstraints[0].maxSkew"},
-		"no topology":                  {with("topologyKey: zone, ", ""), "tokenServer.topologySpreadConstraints[0].topologyKey"},
-		"no way out":                   {with("DoNotSchedule", "Hope"), "tokenServer.topologySpreadConstraints[0].whenUnsatisfiable"},
-		"slower than time":             {with("speedUp: 600", "speedUp: -1"), "testing.speedUp"},
-		"faster than it can be":        {with("speedUp: 600", "speedUp: 3601"), "testing.speedUp"},
-		"both kinds of TLS":            {full + "  managed: {}\n", "tls.managed"},
-		"a Secret's name that is none": {with("api-tls", "API TLS"), "tls.secretName"},
-		"an unknown key":               {full + "instanceDomian: x\n", "instanceDomian"},
-		"an unknown key below":         {with("  image:", "  imag:"), "tokenServer.imag"},
-		"an unknown key in a list":     {with("{key: dedicated", "{keyy: x, key: dedicated"), "keyy"},
-		"an unknown key of managed":    {smallest + "tls: {managed: {days: 3}}\n", "tls.managed.days"},
-		"a key in another case":        {with("instanceDomain", "instancedomain"), "instancedomain"},
-		"a key twice":                  {full + "externalPort: 1\n", "externalPort"},
-		"a key that isn't of the file": {full + "systemNamespace: x\n", "systemNamespace"},
-		"not YAML":                     {"a: b: c", "YAML"},
-		"a tab":                        {"security:\n\tdefaultTokenLifetime: 1h", "YAML"},
-		"a list":                       {"- a\n- b\n", "document"},
-		"text":                         {"hello", "document"},
-		"a second document":            {full + "---\n" + smallest, "document"},
-		"a second document, broken":    {smallest + "---\nexternalPort: 1\n", "document"},
-		"NUL":                          {"\x00", "YAML"},
+		"empty":                              {"", "apiVersion"},
+		"null":                               {"null", "apiVersion"},
+		"no apiVersion":                      {"kind: InstanceConfiguration\n", "apiVersion"},
+		"another apiVersion":                 {with("v1alpha1", "v2"), "apiVersion"},
+		"no kind":                            {with("kind: InstanceConfiguration", ""), "kind"},
+		"another kind":                       {with("InstanceConfiguration", "Realm"), "kind"},
+		"no domain":                          {with("instanceDomain: realmkeeper.localhost", ""), "instanceDomain"},
+		"empty domain":                       {with("realmkeeper.localhost", `""`), "instanceDomain"},
+		"URL as domain":                      {with("realmkeeper.localhost", "https://example.com"), "instanceDomain"},
+		"uppercase domain":                   {with("realmkeeper.localhost", "Example.com"), "instanceDomain"},
+		"domain with a port":                 {with("realmkeeper.localhost", "example.com:8443"), "instanceDomain"},
+		"multiline domain":                   {with("realmkeeper.localhost", `"a\nb"`), "instanceDomain"},
+		"domain too long":                    {with("realmkeeper.localhost", strings.Repeat("a", 250)), "instanceDomain"},
+		"number as domain":                   {with("realmkeeper.localhost", "7"), "instanceDomain"},
+		"list as domain":                     {with("realmkeeper.localhost", "[a]"), "instanceDomain"},
+		"port too small":                     {with("8443", "-1"), "externalPort"},
+		"port too large":                     {with("8443", "65536"), "externalPort"},
+		"port exceeds 32 bits":               {with("8443", "99999999999"), "externalPort"},
+		"pull secret without a name":         {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
+		"text as port":                       {with("8443", "https"), "externalPort"},
+		"no default lifetime":                {with("defaultTokenLifetime: 1h", ""), "security.defaultTokenLifetime"},
+		"no security":                        {header + "instanceDomain: example.com\n", "security.defaultTokenLifetime"},
+		"default lifetime too short":         {with("1h", "9s"), "security.defaultTokenLifetime"},
+		"default lifetime too long":          {with("1h", "24h1s"), "security.defaultTokenLifetime"},
+		"negative default lifetime":          {with("1h", "-1h"), "security.defaultTokenLifetime"},
+		"fractional seconds":                 {with("1h", "10.5s"), "security.defaultTokenLifetime"},
+		"lifetime without a unit":            {with("1h", `"3600"`), "security.defaultTokenLifetime"},
+		"number as lifetime":                 {with("1h", "3600"), "security.defaultTokenLifetime"},
+		"maximum lifetime too long":          {with("12h", "25h"), "security.maximumTokenLifetime"},
+		"text as maximum lifetime":           {with("12h", "long"), "security.maximumTokenLifetime"},
+		"default exceeds maximum":            {with("12h", "30m"), "security.maximumTokenLifetime"},
+		"zero replicas":                      {with("replicas: 3", "replicas: 0"), "tokenServer.replicas"},
+		"fractional replicas":                {with("replicas: 3", "replicas: 1.5"), "tokenServer.replicas"},
+		"invalid quantity":                   {with("200m", "much"), "tokenServer.resources.requests.cpu"},
+		"invalid toleration":                 {with("key: dedicated", "key: [1]"), "tokenServer.tolerations"},
+		"list as token server":               {header + "tokenServer: []\n", "tokenServer"},
+		"unknown pull policy":                {with("Always", "Sometimes"), "tokenServer.imagePullPolicy"},
+		"request exceeds its limit":          {with("requests: {cpu: 200m}", "{requests: {cpu: 2}, limits: {cpu: 1}}"), "tokenServer.resources.requests.cpu"},
+		"invalid priority class":             {with("priorityClassName: high", "priorityClassName: Very High"), "tokenServer.priorityClassName"},
+		"tracing endpoint is not a URL":      {with("http://collector:4318", "collector:4318"), "tokenServer.tracing.endpoint"},
+		"sample percentage too large":        {with("samplePercentage: 10", "samplePercentage: 101"), "tokenServer.tracing.samplePercentage"},
+		"unknown audit sink":                 {with("audit: None", "audit: stdout"), "tokenServer.audit"},
+		"proxy is not a CIDR":                {with("10.0.0.0/8", "10.0.0.1"), "tokenServer.trustedProxies[0]"},
+		"invalid annotation key":             {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
+		"invalid node label key":             {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},
+		"invalid node label value":           {with("{disk: fast}", "{disk: \"very fast\"}"), "tokenServer.nodeSelector"},
+		"unknown toleration operator":        {with("operator: Exists", "operator: Is"), "tokenServer.tolerations[0].operator"},
+		"unknown toleration effect":          {with("operator: Exists", "operator: Exists, effect: Stay"), "tokenServer.tolerations[0].effect"},
+		"no maximum skew":                    {with("maxSkew: 1, ", ""), "tokenServer.topologySpreadConstraints[0].maxSkew"},
+		"no topology key":                    {with("topologyKey: zone, ", ""), "tokenServer.topologySpreadConstraints[0].topologyKey"},
+		"unknown unsatisfiable policy":       {with("DoNotSchedule", "Hope"), "tokenServer.topologySpreadConstraints[0].whenUnsatisfiable"},
+		"negative speed-up":                  {with("speedUp: 600", "speedUp: -1"), "testing.speedUp"},
+		"speed-up too large":                 {with("speedUp: 600", "speedUp: 3601"), "testing.speedUp"},
+		"both TLS sources":                   {full + "  managed: {}\n", "tls.managed"},
+		"invalid Secret name":                {with("api-tls", "API TLS"), "tls.secretName"},
+		"unknown key":                        {full + "instanceDomian: x\n", "instanceDomian"},
+		"unknown nested key":                 {with("  image:", "  imag:"), "tokenServer.imag"},
+		"unknown key in a list":              {with("{key: dedicated", "{keyy: x, key: dedicated"), "keyy"},
+		"unknown key of managed TLS":         {minimal + "tls: {managed: {days: 3}}\n", "tls.managed.days"},
+		"wrong case of a key":                {with("instanceDomain", "instancedomain"), "instancedomain"},
+		"duplicate key":                      {full + "externalPort: 1\n", "externalPort"},
+		"field that is not part of the file": {full + "systemNamespace: x\n", "systemNamespace"},
+		"not YAML":                           {"a: b: c", "YAML"},
+		"tab":                                {"security:\n\tdefaultTokenLifetime: 1h", "YAML"},
+		"list":                               {"- a\n- b\n", "document"},
+		"text":                               {"hello", "document"},
+		"second document":                    {full + "---\n" + minimal, "document"},
+		"invalid second document":            {minimal + "---\nexternalPort: 1\n", "document"},
+		"NUL":                                {"\x00", "YAML"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			instance, err := config.Parse([]byte(tc.yaml))
 			if !errors.Is(err, config.ErrInvalid) || instance != nil {
-				t.Fatalf("%v, error %v, want %v", instance, err, config.ErrInvalid)
+				t.Fatalf("Parse: %v and error %v, want error %v", instance, err, config.ErrInvalid)
 			}
 			if !strings.Contains(err.Error(), tc.wantKey) || strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("error %q, want one line that names %s", err, tc.wantKey)
@@ -216,23 +216,23 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	if instance, err := config.Load(good); err != nil || instance.ExternalPort != 8443 {
-		t.Errorf("%+v, %v", instance, err)
+		t.Errorf("Load: %+v and error %v", instance, err)
 	}
 	if _, err := config.Load(bad); !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), "foo") {
-		t.Errorf("error %v doesn't name file and key", err)
+		t.Errorf("error %v does not name the file and the key", err)
 	}
 	if _, err := config.Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want %v", err, fs.ErrNotExist)
 	}
 }
 
-func TestAddresses(t *testing.T) {
+func TestURLs(t *testing.T) {
 	tests := map[string]struct {
 		port                                 int32
 		wantIssuer, wantHost, wantClusterURL string
 	}{
-		"the port that doesn't show": {443, "https://api.example.com/acme", "api.example.com", "https://realmkeeper-token-server.system.svc"},
-		"another port":               {8443, "https://api.example.com:8443/acme", "api.example.com", "https://realmkeeper-token-server.system.svc"},
+		"default port": {443, "https://api.example.com/acme", "api.example.com", "https://realmkeeper-token-server.system.svc"},
+		"another port": {8443, "https://api.example.com:8443/acme", "api.example.com", "https://realmkeeper-token-server.system.svc"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -248,33 +248,33 @@ func TestAddresses(t *testing.T) {
 func TestTokenLifetime(t *testing.T) {
 	instance := config.Instance{Security: config.Security{DefaultTokenLifetime: lifetime(5 * time.Minute)}}
 	if got := instance.TokenLifetime(nil); got != 5*time.Minute {
-		t.Errorf("left out: %s, want 5m", got)
+		t.Errorf("unset: %s, want 5m", got)
 	}
 	if got := instance.TokenLifetime(&metav1.Duration{Duration: time.Hour}); got != time.Hour {
 		t.Errorf("set: %s, want 1h", got)
 	}
 }
 
-func TestPaced(t *testing.T) {
+func TestScaled(t *testing.T) {
 	for speedUp, want := range map[int32]time.Duration{0: time.Hour, 1: time.Hour, 600: 6 * time.Second} {
 		instance := config.Instance{Testing: config.Testing{SpeedUp: speedUp}}
 		if got := instance.Scaled(time.Hour); got != want {
-			t.Errorf("sped up by %d an hour lasts %s, want %s", speedUp, got, want)
+			t.Errorf("an hour with a speed-up of %d lasts %s, want %s", speedUp, got, want)
 		}
 	}
 }
 
-// Whatever a file holds: one line about ErrInvalid, or a configuration that reads the
-// same when it is written again.
+// FuzzParse checks that Parse returns either a single-line ErrInvalid or a configuration that
+// round-trips.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{smallest, full, "", "null", "- a", "a: &a [*a]", "? {a: b}\n: c", full + "---\na: b", "!!binary aGVsbG8=", "<<: {kind: x}"} {
+	for _, seed := range []string{minimal, full, "", "null", "- a", "a: &a [*a]", "? {a: b}\n: c", full + "---\na: b", "!!binary aGVsbG8=", "<<: {kind: x}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := config.Parse(data)
 		if err != nil {
 			if !errors.Is(err, config.ErrInvalid) || strings.ContainsAny(err.Error(), "\r\n") || got != nil {
-				t.Fatalf("%v, error %q", got, err)
+				t.Fatalf("Parse: %v and error %q", got, err)
 			}
 			return
 		}
@@ -284,7 +284,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := config.Parse(written)
 		if err != nil || !equality.Semantic.DeepEqual(got, again) {
-			t.Fatalf("read again: %v\n%s\n%s", err, written, cmp.Diff(got, again))
+			t.Fatalf("round trip: %v\n%s\n%s", err, written, cmp.Diff(got, again))
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// validate checks what the API server would refuse in the token servers' Deployment: told
-// at the start it is told to who wrote it.
+// validate rejects values that the API server would reject in the token server Deployment. Users
+// see the error when the operator starts instead of only in its log.
 func (s *TokenServer) validate() error {
 	if *s.Replicas < 1 {
 		return invalid("tokenServer.replicas must be at least 1, not %d", *s.Replicas)
@@ -42,7 +42,7 @@ func (s *TokenServer) validate() error {
 	}
 	for n, secret := range s.ImagePullSecrets {
 		if problems := validation.IsDNS1123Subdomain(secret.Name); len(problems) > 0 {
-			return invalid("tokenServer.imagePullSecrets[%d].name %q is not a Secret's name: %s", n, secret.Name, problems[0])
+			return invalid("tokenServer.imagePullSecrets[%d].name %q is not a valid Secret name: %s", n, secret.Name, problems[0])
 		}
 	}
 	if err := s.validateRequests(); err != nil {
@@ -54,13 +54,13 @@ func (s *TokenServer) validate() error {
 func validateResources(resources corev1.ResourceRequirements) error {
 	for name, request := range resources.Requests {
 		if limit, ok := resources.Limits[name]; ok && request.Cmp(limit) > 0 {
-			return invalid("tokenServer.resources.requests.%s %s is more than its limit %s", name, request.String(), limit.String())
+			return invalid("tokenServer.resources.requests.%s %s exceeds its limit %s", name, request.String(), limit.String())
 		}
 	}
 	return nil
 }
 
-// validateRequests checks what the token servers do with requests.
+// validateRequests checks the settings for auditing, proxies and tracing.
 func (s *TokenServer) validateRequests() error {
 	switch s.Audit {
 	case AuditStdout, AuditNone:
@@ -69,7 +69,7 @@ func (s *TokenServer) validateRequests() error {
 	}
 	for n, network := range s.TrustedProxies {
 		if _, err := netip.ParsePrefix(network); err != nil {
-			return invalid("tokenServer.trustedProxies[%d] %q is not a network in CIDR notation, such as 10.0.0.0/8", n, network)
+			return invalid("tokenServer.trustedProxies[%d] %q is not a CIDR such as 10.0.0.0/8", n, network)
 		}
 	}
 	return s.Tracing.validate()
@@ -81,10 +81,10 @@ func (t *Tracing) validate() error {
 	}
 	endpoint, err := url.Parse(t.Endpoint)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
-		return invalid("tokenServer.tracing.endpoint %q is not a URL such as http://collector.observability.svc:4318", t.Endpoint)
+		return invalid("tokenServer.tracing.endpoint %q must be an HTTP or HTTPS URL such as http://collector.observability.svc:4318", t.Endpoint)
 	}
 	if p := *t.SamplePercentage; p < 0 || p > 100 {
-		return invalid("tokenServer.tracing.samplePercentage %d is not between 0 and 100", p)
+		return invalid("tokenServer.tracing.samplePercentage must be between 0 and 100, not %d", p)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// validate checks what decoding can't: values, and keys that contradict each other.
+// validate checks what decoding can't: values and conflicting keys.
 func (i *Instance) validate() error {
 	if i.APIVersion != apiVersion {
 		return invalid("apiVersion must be %q, not %q", apiVersion, i.APIVersion)
@@ -18,10 +18,10 @@ func (i *Instance) validate() error {
 		return invalid("instanceDomain is required, such as example.com")
 	}
 	if problems := validation.IsDNS1123Subdomain(i.Host()); len(problems) > 0 {
-		return invalid("instanceDomain %q is not a domain name: %s", i.InstanceDomain, problems[0])
+		return invalid("instanceDomain %q is not a valid domain name: %s", i.InstanceDomain, problems[0])
 	}
 	if i.ExternalPort < 1 || i.ExternalPort > 65535 {
-		return invalid("externalPort %d is not between 1 and 65535", i.ExternalPort)
+		return invalid("externalPort must be between 1 and 65535, not %d", i.ExternalPort)
 	}
 	if err := i.Security.validate(); err != nil {
 		return err
@@ -37,18 +37,18 @@ func (i *Instance) validate() error {
 
 func (t *Testing) validate() error {
 	if t.SpeedUp < 1 || t.SpeedUp > maxSpeedUp {
-		return invalid("testing.speedUp %d is not between 1 and %d", t.SpeedUp, maxSpeedUp)
+		return invalid("testing.speedUp must be between 1 and %d, not %d", maxSpeedUp, t.SpeedUp)
 	}
 	return nil
 }
 
 func (t *TLS) validate() error {
 	if t.Managed != nil && t.SecretName != "" {
-		return invalid("tls.managed and tls.secretName contradict each other; set one of them")
+		return invalid("tls.managed and tls.secretName are mutually exclusive; set only one of them")
 	}
 	if t.SecretName != "" {
 		if problems := validation.IsDNS1123Subdomain(t.SecretName); len(problems) > 0 {
-			return invalid("tls.secretName %q is not a Secret's name: %s", t.SecretName, problems[0])
+			return invalid("tls.secretName %q is not a valid Secret name: %s", t.SecretName, problems[0])
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (s *Security) validate() error {
 		return err
 	}
 	if s.DefaultTokenLifetime.Duration > s.MaximumTokenLifetime.Duration {
-		return invalid("security.defaultTokenLifetime %s is longer than security.maximumTokenLifetime %s",
+		return invalid("security.defaultTokenLifetime %s exceeds security.maximumTokenLifetime %s",
 			s.DefaultTokenLifetime.Duration, s.MaximumTokenLifetime.Duration)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (s *Security) validate() error {
 
 func lifetime(key string, d time.Duration) error {
 	if d < minTokenLifetime || d > maxTokenLifetime || d%time.Second != 0 {
-		return invalid("%s %s is not whole seconds between %s and %s", key, d, minTokenLifetime, maxTokenLifetime)
+		return invalid("%s must be whole seconds between %s and %s, not %s", key, minTokenLifetime, maxTokenLifetime, d)
 	}
 	return nil
 }

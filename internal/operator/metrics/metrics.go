@@ -90,8 +90,8 @@ func (m *Metrics) Rotation(kind RotationKind, err error) {
 	m.rotations.WithLabelValues(string(kind), string(outcome)).Inc()
 }
 
-// NextKeyRotation sets the time at which the next key of a realm becomes active. Zero means that the
-// time is unknown and removes the series.
+// NextKeyRotation sets the time at which the next key of a realm becomes active. Zero means that
+// the time is unknown and removes the series.
 func (m *Metrics) NextKeyRotation(realm string, at time.Time) {
 	if at.IsZero() {
 		m.ForgetRealm(realm)

@@ -52,8 +52,8 @@ func NewAuthority(now time.Time, random io.Reader) (Pair, error) {
 }
 
 // Issue generates a serving certificate for the given hosts, signed by the CA p. The first host
-// becomes the common name. The certificate is valid for 90 days. The error wraps ErrInvalidPair if p
-// is not a usable CA; otherwise it comes from random.
+// becomes the common name. The certificate is valid for 90 days. The error wraps ErrInvalidPair if
+// p is not a usable CA; otherwise it comes from random.
 func (p Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: shortName(hosts[0])},
@@ -139,8 +139,8 @@ func encode(kind string, der []byte) []byte {
 	return b.Bytes()
 }
 
-// shortName truncates a host to the 64 characters that a common name may have. Verifiers use the DNS
-// names instead.
+// shortName truncates a host to the 64 characters that a common name may have. Verifiers use the
+// DNS names instead.
 func shortName(host string) string {
 	return host[:min(len(host), 64)]
 }

@@ -9,9 +9,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// culprit returns the path of the key whose value makes the decoding of document fail.
-// The decoder tells what is wrong with a duration or a quantity, but not where.
-func culprit(document []byte) string {
+// failingKey returns the path of the first key, in sorted order, whose value can't be decoded. The
+// decoder's error describes an invalid duration or quantity but doesn't name its key.
+func failingKey(document []byte) string {
 	var content map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, &content); err != nil {
 		return "the document"
@@ -19,8 +19,8 @@ func culprit(document []byte) string {
 	return find(content, "", func(part map[string]any) map[string]any { return part })
 }
 
-// find looks for the culprit in content, the value at path; embed puts a part of that
-// value back into an otherwise empty document.
+// find searches content, which is the value at path. embed returns a document that holds nothing
+// but the given part of content.
 func find(content map[string]any, path string, embed func(map[string]any) map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(content)) {
 		if decodes(embed(map[string]any{key: content[key]})) {
