@@ -22,15 +22,15 @@ import (
 
 const usage = `realmkeeper operator %s
 
-Reconciles Realms and ApiClients (auth.realmkeeper.dev) into records for the token
-servers and Secrets for workloads, and keeps the token service running.
+Reconciles Realms and ApiClients (auth.realmkeeper.dev), writes records for the token
+servers and credentials Secrets for workloads, and runs the token service.
 
 Usage:
   operator --config FILE [flags]
 
-FILE is the instance configuration, YAML of kind InstanceConfiguration: instance domain,
-token lifetimes, token servers and TLS. A key that it doesn't know is an error.
-docs/operations.md describes it.
+FILE is the instance configuration, a YAML file of kind InstanceConfiguration. It sets the
+instance domain, token lifetimes, token servers and TLS. Unknown keys are errors.
+See docs/operations.md for all keys.
 
 Flags:
 `
@@ -60,27 +60,27 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("bad flag")
+var errUsage = errors.New("invalid flags")
 
-// levelOfBodies is the log level from which on client-go logs the bodies of requests and
-// answers, and the secrets in them.
-const levelOfBodies = 8
+// bodyLogLevel is the log level at which client-go starts to log request and response bodies. They
+// contain secrets.
+const bodyLogLevel = 8
 
-// parse reads the flags; asked for help it writes it to help and returns flag.ErrHelp.
+// parse parses the flags. If help is requested, parse writes it and returns flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("operator", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // one line tells an error; help is for who asks
-	flags.StringVar(&o.config, "config", "", "the instance configuration `file` (required)")
+	flags.SetOutput(io.Discard) // print a one-line error instead of the whole help
+	flags.StringVar(&o.config, "config", "", "Instance configuration `file` (required)")
 	flags.StringVar(&o.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "realmkeeper-system"),
-		"the system `namespace`, where records are kept and token servers run; POD_NAMESPACE sets the default")
+		"System `namespace` of the records and token servers; the default comes from POD_NAMESPACE if it is set")
 	flags.StringVar(&o.image, "token-server-image", "",
-		"the `image` of the token servers, where the configuration names none; default: the image of this pod, which POD_NAME names")
-	flags.BoolVar(&o.leaderElection, "leader-elect", true, "work only while holding the leader Lease; needed with more than one replica and during updates")
-	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "the `address` of /healthz and /readyz")
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "the `address` of /metrics; 0 for none")
+		"Token server `image` if the configuration sets none; defaults to the image of the Pod in POD_NAME")
+	flags.BoolVar(&o.leaderElection, "leader-elect", true, "Work only while holding the leader Lease; required with several replicas and during rolling updates")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Listen `address` of /healthz and /readyz")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Listen `address` of /metrics, or 0 to disable it")
 	if kubeconfig := flag.CommandLine.Lookup("kubeconfig"); kubeconfig != nil {
-		flags.Var(kubeconfig.Value, "kubeconfig", "the kubeconfig `file`; default: KUBECONFIG, then the pod's service account")
+		flags.Var(kubeconfig.Value, "kubeconfig", "Kubeconfig `file`; defaults to KUBECONFIG, then to the Pod's service account")
 	}
 	o.logging.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -98,10 +98,10 @@ func parse(args []string, help io.Writer) (options, error) {
 		return options{}, fmt.Errorf("%w: --config is required", errUsage)
 	}
 	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
-		return options{}, fmt.Errorf("%w: --namespace %q is not a namespace's name: %s", errUsage, o.namespace, problems[0])
+		return options{}, fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
 	}
-	if zap.New(zap.UseFlagOptions(&o.logging)).V(levelOfBodies).Enabled() {
-		return options{}, fmt.Errorf("%w: --zap-log-level must be below %d, from which on secrets would be logged", errUsage, levelOfBodies)
+	if zap.New(zap.UseFlagOptions(&o.logging)).V(bodyLogLevel).Enabled() {
+		return options{}, fmt.Errorf("%w: --zap-log-level must be below %d because higher levels log secrets", errUsage, bodyLogLevel)
 	}
 	return o, nil
 }
@@ -114,10 +114,10 @@ func run(o options) error {
 	instance.SystemNamespace = o.namespace
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
+		return fmt.Errorf("loading the client configuration from --kubeconfig, KUBECONFIG or the service account: %w", err)
 	}
-	// Logging begins when the input is known to be good: a bad one is told in one line, and
-	// finding no API server would be logged beside it.
+	// Set up logging only after the input is validated. Invalid input is reported in a single line,
+	// and ctrl.GetConfig logs its errors too.
 	logger := zap.New(zap.UseFlagOptions(&o.logging))
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
@@ -141,10 +141,10 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	logger.Info("Operator starts", "version", version.Version, "revision", version.Revision,
+	logger.Info("Starting operator", "version", version.Version, "revision", version.Revision,
 		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "tokenServerImage", image)
 	if instance.Testing != (config.Testing{SpeedUp: 1}) {
-		logger.Info("This instance is configured for tests, and unfit for use", "speedUp", instance.Testing.SpeedUp)
+		logger.Info("Testing mode is enabled; do not use this instance in production", "speedUp", instance.Testing.SpeedUp)
 	}
 	return mgr.Start(ctx)
 }

@@ -17,8 +17,8 @@ instanceDomain: example.com
 security: {defaultTokenLifetime: 5m}
 `
 
-// Each bad start ends at once, with one line that names what to change.
-func TestBadInput(t *testing.T) {
+// Invalid input must fail immediately, with one line that names the setting to change.
+func TestInvalidInputFails(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -32,38 +32,38 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no flags":                 {nil, "--config"},
-		"an empty --config":        {[]string{"--config="}, "--config"},
-		"--config without a value": {[]string{"--config"}, "config"},
-		"no such file":             {[]string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
-		"a directory":              {[]string{"--config", dir}, dir},
-		"an empty file":            {[]string{"--config", file("empty.yaml", "")}, "apiVersion"},
-		"not YAML":                 {[]string{"--config", file("broken.yaml", "a: [\nb: {\n")}, "broken.yaml"},
-		"an unknown key":           {[]string{"--config", file("unknown.yaml", good+"instanceDomian: x\n")}, "instanceDomian"},
-		"a key twice":              {[]string{"--config", file("twice.yaml", good+"kind: x\n")}, "kind"},
-		"a bad value":              {[]string{"--config", file("value.yaml", strings.Replace(good, "5m", "5 minutes", 1))}, "security.defaultTokenLifetime"},
-		"a value left out":         {[]string{"--config", file("less.yaml", strings.Replace(good, "instanceDomain: example.com\n", "", 1))}, "instanceDomain"},
-		"keys that contradict":     {[]string{"--config", file("tls.yaml", good+"tls: {managed: {}, secretName: x}\n")}, "tls.secretName"},
-		"lifetimes that do":        {[]string{"--config", file("times.yaml", strings.Replace(good, "5m", "5m, maximumTokenLifetime: 1m", 1))}, "security.maximumTokenLifetime"},
-		"a second document":        {[]string{"--config", file("two.yaml", good+"---\n"+good)}, "two.yaml"},
-		"an unknown flag":          {[]string{"--nonsense"}, "nonsense"},
-		"a bad value of a flag":    {[]string{"--config", goodFile, "--leader-elect=perhaps"}, "leader-elect"},
-		"an argument":              {[]string{"--config", goodFile, "surplus"}, "surplus"},
-		"an empty namespace":       {[]string{"--config", goodFile, "--namespace="}, "--namespace"},
-		"a bad namespace":          {[]string{"--config", goodFile, "--namespace", "a\nb"}, "--namespace"},
-		"a level that tells all":   {[]string{"--config", goodFile, "--zap-log-level=8"}, "--zap-log-level"},
-		"no API server":            {[]string{"--config", goodFile}, "--kubeconfig"},
-		"no such kubeconfig":       {[]string{"--config", goodFile, "--kubeconfig", filepath.Join(dir, "none")}, "--kubeconfig"},
-		"a broken kubeconfig":      {[]string{"--config", goodFile, "--kubeconfig", goodFile}, "--kubeconfig"},
+		"no flags":                    {nil, "--config"},
+		"empty --config":              {[]string{"--config="}, "--config"},
+		"--config without a value":    {[]string{"--config"}, "config"},
+		"no such file":                {[]string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
+		"directory":                   {[]string{"--config", dir}, dir},
+		"empty file":                  {[]string{"--config", file("empty.yaml", "")}, "apiVersion"},
+		"not YAML":                    {[]string{"--config", file("broken.yaml", "a: [\nb: {\n")}, "broken.yaml"},
+		"unknown key":                 {[]string{"--config", file("unknown.yaml", good+"instanceDomian: x\n")}, "instanceDomian"},
+		"duplicate key":               {[]string{"--config", file("twice.yaml", good+"kind: x\n")}, "kind"},
+		"invalid value":               {[]string{"--config", file("value.yaml", strings.Replace(good, "5m", "5 minutes", 1))}, "security.defaultTokenLifetime"},
+		"missing value":               {[]string{"--config", file("less.yaml", strings.Replace(good, "instanceDomain: example.com\n", "", 1))}, "instanceDomain"},
+		"mutually exclusive keys":     {[]string{"--config", file("tls.yaml", good+"tls: {managed: {}, secretName: x}\n")}, "tls.secretName"},
+		"conflicting lifetimes":       {[]string{"--config", file("times.yaml", strings.Replace(good, "5m", "5m, maximumTokenLifetime: 1m", 1))}, "security.maximumTokenLifetime"},
+		"second document":             {[]string{"--config", file("two.yaml", good+"---\n"+good)}, "two.yaml"},
+		"unknown flag":                {[]string{"--nonsense"}, "nonsense"},
+		"invalid flag value":          {[]string{"--config", goodFile, "--leader-elect=perhaps"}, "leader-elect"},
+		"argument":                    {[]string{"--config", goodFile, "surplus"}, "surplus"},
+		"empty namespace":             {[]string{"--config", goodFile, "--namespace="}, "--namespace"},
+		"invalid namespace":           {[]string{"--config", goodFile, "--namespace", "a\nb"}, "--namespace"},
+		"log level that logs secrets": {[]string{"--config", goodFile, "--zap-log-level=8"}, "--zap-log-level"},
+		"no API server":               {[]string{"--config", goodFile}, "--kubeconfig"},
+		"no such kubeconfig":          {[]string{"--config", goodFile, "--kubeconfig", filepath.Join(dir, "none")}, "--kubeconfig"},
+		"invalid kubeconfig":          {[]string{"--config", goodFile, "--kubeconfig", goodFile}, "--kubeconfig"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			code, _, stderr := commandtest.Run(t, tc.args...)
 			if code == 0 {
-				t.Error("exit code 0")
+				t.Error("exit code 0, want an error")
 			}
 			if strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "\n") || !strings.Contains(stderr, tc.want) {
-				t.Errorf("%q, want one line that names %s", stderr, tc.want)
+				t.Errorf("stderr is %q, want one line that names %s", stderr, tc.want)
 			}
 		})
 	}

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// containerName is the name of the operator's container in its pod.
+// containerName is the name of the operator's container in its Pod.
 const containerName = "operator"
 
-var errNoImage = errors.New("tokenServer.image is not set in the configuration, and POD_NAME names no pod whose image to take; set one of them or --token-server-image")
+var errNoImage = errors.New("no token server image: set tokenServer.image in the configuration, --token-server-image or POD_NAME")
 
-// ownPod returns the pod that this process runs in; an empty one outside a cluster, where
-// POD_NAME isn't set.
+// ownPod returns the Pod of this process. It returns an empty Pod if POD_NAME is not set, as outside
+// a cluster.
 func ownPod(ctx context.Context, cfg *rest.Config, namespace string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	name := os.Getenv("POD_NAME")
@@ -29,13 +29,13 @@ func ownPod(ctx context.Context, cfg *rest.Config, namespace string) (*corev1.Po
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
-		return nil, fmt.Errorf("reading this process's pod, which POD_NAME names, for its image and service account: %w", err)
+		return nil, fmt.Errorf("reading Pod %q from POD_NAME: %w", name, err)
 	}
 	return pod, nil
 }
 
-// tokenServerImage returns the configured image, or the one that this process runs from,
-// so that operator and token servers are of one version.
+// tokenServerImage returns the configured image. It defaults to the image of this process, so that
+// operator and token servers have the same version.
 func tokenServerImage(pod *corev1.Pod, configured string) (string, error) {
 	if configured != "" {
 		return configured, nil
@@ -44,10 +44,10 @@ func tokenServerImage(pod *corev1.Pod, configured string) (string, error) {
 		return "", errNoImage
 	}
 	for i := range pod.Spec.Containers {
-		// By name: meshes put containers of their own first.
+		// Search by name because service meshes may insert their own containers first.
 		if c := &pod.Spec.Containers[i]; c.Name == containerName {
 			return c.Image, nil
 		}
 	}
-	return "", fmt.Errorf("%w: pod %s has no container %q", errNoImage, pod.Name, containerName)
+	return "", fmt.Errorf("%w: Pod %s has no container %q", errNoImage, pod.Name, containerName)
 }
