@@ -15,14 +15,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// envelope carries the schema version beside a record's members.
+// envelope is the JSON of a record: its schema version and its body.
 type envelope[T Realm | Client] struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Body          T   `json:"body"`
 }
 
-// ForRealm returns the record of a Realm, for the system namespace. It belongs to the
-// Realm by owner reference too, so that it goes with the Realm even while no operator runs.
+// ForRealm returns the record Secret of a Realm. It has an owner reference, so that Kubernetes
+// deletes it with the Realm even if the operator is not running.
 func ForRealm(namespace string, owner *v1alpha1.Realm, body Realm) (*corev1ac.SecretApplyConfiguration, error) {
 	secret, err := newSecret(namespace, KindRealm, owner.Name, SecretName(KindRealm, owner.UID), body)
 	if err != nil {
@@ -33,8 +33,8 @@ func ForRealm(namespace string, owner *v1alpha1.Realm, body Realm) (*corev1ac.Se
 		WithName(owner.Name).WithUID(owner.UID).WithController(true)), nil
 }
 
-// ForClient returns the record of an ApiClient, for the system namespace. An owner
-// reference can't cross namespaces; the operator removes the record.
+// ForClient returns the record Secret of an ApiClient. The operator deletes it with the ApiClient,
+// because owner references can't cross namespaces.
 func ForClient(namespace string, owner *v1alpha1.ApiClient, body Client) (*corev1ac.SecretApplyConfiguration, error) {
 	return newSecret(namespace, KindClient, owner.Namespace+"/"+owner.Name, SecretName(KindClient, owner.UID), body)
 }
@@ -51,9 +51,8 @@ func newSecret[T Realm | Client](namespace string, kind Kind, owner, name string
 		WithData(map[string][]byte{DataKey: data}), nil
 }
 
-// ReadRealm returns the record of a Realm that secret holds.
-//
-// The error is ErrUnreadable, with what is wrong, never with what stands there.
+// ReadRealm returns the Realm's record in secret. The error wraps ErrUnreadable and never contains
+// record data.
 func ReadRealm(secret *corev1.Secret) (Realm, error) {
 	body, err := read[Realm](secret, KindRealm)
 	if err != nil {
@@ -69,20 +68,19 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 	case body.Name == "" || body.Issuer == "":
 		return Realm{}, unreadable(secret, "name or issuer is missing")
 	case body.TokenLifetimeSeconds < 1 || body.TokenLifetimeSeconds > maxLifetimeSeconds:
-		return Realm{}, unreadable(secret, "tokenLifetimeSeconds is not between one second and one day")
+		return Realm{}, unreadable(secret, "tokenLifetimeSeconds must be between one second and one day")
 	case body.KeyCacheSeconds < 0 || body.KeyCacheSeconds > maxLifetimeSeconds:
-		return Realm{}, unreadable(secret, "keyCacheSeconds is negative or more than one day")
+		return Realm{}, unreadable(secret, "keyCacheSeconds must be between zero and one day")
 	case body.TokensPerSecond < 0:
-		return Realm{}, unreadable(secret, "tokensPerSecond is negative")
+		return Realm{}, unreadable(secret, "tokensPerSecond must not be negative")
 	case active != 1:
-		return Realm{}, unreadable(secret, "there is not exactly one active signing key")
+		return Realm{}, unreadable(secret, "exactly one signing key must be active")
 	}
 	return body, nil
 }
 
-// ReadClient returns the record of an ApiClient that secret holds.
-//
-// The error is ErrUnreadable, with what is wrong, never with what stands there.
+// ReadClient returns the ApiClient's record in secret. The error wraps ErrUnreadable and never
+// contains record data.
 func ReadClient(secret *corev1.Secret) (Client, error) {
 	body, err := read[Client](secret, KindClient)
 	if err != nil {
@@ -92,9 +90,9 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 	case body.RealmUID == "" || body.ClientID == "":
 		return Client{}, unreadable(secret, "realmUID or clientID is missing")
 	case body.TokenLifetimeSeconds < 0 || body.TokenLifetimeSeconds > maxLifetimeSeconds:
-		return Client{}, unreadable(secret, "tokenLifetimeSeconds is negative or more than one day")
+		return Client{}, unreadable(secret, "tokenLifetimeSeconds must be between zero and one day")
 	case body.TokensPerSecond < 0:
-		return Client{}, unreadable(secret, "tokensPerSecond is negative")
+		return Client{}, unreadable(secret, "tokensPerSecond must not be negative")
 	}
 	for _, s := range body.Secrets {
 		if _, err := clientsecret.ParseVerifier(s.Hash); err != nil {
@@ -104,7 +102,7 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 	return body, nil
 }
 
-// Equal reports whether two records say the same. What they say is their JSON.
+// Equal reports whether two records have the same JSON.
 func Equal[T Realm | Client](a, b T) bool {
 	first, firstErr := json.Marshal(a)
 	second, secondErr := json.Marshal(b)
@@ -117,29 +115,29 @@ const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
 func read[T Realm | Client](secret *corev1.Secret, kind Kind) (T, error) {
 	var got envelope[T]
 	if KindOf(secret) != kind {
-		return got.Body, unreadable(secret, "its name doesn't say that it is the record of a "+string(kind))
+		return got.Body, unreadable(secret, "its name is not that of a "+string(kind)+" record")
 	}
 	data, ok := secret.Data[DataKey]
 	if !ok {
 		return got.Body, unreadable(secret, "data key "+DataKey+" is missing")
 	}
-	// The version is read first: another version's members need not fit at all.
+	// Check the version first, because the body of another version may not decode.
 	var version struct {
 		SchemaVersion int `json:"schemaVersion"`
 	}
 	if err := json.Unmarshal(data, &version); err != nil {
-		return got.Body, unreadable(secret, "data key "+DataKey+" is not JSON")
+		return got.Body, unreadable(secret, "data key "+DataKey+" is not a JSON object")
 	}
 	if version.SchemaVersion != SchemaVersion {
-		return got.Body, unreadable(secret, fmt.Sprintf("schemaVersion %d is not %d, which this version reads", version.SchemaVersion, SchemaVersion))
+		return got.Body, unreadable(secret, fmt.Sprintf("unsupported schemaVersion %d, must be %d", version.SchemaVersion, SchemaVersion))
 	}
 	if err := json.Unmarshal(data, &got); err != nil {
-		// Of the JSON package's messages only the type of fault is safe to repeat.
-		return got.Body, unreadable(secret, "a member of data key "+DataKey+" can't be used")
+		// The JSON package's error may contain record data.
+		return got.Body, unreadable(secret, "data key "+DataKey+" has an invalid member")
 	}
 	return got.Body, nil
 }
 
-func unreadable(secret *corev1.Secret, why string) error {
-	return fmt.Errorf("%w: Secret %s/%s: %s", ErrUnreadable, secret.Namespace, secret.Name, why)
+func unreadable(secret *corev1.Secret, problem string) error {
+	return fmt.Errorf("%w: Secret %s/%s: %s", ErrUnreadable, secret.Namespace, secret.Name, problem)
 }

@@ -1,9 +1,8 @@
-// Package record is the contract between the operator, which writes records, and the
-// token servers, which read them.
+// Package record defines the records that the operator writes and the token servers read.
 //
-// A record is a Secret of the system namespace that holds what token servers need of one
-// Realm or ApiClient, as JSON with a schema version. It is named by its owner's UID, so
-// that an object that is deleted and made again never meets its namesake's record.
+// A record is a Secret in the system namespace. It holds the data of one Realm or ApiClient that
+// token servers need, as JSON with a schema version. Its name contains the UID of its owner, so
+// that a recreated object never uses the record of the deleted object with the same name.
 package record
 
 import (
@@ -18,114 +17,118 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// DataKey is the key of a record's Secret under which the JSON stands.
+// DataKey is the data key of the JSON in a record Secret.
 const DataKey = "record.json"
 
-// SchemaVersion is the version of the JSON that this package writes and reads. Members
-// may be added within a version; readers pass over what they don't know.
+// SchemaVersion is the version of the JSON that this package writes and reads. A version may gain
+// members, because readers ignore unknown members.
 const SchemaVersion = 1
 
-// ErrUnreadable says that a Secret that is labelled as a record doesn't hold a usable one.
-var ErrUnreadable = errors.New("record not readable")
+// ErrUnreadable is returned for a record Secret without a valid record.
+var ErrUnreadable = errors.New("unreadable record")
 
-// Kind says what a record is of; it is the value of the label v1alpha1.RecordLabel.
+// Kind is the kind of a record's owner. It is the value of the label v1alpha1.RecordLabel.
 type Kind string
 
-// The two kinds of record.
+// The kinds of records.
 const (
 	KindRealm  Kind = v1alpha1.RecordRealm
 	KindClient Kind = v1alpha1.RecordClient
 )
 
-// Realm is what token servers need of a Realm.
+// Realm is the record of a Realm.
 type Realm struct {
 	Name   string `json:"name"`
 	Issuer string `json:"issuer"`
-	// Disabled means that no token is issued, and none verifies.
+	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`
-	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
+	// TokensValidAfter rejects tokens that were issued before this time. Zero accepts all tokens.
 	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
-	// TokenLifetimeSeconds is how long a token is valid, at least 1.
+	// TokenLifetimeSeconds is the lifetime of a token, at least 1.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds"`
-	// Audiences are what a token carries when none is asked for; empty: the issuer.
+	// Audiences are the default audiences of a token. If empty, the audience is the issuer.
 	Audiences []string `json:"audiences,omitempty"`
-	// Scopes are what the realm's metadata lists.
+	// Scopes are the scopes in the realm's metadata.
 	Scopes []string `json:"scopes,omitempty"`
-	// TokensPerSecond is how many tokens each client may get in a second; 0: any number.
+	// TokensPerSecond limits the tokens per second of each client. Zero means no limit.
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
-	// KeyCacheSeconds is how long verifiers may cache the public keys: less than a key is
-	// published before it signs.
+	// KeyCacheSeconds is the time for which verifiers may cache the public keys. It is shorter than
+	// the time between the publication of a key and its first use.
 	KeyCacheSeconds int64 `json:"keyCacheSeconds"`
-	// Keys are the signing keys with their private members; one is Active.
+	// Keys are the signing keys with their private parts. Exactly one is Active.
 	Keys []signingkey.Key `json:"keys"`
 }
 
-// Client is what token servers need of an ApiClient.
+// Client is the record of an ApiClient.
 type Client struct {
-	// RealmUID is the identity of the realm: a client doesn't follow its realm's name to
-	// another realm.
+	// RealmUID is the UID of the realm. It prevents a client from moving to a new realm with the
+	// same name.
 	RealmUID types.UID `json:"realmUID"`
 	ClientID string    `json:"clientID"`
-	// CreatedAt is when the ApiClient was created, or got its client id from another that had it first.
+	// CreatedAt is the creation time of the ApiClient, or the time at which it acquired its client
+	// ID from another ApiClient.
 	CreatedAt time.Time `json:"createdAt"`
-	// Disabled means that no token is issued, and none verifies.
+	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`
-	// ExpiresAt is from when on it is as if Disabled; zero: never.
+	// ExpiresAt is the time at which the client expires, with the same effect as Disabled. Zero
+	// means never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
+	// TokensValidAfter rejects tokens that were issued before this time. Zero accepts all tokens.
 	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
-	// TokenLifetimeSeconds shortens the realm's lifetime; 0: the realm's.
+	// TokenLifetimeSeconds shortens the realm's token lifetime. Zero means the realm's value.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds,omitempty"`
-	// TokensPerSecond is how many tokens the client may get in a second; 0: the realm's number.
+	// TokensPerSecond limits the client's tokens per second. Zero means the realm's value.
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
-	// Scopes are granted; Audiences too, and when empty the realm's.
-	Scopes    []string `json:"scopes,omitempty"`
+	// Scopes are the scopes granted to the client.
+	Scopes []string `json:"scopes,omitempty"`
+	// Audiences are the audiences granted to the client. If empty, the realm's audiences apply.
 	Audiences []string `json:"audiences,omitempty"`
-	// Secrets are the verifiers of the client's secrets.
+	// Secrets are the client's secrets without their plaintext.
 	Secrets []ClientSecret `json:"secrets"`
-	// PublicKeys verify the assertions that the client signs.
+	// PublicKeys verify the client's assertions.
 	PublicKeys []signingkey.PublicKey `json:"publicKeys,omitempty"`
-	// ServiceAccounts may act as the client by their tokens.
+	// ServiceAccounts can authenticate as the client with their tokens.
 	ServiceAccounts []ServiceAccount `json:"serviceAccounts,omitempty"`
 }
 
-// ServiceAccount is a service account that exists. Its UID tells it from one of its name that was deleted.
+// ServiceAccount is an existing service account. Its UID distinguishes it from a deleted one with
+// the same name.
 type ServiceAccount struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
 }
 
-// ClientSecret is a secret of a client without its plaintext.
+// ClientSecret is a client secret without its plaintext.
 type ClientSecret struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"createdAt"`
-	// ExpiresAt is from when on the secret is refused; zero: never.
+	// ExpiresAt is the time at which the secret expires. Zero means never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	// Hash is a PHC string that clientsecret.ParseVerifier reads.
 	Hash string `json:"hash"`
-	// Source is what the operator took the secret from, as long as it is in force: so that it
-	// knows what it has hashed already. Empty for a secret that it made, and for one that was
-	// replaced. Token servers pass over it.
+	// Source identifies the origin of an active secret, so that the operator recognizes a secret
+	// that it has already hashed. It is empty for a generated secret and for a replaced one. Token
+	// servers ignore it.
 	Source string `json:"source,omitempty"`
-	// Successor means that the secret replaced another which was in force: status tells of that
-	// when the other is long gone. Token servers pass over it.
+	// Successor means that the secret replaced an active secret. Status reports this rotation even
+	// after the old secret is removed. Token servers ignore it.
 	Successor bool `json:"successor,omitempty"`
 }
 
-// SecretName returns the name of the record of the owner with that UID.
+// SecretName returns the name of the record Secret for an owner.
 func SecretName(kind Kind, owner types.UID) string {
 	return string(kind) + "-" + string(owner)
 }
 
-// OwnerUID returns the UID of the object that a record's Secret belongs to.
+// OwnerUID returns the UID of a record's owner.
 func OwnerUID(secret *corev1.Secret) types.UID {
 	_, uid, _ := strings.Cut(secret.Name, "-")
 	return types.UID(uid)
 }
 
-// KindOf returns the kind of a record's Secret by its name, empty for a Secret that isn't
-// a record. The label only selects: a record that lost it is one still.
+// KindOf returns the kind of a record Secret, or an empty string if the Secret is not a record. It
+// uses only the name, because a record that lost its label is still a record.
 func KindOf(secret *corev1.Secret) Kind {
 	kind, uid, _ := strings.Cut(secret.Name, "-")
 	if uid != "" && (Kind(kind) == KindRealm || Kind(kind) == KindClient) {
@@ -134,8 +137,7 @@ func KindOf(secret *corev1.Secret) Kind {
 	return ""
 }
 
-// OwnerName returns the namespace (empty for a Realm) and name of the object that a
-// record belongs to.
+// OwnerName returns the namespace and name of a record's owner. The namespace is empty for a Realm.
 func OwnerName(secret *corev1.Secret) types.NamespacedName {
 	namespace, name, found := strings.Cut(secret.Annotations[v1alpha1.OwnerAnnotation], "/")
 	if !found {

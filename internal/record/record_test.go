@@ -27,7 +27,7 @@ const (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// keys are an active and a pending one, the same in each use.
+// keys returns an active and a pending key. Every call returns the same keys.
 var keys = sync.OnceValue(func() []signingkey.Key {
 	var all []signingkey.Key
 	for _, algorithm := range []signingkey.Algorithm{signingkey.ES256, signingkey.EdDSA} {
@@ -66,7 +66,7 @@ func goodClient(t testing.TB) record.Client {
 	}
 }
 
-// stored is what the API server makes of what we apply.
+// stored returns the Secret that the API server stores for an apply configuration.
 func stored(t testing.TB, applied *corev1ac.SecretApplyConfiguration) *corev1.Secret {
 	t.Helper()
 	data, err := json.Marshal(applied)
@@ -99,7 +99,7 @@ func clientSecret(t testing.TB, body record.Client) *corev1.Secret {
 	return stored(t, applied)
 }
 
-// byJSON compares values by what they say.
+// byJSON compares values by their JSON.
 var byJSON = cmp.Transformer("JSON", func(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -114,9 +114,9 @@ func diffJSON(want, got any) string {
 
 func TestRealmRoundTrip(t *testing.T) {
 	tests := map[string]record.Realm{
-		"everything":   goodRealm(),
-		"the smallest": {Name: "a", Issuer: "i", TokenLifetimeSeconds: 1, Keys: keys()[:1]},
-		"a whole day":  {Name: "a", Issuer: "i", TokenLifetimeSeconds: 86400, Keys: keys()},
+		"all fields":          goodRealm(),
+		"minimal":             {Name: "a", Issuer: "i", TokenLifetimeSeconds: 1, Keys: keys()[:1]},
+		"lifetime of one day": {Name: "a", Issuer: "i", TokenLifetimeSeconds: 86400, Keys: keys()},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -129,10 +129,10 @@ func TestRealmRoundTrip(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if record.KindOf(secret) != record.KindRealm || record.OwnerUID(secret) != realmUID || record.OwnerName(secret) != (types.NamespacedName{Name: "acme"}) {
-				t.Errorf("it says to be %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
+				t.Errorf("record is %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
 			}
 			if _, err := record.ReadClient(secret); err == nil {
-				t.Error("it reads as a client's")
+				t.Error("ReadClient succeeds for a realm record")
 			}
 		})
 	}
@@ -143,9 +143,9 @@ func TestClientRoundTrip(t *testing.T) {
 	two.Secrets = append(two.Secrets, goodClient(t).Secrets...)
 	two.Secrets[0].ExpiresAt = now.Add(time.Hour)
 	tests := map[string]record.Client{
-		"everything":   goodClient(t),
-		"two secrets":  two,
-		"the smallest": {RealmUID: realmUID, ClientID: "a", CreatedAt: now},
+		"all fields":  goodClient(t),
+		"two secrets": two,
+		"minimal":     {RealmUID: realmUID, ClientID: "a", CreatedAt: now},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -159,16 +159,15 @@ func TestClientRoundTrip(t *testing.T) {
 			}
 			if record.KindOf(secret) != record.KindClient || record.OwnerUID(secret) != clientUID ||
 				record.OwnerName(secret) != (types.NamespacedName{Namespace: "apps", Name: "billing"}) {
-				t.Errorf("it says to be %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
+				t.Errorf("record is %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
 			}
 			if _, err := record.ReadRealm(secret); err == nil {
-				t.Error("it reads as a realm's")
+				t.Error("ReadRealm succeeds for a client record")
 			}
 		})
 	}
 }
 
-// The Secrets are what the design says: type, name, labels, and an owner where one can be.
 func TestSecrets(t *testing.T) {
 	realm, client := realmSecret(t, goodRealm()), clientSecret(t, goodClient(t))
 	for _, secret := range []*corev1.Secret{realm, client} {
@@ -206,21 +205,21 @@ func TestKindOf(t *testing.T) {
 		label, name string
 		want        record.Kind
 	}{
-		"a realm's":                    {"realm", "realm-1", record.KindRealm},
-		"a client's":                   {"client", "client-1", record.KindClient},
-		"a record that lost its label": {"", "realm-1", record.KindRealm},
-		"a record with another label":  {"realm", "client-1", record.KindClient},
-		"another name":                 {"realm", "other-1", ""},
-		"the managed CA":               {"", "realmkeeper-ca", ""},
-		"a name alike":                 {"realm", "realm1", ""},
-		"no UID":                       {"realm", "realm-", ""},
-		"a kind alone":                 {"realm", "realm", ""},
+		"realm record":              {"realm", "realm-1", record.KindRealm},
+		"client record":             {"client", "client-1", record.KindClient},
+		"record without a label":    {"", "realm-1", record.KindRealm},
+		"record with another label": {"realm", "client-1", record.KindClient},
+		"another name":              {"realm", "other-1", ""},
+		"the managed CA":            {"", "realmkeeper-ca", ""},
+		"similar name":              {"realm", "realm1", ""},
+		"no UID":                    {"realm", "realm-", ""},
+		"kind only":                 {"realm", "realm", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tc.name, Labels: map[string]string{v1alpha1.RecordLabel: tc.label}}}
 			if got := record.KindOf(secret); got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
+				t.Errorf("KindOf: %q, want %q", got, tc.want)
 			}
 		})
 	}
