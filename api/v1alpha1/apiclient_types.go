@@ -206,8 +206,8 @@ type RealmReference struct {
 // +union
 // +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,message="spec.secret must have exactly one of: generated, provided, hashed"
 type ClientSecretSource struct {
-	// generated makes the operator generate a secret of 256 random bits and store it in a Secret in
-	// the client's namespace, which workloads can mount.
+	// generated configures a secret of 256 random bits. The operator generates it and stores it in
+	// a Secret in the client's namespace, which workloads can mount.
 	// +optional
 	Generated *GeneratedSecret `json:"generated,omitempty"`
 

@@ -88,7 +88,7 @@ func installed(t *testing.T, env *testenv.Env, golden *golden, namespace string)
 		section(b, "operator, in the system namespace: that, and", here.without(everywhere))
 		section(b, "role "+roles[0], rightsIn(t, env, elsewhere, users[roles[0]]))
 		for _, role := range roles[1:] {
-			section(b, "role "+role+" of Kubernetes, of ours", ours(rightsIn(t, env, elsewhere, users[role])))
+			section(b, "role "+role+" of Kubernetes, of ours", onlyRealmkeeper(rightsIn(t, env, elsewhere, users[role])))
 		}
 	})
 }
@@ -177,8 +177,8 @@ func (r rights) without(other rights) rights {
 	return beyond
 }
 
-// ours returns the permissions for Realmkeeper's resources.
-func ours(r rights) rights {
+// onlyRealmkeeper returns the permissions for Realmkeeper's resources.
+func onlyRealmkeeper(r rights) rights {
 	part := maps.Clone(r)
 	maps.DeleteFunc(part, func(resource string, _ []string) bool {
 		return !strings.HasPrefix(resource, v1alpha1.GroupVersion.Group+"/")

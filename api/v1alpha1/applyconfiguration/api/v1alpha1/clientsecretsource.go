@@ -10,8 +10,8 @@ package v1alpha1
 //
 // ClientSecretSource selects the source of a client secret. Exactly one member must be set.
 type ClientSecretSourceApplyConfiguration struct {
-	// generated makes the operator generate a secret of 256 random bits and store it in a Secret in
-	// the client's namespace, which workloads can mount.
+	// generated configures a secret of 256 random bits. The operator generates it and stores it in
+	// a Secret in the client's namespace, which workloads can mount.
 	Generated *GeneratedSecretApplyConfiguration `json:"generated,omitempty"`
 	// provided uses a secret from an existing Secret in the client's namespace.
 	Provided *ProvidedSecretApplyConfiguration `json:"provided,omitempty"`
