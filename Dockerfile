@@ -1,6 +1,6 @@
-# For those who build with BuildKit. Releases are made by `make image`, which is
-# reproducible and needs no Docker; this lays out the same image: the static binaries of
-# cmd/ at the root, nothing else, and a user without name or privileges.
+# Builds the image with BuildKit. Releases use `make image` instead, which is reproducible and
+# needs no Docker. The content is the same: only the static binaries from cmd/ at the root, and
+# an unprivileged user without a name.
 #
 #   docker build --build-arg VERSION=v1.2.3 --build-arg REVISION=$(git rev-parse --short=12 HEAD) .
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the repository for the given time each, one after the
-# other, and fails at the end when any of them has found something. What it found is
-# an input below testdata/fuzz, which from then on is a case of the ordinary tests.
+# Runs all fuzz targets of the repository one after the other, each for the given time, and
+# fails at the end if a target has failed. go test writes the failing input to testdata/fuzz.
+# From then on, the ordinary tests also run it.
 set -euo pipefail
 
 time=${1:?usage: hack/fuzz.sh TIME}
 mapfile -t targets < <(grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort)
-[[ ${#targets[@]} -gt 0 ]] || { echo "There are no fuzz targets." >&2; exit 1; }
+[[ ${#targets[@]} -gt 0 ]] || { echo "No fuzz targets found." >&2; exit 1; }
 
 echo "Fuzzing ${#targets[@]} targets for $time each ..."
 failed=()
@@ -14,9 +14,9 @@ for target in "${targets[@]}"; do
 	package=$(dirname "${target%%:*}")
 	name=${target##*func }
 	echo "$package $name"
-	# Minimizing each new input for its default minute would be most of the time.
+	# By default, minimizing each new input takes up to a minute.
 	go test -run='^$' -fuzz="^$name\$" -fuzztime="$time" -fuzzminimizetime=20x "$package" || failed+=("$package $name")
 done
 
 [[ ${#failed[@]} -eq 0 ]] || { printf 'Failed: %s\n' "${failed[@]}" >&2; exit 1; }
-echo "No target found anything."
+echo "No target failed."

@@ -14,21 +14,20 @@ import (
 	"time"
 )
 
-// repository is the part of the OCI distribution specification's grammar that needs no
-// registry.
+// repository matches names without a registry as defined in the OCI distribution specification.
 var repository = regexp.MustCompile(`^[a-z0-9]+([._-][a-z0-9]+)*$`)
 
 var (
 	errImage    = errors.New("--image must be NAME:TAG")
-	errBinaries = errors.New("no binaries are named")
+	errBinaries = errors.New("no binaries specified")
 )
 
-// archive makes an image of static binaries that are there already, for the processors of
-// this machine. The image runs the first one.
+// archive builds an image from existing static binaries, for the architecture of this machine.
+// The first binary is the entrypoint.
 func archive(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image archive", flag.ContinueOnError)
-	image := flags.String("image", "", "the `name:tag` of the image (required)")
-	output := flags.String("output", "", "the `file` to write (required)")
+	image := flags.String("image", "", "`Name:tag` of the image (required)")
+	output := flags.String("output", "", "Output `file` (required)")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func archive(args []string, out io.Writer) error {
 		return fmt.Errorf("%w, not %q", errImage, *image)
 	}
 	if *output == "" || flags.NArg() == 0 {
-		return fmt.Errorf("%w, or no --output", errBinaries)
+		return fmt.Errorf("%w or --output is missing", errBinaries)
 	}
 	d.entrypoint = "/" + filepath.Base(flags.Arg(0))
 	d.createdBy = "hack/image archive"
@@ -53,9 +52,9 @@ func archive(args []string, out io.Writer) error {
 func writeBinaries(output string, d description, binaries []string) error {
 	i := slices.IndexFunc(platforms, func(p platform) bool { return p.arch == runtime.GOARCH })
 	if i < 0 {
-		return fmt.Errorf("%w: there are no images for %s", errNotStatic, runtime.GOARCH)
+		return fmt.Errorf("%w: unsupported architecture %s", errNotStatic, runtime.GOARCH)
 	}
-	// Made beside its place and renamed into it: what lies there is always whole.
+	// Build in a temporary directory and rename, so that the output is always complete.
 	staging, err := os.MkdirTemp(filepath.Dir(output), ".image-")
 	if err != nil {
 		return err
@@ -67,7 +66,7 @@ func writeBinaries(output string, d description, binaries []string) error {
 	}
 	for _, binary := range binaries {
 		if err := requireStatic(binary, platforms[i].machine); err != nil {
-			return fmt.Errorf("checking %s: %w", binary, err)
+			return fmt.Errorf("check %s: %w", binary, err)
 		}
 		if err := copyFile(binary, filepath.Join(content, filepath.Base(binary))); err != nil {
 			return err
@@ -75,11 +74,11 @@ func writeBinaries(output string, d description, binaries []string) error {
 	}
 	image, err := assemble(d, platforms[i], content)
 	if err != nil {
-		return fmt.Errorf("assembling the image: %w", err)
+		return fmt.Errorf("assemble the image: %w", err)
 	}
 	staged := filepath.Join(staging, "archive")
 	if err := writeArchive(staged, d, platforms[i], image); err != nil {
-		return fmt.Errorf("writing the archive: %w", err)
+		return fmt.Errorf("write the archive: %w", err)
 	}
 	return os.Rename(staged, output)
 }

@@ -16,25 +16,26 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is the number that config/manager runs as; the image has no user database.
+// user is the numeric user and group of the Deployment in config/manager. The image has no
+// user database.
 const user = "65532:65532"
 
-// description is what an image says of itself.
+// description is the metadata of an image.
 type description struct {
-	repository string // such as realmkeeper; see reference
+	repository string // without a registry, such as realmkeeper
 	tag        string
 	entrypoint string
 	labels     map[string]string
-	created    time.Time // of everything in it
+	created    time.Time // the timestamp of everything in the image
 	createdBy  string
 }
 
-// reference is the image's name in full: without a registry it stands for one of Docker
-// Hub's library, which is what container runtimes make of it.
+// reference returns the full name of the image. Container runtimes resolve a name without a
+// registry to the library repositories of Docker Hub.
 func (d description) reference() string { return "docker.io/library/" + d.repository + ":" + d.tag }
 
-// assemble makes the image of one platform: one layer with what lies in binaries, at its
-// root.
+// assemble builds the image of one platform. Its only layer contains the files of the directory
+// binaries at the root.
 func assemble(d description, p platform, binaries string) (v1.Image, error) {
 	var content bytes.Buffer
 	if err := writeTar(&content, os.DirFS(binaries), 0o755, d.created); err != nil {
@@ -73,15 +74,15 @@ func assemble(d description, p platform, binaries string) (v1.Image, error) {
 	return runnable{image}, err
 }
 
-// runnable is an image to run, and no artifact. go-containerregistry would describe it as
-// one of the type of its configuration.
+// runnable is an image without an artifact type. By default, go-containerregistry sets the
+// artifact type to the media type of the configuration.
 type runnable struct{ v1.Image }
 
-// ArtifactType is what go-containerregistry asks for.
+// ArtifactType overrides the artifact type that go-containerregistry writes.
 func (runnable) ArtifactType() (string, error) { return "", nil }
 
-// writeTar writes the files of a tree in lexical order, without directories, all owned by
-// root and with the same mode and time.
+// writeTar writes the files of a tree in lexical order, without directories. All files are owned
+// by root and have the same mode and timestamp.
 func writeTar(out io.Writer, tree fs.FS, mode int64, modified time.Time) error {
 	w := tar.NewWriter(out)
 	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {

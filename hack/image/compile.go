@@ -12,11 +12,11 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// platform is of Linux.
+// platform is a Linux platform.
 type platform struct {
 	arch    string // as in GOARCH and in OCI
 	machine elf.Machine
-	level   string // the oldest processors, so that it runs on all
+	level   string // the lowest processor level, so that the binaries run on all processors
 }
 
 var platforms = []platform{
@@ -30,14 +30,14 @@ func (p platform) oci() *v1.Platform { return &v1.Platform{OS: "linux", Architec
 
 var errNotStatic = errors.New("not a static binary of its platform")
 
-// compile builds every command of cmd/ into dir, and refuses one that would not run in an
-// image without a loader and libraries.
+// compile builds all commands in cmd/ into dir. It returns an error if a binary isn't static,
+// because the image contains no loader and no libraries.
 func compile(ctx context.Context, o options, p platform, dir string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", o.ldflags, "-o", dir+string(filepath.Separator), "./cmd/...")
 	build.Dir = o.source
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	// What changes the bytes is set here, whatever the shell has.
+	// Override all variables of the shell that would change the output.
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+p.arch, p.level, "CGO_ENABLED=0",
 		"GOFLAGS=-mod=readonly", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off")
 	if err := build.Run(); err != nil {
@@ -49,7 +49,7 @@ func compile(ctx context.Context, o options, p platform, dir string) error {
 	}
 	for _, binary := range binaries {
 		if err := requireStatic(filepath.Join(dir, binary.Name()), p.machine); err != nil {
-			return fmt.Errorf("checking %s: %w", binary.Name(), err)
+			return fmt.Errorf("check %s: %w", binary.Name(), err)
 		}
 	}
 	return nil
@@ -62,11 +62,11 @@ func requireStatic(path string, machine elf.Machine) error {
 	}
 	defer file.Close()
 	if file.Machine != machine {
-		return fmt.Errorf("%w: it is for %s", errNotStatic, file.Machine)
+		return fmt.Errorf("%w: built for %s", errNotStatic, file.Machine)
 	}
 	for _, segment := range file.Progs {
 		if segment.Type == elf.PT_INTERP || segment.Type == elf.PT_DYNAMIC {
-			return fmt.Errorf("%w: it has %s", errNotStatic, segment.Type)
+			return fmt.Errorf("%w: contains %s", errNotStatic, segment.Type)
 		}
 	}
 	return nil

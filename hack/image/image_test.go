@@ -35,15 +35,15 @@ var labels = map[string]string{
 	"org.opencontainers.image.created":     "2025-06-15T12:00:00Z",
 }
 
-// The product is compiled by `make image`; here two small commands stand for it.
+// TestImage uses two small commands instead of the product, which `make image` compiles.
 func TestImage(t *testing.T) {
 	program := buildProgram(t)
 	first, second := newSource(t), newSource(t)
 	build(t, program, first)
 	build(t, program, second)
-	build(t, program, second) // in the place of what is there
+	build(t, program, second) // replaces the existing files
 
-	t.Run("the same source elsewhere gives the same bytes", func(t *testing.T) {
+	t.Run("build in another directory is identical", func(t *testing.T) {
 		one, other := digests(t, filepath.Join(first, "dist")), digests(t, filepath.Join(second, "dist"))
 		if diff := cmp.Diff(one, other); diff != "" {
 			t.Error(diff)
@@ -55,7 +55,7 @@ func TestImage(t *testing.T) {
 	outer, err := index.IndexManifest()
 	must(t, err)
 	if len(outer.Manifests) != 1 || outer.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "v1.2.3" {
-		t.Fatalf("the layout's entries: %+v", outer.Manifests)
+		t.Fatalf("entries of the layout: %+v", outer.Manifests)
 	}
 	index, err = index.ImageIndex(outer.Manifests[0].Digest)
 	must(t, err)
@@ -74,9 +74,9 @@ func TestImage(t *testing.T) {
 		image, err := index.Image(entry.Digest)
 		must(t, err)
 		arch := entry.Platform.Architecture
-		t.Run(arch+" has the binaries and nothing else", func(t *testing.T) { testContent(t, image, first) })
-		t.Run(arch+" is configured", func(t *testing.T) { testConfig(t, image, arch) })
-		t.Run(arch+" is the same in its archive", func(t *testing.T) {
+		t.Run(arch+" contains only the binaries", func(t *testing.T) { testContent(t, image, first) })
+		t.Run(arch+" has the expected configuration", func(t *testing.T) { testConfig(t, image, arch) })
+		t.Run(arch+" is identical in its archive", func(t *testing.T) {
 			testArchive(t, image, filepath.Join(first, "dist", "realmkeeper-linux-"+arch+".tar"))
 		})
 	}
@@ -104,10 +104,10 @@ func testContent(t *testing.T, image v1.Image, source string) {
 		binary, err := io.ReadAll(r)
 		must(t, err)
 		if !bytes.Contains(binary, []byte("v1.2.3")) {
-			t.Errorf("%s isn't stamped", header.Name)
+			t.Errorf("%s does not contain the version", header.Name)
 		}
 		if bytes.Contains(binary, []byte(source)) {
-			t.Errorf("%s tells where it was built", header.Name)
+			t.Errorf("%s contains the source directory", header.Name)
 		}
 		header.Size = 0
 		got = append(got, *header)
@@ -135,7 +135,7 @@ func testConfig(t *testing.T, image v1.Image, arch string) {
 	}
 }
 
-// testArchive reads the archive as Docker and as containerd do.
+// testArchive reads the archive like Docker and like containerd.
 func testArchive(t *testing.T, want v1.Image, path string) {
 	t.Helper()
 	tag, err := name.NewTag("realmkeeper:v1.2.3")
@@ -148,7 +148,7 @@ func testArchive(t *testing.T, want v1.Image, path string) {
 	gotConfig, err := docker.ConfigName()
 	must(t, err)
 	if gotConfig != wantConfig {
-		t.Errorf("Docker takes %s for %s", gotConfig, wantConfig)
+		t.Errorf("config digest is %s, want %s", gotConfig, wantConfig)
 	}
 
 	dir := t.TempDir()
@@ -164,20 +164,20 @@ func testArchive(t *testing.T, want v1.Image, path string) {
 	must(t, err)
 	if got := manifest.Manifests; len(got) != 1 || got[0].Digest != wantDigest ||
 		got[0].Annotations["io.containerd.image.name"] != "docker.io/library/realmkeeper:v1.2.3" {
-		t.Errorf("containerd sees %+v for %s", got, wantDigest)
+		t.Errorf("OCI layout contains %+v, want digest %s", got, wantDigest)
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestErrors(t *testing.T) {
 	program := buildProgram(t)
 	tests := map[string]struct {
 		flags      []string
 		wantStderr string
 	}{
-		"no version":               {wantStderr: `--version can't be a tag: ""`},
-		"a version that is no tag": {flags: []string{"--version=v1+dirty"}, wantStderr: "--version can't be a tag"},
-		"dynamic linking":          {flags: []string{"--version=v1", "--ldflags=-buildmode=pie"}, wantStderr: "not a static binary"},
-		"a source that fails":      {flags: []string{"--version=v1", "--ldflags=-nonsense"}, wantStderr: "building for linux/amd64: go build"},
+		"no version":      {wantStderr: `--version is not a valid tag: ""`},
+		"invalid version": {flags: []string{"--version=v1+dirty"}, wantStderr: "--version is not a valid tag"},
+		"dynamic linking": {flags: []string{"--version=v1", "--ldflags=-buildmode=pie"}, wantStderr: "not a static binary"},
+		"compile error":   {flags: []string{"--version=v1", "--ldflags=-nonsense"}, wantStderr: "build for linux/amd64: go build"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -188,13 +188,13 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 			if left, _ := os.ReadDir(filepath.Join(source, "dist")); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("temporary files remain: %v", left)
 			}
 		})
 	}
 }
 
-// What archive makes is read as container runtimes read it, and run by nothing here.
+// TestArchive reads the archive like a container runtime. It doesn't run the image.
 func TestArchive(t *testing.T) {
 	program := buildProgram(t)
 	dir := t.TempDir()
@@ -226,12 +226,12 @@ func TestArchive(t *testing.T) {
 		t.Errorf("architecture %s", config.Architecture)
 	}
 
-	refusals := map[string][]string{
+	failures := map[string][]string{
 		"--image must be NAME:TAG": {"--image=hello", "--output=" + archive, binary},
-		"no binaries are named":    {"--image=hello:v1", "--output=" + archive},
-		"checking":                 {"--image=hello:v1", "--output=" + archive, filepath.Join(dir, "missing")},
+		"no binaries specified":    {"--image=hello:v1", "--output=" + archive},
+		"check ":                   {"--image=hello:v1", "--output=" + archive, filepath.Join(dir, "missing")},
 	}
-	for want, args := range refusals {
+	for want, args := range failures {
 		out, err := exec.Command(program, append([]string{"archive"}, args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v: %v\n%s", args, err, out)
@@ -240,7 +240,7 @@ func TestArchive(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, ".image-*"))
 	must(t, err)
 	if len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("temporary files remain: %v", left)
 	}
 }
 
@@ -253,7 +253,7 @@ func buildProgram(t *testing.T) string {
 	return program
 }
 
-// newSource makes a repository with the commands operator and token-server.
+// newSource creates a repository with the commands operator and token-server.
 func newSource(t *testing.T) string {
 	t.Helper()
 	source := t.TempDir()
@@ -276,7 +276,7 @@ func build(t *testing.T, program, source string) {
 	}
 }
 
-// digests returns the digest of every file below dir by its path.
+// digests returns the digests of all files in dir by path.
 func digests(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

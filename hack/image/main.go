@@ -1,15 +1,15 @@
-// Command image builds the container image without Docker, daemon or network: the static
-// binaries of cmd/ and nothing else, for linux/amd64 and linux/arm64.
+// Command image builds the container image for linux/amd64 and linux/arm64 without Docker, a
+// daemon or network access. The image contains only the static binaries from cmd/.
 //
 //	make image
 //
-// The same source, flags and release of Go give the same bytes, wherever the source lies.
-// They go to dist/ there:
+// The build is reproducible: the same source, flags and Go release produce the same bytes in
+// any directory. The output in dist/ of the source directory:
 //
 //	image/                      an OCI layout with one entry, the index of both platforms
-//	realmkeeper-linux-ARCH.tar  the image of one platform, for container runtimes to load
+//	realmkeeper-linux-ARCH.tar  an archive for container runtimes with the image of a platform
 //
-// It makes small images of other static binaries too, such as those for tests in a cluster:
+// The archive command builds a small image from other static binaries, such as test programs:
 //
 //	go run -C hack/image . archive --image NAME:TAG --output FILE BINARY...
 package main
@@ -33,33 +33,33 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// name is the image's, and the project's.
+// name is the name of the image and of the project.
 const name = "realmkeeper"
 
-// tag is the grammar of the OCI distribution specification.
+// tag matches tags as defined in the OCI distribution specification.
 var tag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 
-var errVersion = errors.New("--version can't be a tag")
+var errVersion = errors.New("--version is not a valid tag")
 
 const next = `
-For a cluster without a registry, and for Docker; of one platform each:
+To load the image of one platform into a cluster or Docker without a registry:
   kind load image-archive dist/%[1]s
   ctr --namespace k8s.io images import dist/%[1]s
   go run -C test ./cluster load "$PWD/dist/%[1]s"
   docker load --input dist/%[1]s
-For a registry, of both platforms:
+To push the image of both platforms to a registry:
   crane push dist/%[2]s REGISTRY/%[3]s
 `
 
 type options struct {
 	source   string // the repository
-	version  string // the image's tag
+	version  string // the tag of the image
 	revision string
 	ldflags  string
-	created  time.Time // of everything in the image
+	created  time.Time // the timestamp of everything in the image
 }
 
-// describe tells what the image is, in its configuration and in annotations of the index.
+// describe returns the metadata for the image configuration and the index annotations.
 func (o options) describe() description {
 	return description{
 		repository: name,
@@ -84,11 +84,11 @@ func main() {
 	}
 	var o options
 	var epoch int64
-	flag.StringVar(&o.source, "source", "../..", "the `directory` of the repository")
-	flag.StringVar(&o.version, "version", "", "the `version`, which is the tag too (required)")
-	flag.StringVar(&o.revision, "revision", "unknown", "the `commit` of the source")
-	flag.StringVar(&o.ldflags, "ldflags", "", "the `flags` that go build gives the linker")
-	flag.Int64Var(&epoch, "source-date-epoch", 0, "the time of everything in the image, in `seconds` since 1970")
+	flag.StringVar(&o.source, "source", "../..", "`Directory` of the repository")
+	flag.StringVar(&o.version, "version", "", "`Version` of the product, also used as the tag (required)")
+	flag.StringVar(&o.revision, "revision", "unknown", "`Commit` of the source")
+	flag.StringVar(&o.ldflags, "ldflags", "", "Linker `flags` for go build")
+	flag.Int64Var(&epoch, "source-date-epoch", 0, "Timestamp of everything in the image, in `seconds` since 1970")
 	flag.Parse()
 	o.created = time.Unix(epoch, 0).UTC()
 
@@ -119,7 +119,7 @@ func run(o options, out io.Writer) error {
 	if err := os.MkdirAll(dist, 0o750); err != nil {
 		return err
 	}
-	// Made beside its place and renamed into it: what lies in dist/ is always whole.
+	// Build in a temporary directory and rename, so that dist/ only contains complete files.
 	staging, err := os.MkdirTemp(dist, ".image-")
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func run(o options, out io.Writer) error {
 	for _, p := range platforms {
 		image, err := buildPlatform(ctx, o, p, staging)
 		if err != nil {
-			return fmt.Errorf("building for %s: %w", p, err)
+			return fmt.Errorf("build for %s: %w", p, err)
 		}
 		if err := report(out, p, image); err != nil {
 			return err
@@ -142,7 +142,7 @@ func run(o options, out io.Writer) error {
 	}
 	index = mutate.Annotations(index, o.describe().labels).(v1.ImageIndex)
 	if err := writeLayout(filepath.Join(staging, layoutName), o.version, index); err != nil {
-		return fmt.Errorf("writing the layout: %w", err)
+		return fmt.Errorf("write the layout: %w", err)
 	}
 	digest, err := index.Digest()
 	if err != nil {
@@ -158,7 +158,7 @@ func run(o options, out io.Writer) error {
 	return nil
 }
 
-// buildPlatform leaves the archive of one platform in staging.
+// buildPlatform builds the image of one platform and writes its archive to staging.
 func buildPlatform(ctx context.Context, o options, p platform, staging string) (v1.Image, error) {
 	binaries := filepath.Join(staging, p.arch)
 	if err := compile(ctx, o, p, binaries); err != nil {
@@ -166,10 +166,10 @@ func buildPlatform(ctx context.Context, o options, p platform, staging string) (
 	}
 	image, err := assemble(o.describe(), p, binaries)
 	if err != nil {
-		return nil, fmt.Errorf("assembling the image: %w", err)
+		return nil, fmt.Errorf("assemble the image: %w", err)
 	}
 	if err := writeArchive(filepath.Join(staging, p.archive()), o.describe(), p, image); err != nil {
-		return nil, fmt.Errorf("writing the archive: %w", err)
+		return nil, fmt.Errorf("write the archive: %w", err)
 	}
 	return image, nil
 }

@@ -12,7 +12,7 @@ import (
 
 const layoutName = "image"
 
-// referenceName is the tag of an entry in an OCI layout.
+// referenceName is the annotation that contains the tag of an entry in an OCI layout.
 const referenceName = "org.opencontainers.image.ref.name"
 
 // writeLayout writes an OCI layout whose only entry is the index.
@@ -24,9 +24,9 @@ func writeLayout(dir, tag string, index v1.ImageIndex) error {
 	return to.AppendIndex(index, layout.WithAnnotations(map[string]string{referenceName: tag}))
 }
 
-// writeArchive writes one image as docker save has done since Docker 25: an OCI layout,
-// which containerd reads and where the image keeps its digest, that is a docker-archive
-// too, by its manifest.json.
+// writeArchive writes one image in the format of docker save since Docker 25. The archive is an
+// OCI layout, which containerd reads and which preserves the digest of the image. Its
+// manifest.json also makes it a docker-archive.
 func writeArchive(path string, d description, p platform, image v1.Image) error {
 	dir := path + ".content"
 	to, err := layout.Write(dir, empty.Index)
@@ -52,14 +52,14 @@ func writeArchive(path string, d description, p platform, image v1.Image) error 
 		return err
 	}
 	defer file.Close()
-	// No time: nothing in it depends on when it was made.
+	// Use a fixed timestamp, so that the archive is reproducible.
 	if err := writeTar(file, os.DirFS(dir), 0o644, time.Unix(0, 0)); err != nil {
 		return err
 	}
 	return file.Close()
 }
 
-// dockerManifest is the table of contents of a docker-archive.
+// dockerManifest returns the manifest.json of a docker-archive.
 func dockerManifest(d description, image v1.Image) ([]byte, error) {
 	manifest, err := image.Manifest()
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// commandTimeout bounds one command. It is no promise of speed.
+// commandTimeout limits each command. It is generous and not a performance goal.
 const commandTimeout = 5 * time.Minute
 
-// run runs a command and returns what it printed. It fails the test when the command does.
+// run runs a command and returns its output. It fails the test if the command fails.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := try(t.Context(), name, args...)
@@ -40,10 +40,10 @@ func try(ctx context.Context, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// root is the repository.
+// root is the root of the repository.
 var root = filepath.Join("..", "..")
 
-// tool returns the path of a program that make e2e has built.
+// tool returns the path of a program that make e2e builds.
 func tool(name string) string {
 	return filepath.Join(os.Getenv("E2E_BIN"), name)
 }
@@ -53,16 +53,16 @@ func kubectl(t *testing.T, args ...string) string {
 	return run(t, tool("kubectl"), args...)
 }
 
-// needsNode ends a test that stops the API server or kills containers on a cluster whose
-// node this machine doesn't run.
+// needsNode skips a test that stops the API server or kills containers, unless the cluster runs
+// on this machine.
 func needsNode(t *testing.T) {
 	t.Helper()
 	if os.Getenv("E2E_NODE") == "" {
-		t.Skip("This needs the node of make cluster-up: run make e2e without KUBECONFIG.")
+		t.Skip("requires the node of make cluster-up; run make e2e without KUBECONFIG")
 	}
 }
 
-// node does what only the machine that runs the node can do.
+// node runs a command of the cluster program, which works only on the machine of the node.
 func node(t *testing.T, args ...string) string {
 	t.Helper()
 	return run(t, tool("cluster"), args...)

@@ -1,4 +1,4 @@
-// Package e2e tests Realmkeeper as its users run it: installed by its chart from its image
-// into a real cluster, used by pods. `make e2e` runs it, with the tag e2e; docs/cluster.md
-// tells on which cluster.
+// Package e2e tests Realmkeeper as users run it: installed with the chart and the image in a
+// real cluster and used by Pods. `make e2e` runs the tests with the build tag e2e. See
+// docs/cluster.md for the cluster.
 package e2e

@@ -22,8 +22,8 @@ const release = "realmkeeper"
 // image returns the name of the image of a version.
 func image(version string) string { return "realmkeeper:" + version }
 
-// install installs the chart with a Helm into a namespace that takes restricted pods only, and uninstalls
-// it with all that it leaves at the end of the test.
+// install installs the chart with a version of Helm into a namespace that admits only restricted
+// Pods. At the end of the test, it uninstalls the chart and removes everything that remains.
 func install(t *testing.T, helm, chart, version string, more ...string) {
 	t.Helper()
 	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -32,7 +32,7 @@ func install(t *testing.T, helm, chart, version string, more ...string) {
 	t.Cleanup(func() { removeAll(t) })
 	t.Cleanup(func() {
 		if t.Failed() {
-			tell(t)
+			logState(t)
 		}
 	})
 	run(t, tool(helm), installArgs("install", chart, version, more...)...)
@@ -46,10 +46,10 @@ func installArgs(verb, chart, version string, more ...string) []string {
 	}, more...)
 }
 
-// chart is the chart as it is here.
+// chart is the path of the chart in the repository.
 var chart = filepath.Join("charts", "realmkeeper")
 
-// awaitTokenServers waits until the operator runs the token servers.
+// awaitTokenServers waits until the token servers are running.
 func awaitTokenServers(t *testing.T) {
 	t.Helper()
 	eventually(t, "the token service", func() error {
@@ -63,7 +63,7 @@ const (
 	operator     = "realmkeeper-operator"
 )
 
-// removeAll leaves the cluster as it was before Realmkeeper was installed.
+// removeAll restores the cluster to its state before Realmkeeper was installed.
 func removeAll(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -73,13 +73,13 @@ func removeAll(t *testing.T) {
 		{"kubectl", "delete", "namespace", "--ignore-not-found", systemNamespace},
 	} {
 		if _, err := try(ctx, tool(args[0]), args[1:]...); err != nil {
-			t.Errorf("Removing Realmkeeper: %v", err)
+			t.Errorf("remove Realmkeeper: %v", err)
 		}
 	}
 }
 
-// tell logs what somebody wants to know of a failed test.
-func tell(t *testing.T) {
+// logState logs the state of the cluster after a failed test.
+func logState(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, args := range [][]string{
@@ -93,15 +93,15 @@ func tell(t *testing.T) {
 	}
 }
 
-// The whole way: installed, a sample applied, a pod of another namespace gets its token
-// with what is mounted, and calls an API that asks for it.
-func TestPodGetsATokenAndCallsAnAPI(t *testing.T) {
+// TestPodGetsTokenAndCallsAPI installs Realmkeeper and applies the sample. A Pod in another
+// namespace gets a token with the mounted Secret and calls an API that requires a token.
+func TestPodGetsTokenAndCallsAPI(t *testing.T) {
 	install(t, "helm", chart, firstVersion)
 	t.Log(run(t, tool("helm"), "test", release, "--namespace", systemNamespace, "--logs"))
-	// The portal answers by its Service, with what it needs to reach the API server and no token.
+	// The portal is available through its Service.
 	signIn := kubectl(t, "get", "--raw", "/api/v1/namespaces/"+systemNamespace+"/services/realmkeeper-portal:http/proxy/sign-in")
 	if want := "kubectl create token initial-admin --namespace " + systemNamespace; !strings.Contains(signIn, want) {
-		t.Errorf("the portal answers %s", signIn)
+		t.Errorf("sign-in page is %s, want it to contain the kubectl command", signIn)
 	}
 
 	kubectl(t, "apply", "--kustomize", filepath.Join("config", "samples"))
@@ -124,8 +124,8 @@ func TestPodGetsATokenAndCallsAnAPI(t *testing.T) {
 	}
 }
 
-// serveOrders runs an API that verifies by the keys of the client's realm, and returns its
-// address in the cluster. Nothing of the client's is given to it.
+// serveOrders runs an API that verifies tokens with the keys of the client's realm, and returns
+// its address in the cluster. The API gets no credentials of the client.
 func serveOrders(t *testing.T, namespace string, client *corev1.Secret, more ...string) string {
 	t.Helper()
 	data := func(key string) string { return string(client.Data[key]) }

@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	// systemNamespace is where Realmkeeper is installed.
+	// systemNamespace is the namespace in which Realmkeeper is installed.
 	systemNamespace = "realmkeeper-system"
 	domain          = "e2e.example.com"
-	// workloadImage runs test/e2e/workload.
+	// workloadImage is the image of test/e2e/workload.
 	workloadImage = "realmkeeper-workload:e2e"
 )
 
-// The two versions of the image that make e2e builds.
+// The versions of the image that make e2e builds.
 const (
 	firstVersion  = "0.0.1-e2e"
 	secondVersion = "0.0.2-e2e"
 )
 
-// cluster is the API server of KUBECONFIG.
+// cluster is a client for the API server in KUBECONFIG.
 var cluster client.Client
 
-var errInstalled = errors.New("the cluster has Realmkeeper's resources, or can't be asked for them; these tests remove them, so they need a cluster without")
+var errInstalled = errors.New("the cluster contains Realms or ApiClients, or listing them failed; use a cluster without them, because these tests delete all of them")
 
 func TestMain(m *testing.M) {
 	if err := connect(); err != nil {
@@ -56,13 +56,13 @@ func connect() error {
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
-		return fmt.Errorf("KUBECONFIG must name the cluster to test on, as make e2e does: %w", err)
+		return fmt.Errorf("KUBECONFIG must be set to the cluster to test on; run make e2e: %w", err)
 	}
-	config.QPS = -1 // a test's client waits for nobody else
+	config.QPS = -1 // no rate limit
 	if cluster, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	// What is installed is removed at the end, with all Realms and ApiClients.
+	// The tests delete all Realms and ApiClients at the end.
 	err = cluster.List(context.Background(), &v1alpha1.RealmList{})
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return errors.Join(errInstalled, err)

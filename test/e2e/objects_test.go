@@ -18,7 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// create creates the objects, which go at the end of the test.
+// create creates the objects and deletes them at the end of the test.
 func create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
@@ -33,11 +33,11 @@ func remove(t *testing.T, object client.Object) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := cluster.Delete(ctx, object, client.GracePeriodSeconds(1)); client.IgnoreNotFound(err) != nil {
-		t.Errorf("Removing %T %s: %v", object, object.GetName(), err)
+		t.Errorf("delete %T %s: %v", object, object.GetName(), err)
 	}
 }
 
-// namespace creates a namespace whose pods are restricted.
+// namespace creates a namespace that admits only restricted Pods.
 func namespace(t *testing.T, name string) string {
 	t.Helper()
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -64,11 +64,11 @@ func apiClient(namespace, name, realm string) *v1alpha1.ApiClient {
 	}
 }
 
-// credentialsVolume mounts the consumer Secret of that name at /credentials.
+// credentialsVolume is the name of the volume that is mounted at /credentials.
 const credentialsVolume = "credentials"
 
-// pod returns a pod that runs the workload with a Secret at /credentials, as restricted as
-// Pod Security asks for.
+// pod returns a Pod that runs the workload with a Secret mounted at /credentials. It satisfies
+// the restricted Pod Security Standard.
 func pod(namespace, name, secret string, args ...string) *corev1.Pod {
 	yes, no, user := true, false, int64(65532)
 	return &corev1.Pod{
@@ -98,10 +98,10 @@ func pod(namespace, name, secret string, args ...string) *corev1.Pod {
 	}
 }
 
-// succeeds waits until a pod has ended well, and returns what it printed.
+// succeeds waits until a Pod has succeeded and returns its output.
 func succeeds(t *testing.T, p *corev1.Pod) string {
 	t.Helper()
-	eventually(t, "pod "+p.Name+" to end", func() error {
+	eventually(t, "pod "+p.Name+" to finish", func() error {
 		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
 			return err
 		}
@@ -112,12 +112,12 @@ func succeeds(t *testing.T, p *corev1.Pod) string {
 	})
 	printed := kubectl(t, "logs", "--namespace", p.Namespace, p.Name)
 	if p.Status.Phase != corev1.PodSucceeded {
-		t.Fatalf("pod %s has failed and printed: %s", p.Name, printed)
+		t.Fatalf("pod %s failed with output: %s", p.Name, printed)
 	}
 	return printed
 }
 
-// loadReport is what a load of token requests prints at its end.
+// loadReport is the report that a load of token requests prints when it stops.
 type loadReport struct {
 	Requests         int      `json:"requests"`
 	OnNewConnections int      `json:"onNewConnections"`
@@ -126,35 +126,35 @@ type loadReport struct {
 	Certificates     int      `json:"certificates"`
 }
 
-// load is a pod that asks for tokens until it is stopped.
+// load is a Pod that requests tokens until it is stopped.
 type load struct{ pod *corev1.Pod }
 
 func startLoad(t *testing.T, namespace, name, secret string, args ...string) *load {
 	t.Helper()
 	l := &load{pod: pod(namespace, name, secret, append([]string{"load"}, args...)...)}
 	create(t, l.pod)
-	l.awaitSaid(t, "runs")
+	l.awaitLine(t, "running")
 	return l
 }
 
-// said reports whether the load has printed that line.
-func (l *load) said(t *testing.T, line string) bool {
+// printed reports whether the load has printed the line.
+func (l *load) printed(t *testing.T, line string) bool {
 	t.Helper()
 	printed, err := try(t.Context(), tool("kubectl"), "logs", "--namespace", l.pod.Namespace, l.pod.Name)
 	return err == nil && slices.Contains(strings.Split(printed, "\n"), line)
 }
 
-func (l *load) awaitSaid(t *testing.T, line string) {
+func (l *load) awaitLine(t *testing.T, line string) {
 	t.Helper()
 	eventually(t, l.pod.Name+" to print "+line, func() error {
-		if !l.said(t, line) {
+		if !l.printed(t, line) {
 			return errNotYet
 		}
 		return nil
 	})
 }
 
-// stop ends the load and returns its report.
+// stop stops the load and returns its report.
 func (l *load) stop(t *testing.T) loadReport {
 	t.Helper()
 	kubectl(t, "exec", "--namespace", l.pod.Namespace, l.pod.Name, "--", "/workload", "stop")
@@ -168,8 +168,8 @@ func (l *load) stop(t *testing.T) loadReport {
 	return report
 }
 
-// failsNothing ends the load and fails the test when a request of it failed.
-func (l *load) failsNothing(t *testing.T) loadReport {
+// requireNoFailures stops the load and fails the test if a request failed.
+func (l *load) requireNoFailures(t *testing.T) loadReport {
 	t.Helper()
 	report := l.stop(t)
 	if report.Failed > 0 {

@@ -18,17 +18,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// outage is how long the API server is away.
+// outage is how long the API server is unavailable.
 const outage = 2 * time.Minute
 
-// While the API server is away token servers serve, and one whose container is killed
-// serves again before the API server is back.
-func TestAPIServerAway(t *testing.T) {
+// TestAPIServerOutage stops the API server. Token servers must keep serving, and a token server
+// whose container is killed must serve again before the API server is back.
+func TestAPIServerOutage(t *testing.T) {
 	needsNode(t)
 	c := inUse(t)
 	servers := tokenServers(t)
 	killed, others := servers[0], servers[1:]
-	// Each load asks one token server: Services don't learn of anything meanwhile.
+	// Each load uses one token server directly, because Services aren't updated during the
+	// outage.
 	var loads []*load
 	for i, s := range others {
 		loads = append(loads, startLoad(t, c.Namespace, fmt.Sprintf("others-%d", i), c.Status.SecretName, "--address", s.Status.PodIP+":8443", "--rate", "500"))
@@ -40,28 +41,27 @@ func TestAPIServerAway(t *testing.T) {
 	away := time.Now()
 	container := containerOf(t, &killed, "token-server")
 	ctr(t, "tasks", "kill", "--signal", "SIGKILL", container)
-	eventually(t, "the kubelet to start the container again", func() error {
+	eventually(t, "the kubelet to restart the container", func() error {
 		if now := containerOf(t, &killed, "token-server"); now == "" || now == container {
 			return errNotYet
 		}
 		return nil
 	})
 	eventually(t, "the killed token server to serve again", func() error {
-		return askForToken(t.Context(), killed.Status.PodIP+":8443", secret)
+		return requestToken(t.Context(), killed.Status.PodIP+":8443", secret)
 	})
-	t.Logf("it served again %s after the API server was stopped", time.Since(away).Round(100*time.Millisecond))
+	t.Logf("the token server served again %s after the API server was stopped", time.Since(away).Round(100*time.Millisecond))
 	pause(t, time.Until(away.Add(outage)))
 	startAPIServer(t)
 
 	for _, l := range loads {
-		l.failsNothing(t)
+		l.requireNoFailures(t)
 	}
 	awaitReady(t, c)
 }
 
-// askForToken asks a token server for a token from this machine, which reaches the pods of
-// its own node.
-func askForToken(ctx context.Context, address string, secret *corev1.Secret) error {
+// requestToken requests a token from a token server. This machine can reach the Pods of the node.
+func requestToken(ctx context.Context, address string, secret *corev1.Secret) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
 	transport := &http.Transport{
@@ -79,7 +79,7 @@ func askForToken(ctx context.Context, address string, secret *corev1.Secret) err
 	return err
 }
 
-// containerOf returns the id of the running container of a pod, by the node's word.
+// containerOf returns the ID of the running container of a Pod, as reported by containerd.
 func containerOf(t *testing.T, p *corev1.Pod, name string) string {
 	t.Helper()
 	running := ctr(t, "tasks", "list")
@@ -104,7 +104,7 @@ func stopAPIServer(t *testing.T) {
 	node(t, "stop-apiserver")
 	t.Cleanup(func() {
 		if _, err := try(context.Background(), tool("cluster"), "start-apiserver"); err != nil {
-			t.Errorf("Starting the API server again: %v", err)
+			t.Errorf("restart the API server: %v", err)
 		}
 	})
 }
@@ -112,7 +112,7 @@ func stopAPIServer(t *testing.T) {
 func startAPIServer(t *testing.T) {
 	t.Helper()
 	node(t, "start-apiserver")
-	eventually(t, "the API server to be back", func() error {
+	eventually(t, "the API server to be ready", func() error {
 		_, err := try(t.Context(), tool("kubectl"), "get", "--raw", "/readyz")
 		return err
 	})

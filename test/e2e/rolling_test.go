@@ -14,7 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// inUse installs Realmkeeper, and returns a client that is Ready.
+// inUse installs Realmkeeper and returns a client that is Ready.
 func inUse(t *testing.T, more ...string) *v1alpha1.ApiClient {
 	t.Helper()
 	install(t, "helm", chart, firstVersion, more...)
@@ -24,9 +24,9 @@ func inUse(t *testing.T, more ...string) *v1alpha1.ApiClient {
 	return c
 }
 
-// Whatever is rolled, killed or renewed, no client of the token service notices: of at
-// least 100,000 requests, on kept and on new connections, none fails.
-func TestNothingFailsARequest(t *testing.T) {
+// TestNoRequestFails disturbs the installation while at least 100,000 token requests run on
+// persistent and on new connections. No request may fail.
+func TestNoRequestFails(t *testing.T) {
 	c := inUse(t)
 	for name, disturb := range map[string]func(t *testing.T, l *load, times int){
 		"rolling restart": func(t *testing.T, _ *load, _ int) {
@@ -53,21 +53,21 @@ func TestNothingFailsARequest(t *testing.T) {
 			if err := cluster.Delete(t.Context(), certificate); err != nil {
 				t.Fatal(err)
 			}
-			l.awaitSaid(t, fmt.Sprintf("certificate %d", times+1))
+			l.awaitLine(t, fmt.Sprintf("certificate %d", times+1))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := startLoad(t, c.Namespace, "load", c.Status.SecretName)
-			for times := 1; times == 1 || !l.said(t, "enough"); times++ {
+			for times := 1; times == 1 || !l.printed(t, "enough"); times++ {
 				disturb(t, l, times)
 			}
-			l.failsNothing(t)
+			l.requireNoFailures(t)
 			awaitRollout(t, operator)
 		})
 	}
 }
 
-// awaitImage waits until all token servers run that version.
+// awaitImage waits until all token servers run the version.
 func awaitImage(t *testing.T, version string) {
 	t.Helper()
 	eventually(t, "token servers of "+version, func() error {
@@ -81,7 +81,7 @@ func awaitImage(t *testing.T, version string) {
 	awaitRollout(t, tokenService)
 }
 
-// pause lets time pass that the scenario asks for.
+// pause waits for a time that the scenario requires.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests on a real cluster. Arguments go to go test, such as -run NAME.
 #
-# With KUBECONFIG set that cluster is used. It must have no Realmkeeper, and must have the
-# images, or get them by E2E_LOAD: a command that takes the image archives, such as
-# "kind load image-archive". Without, or where KUBECONFIG names it, it is the node of
-# `make cluster-up`: brought up here unless it runs already, and then stopped at the end.
-# E2E_HELM="helm helm3" upgrades with Helm 3 too.
+# If KUBECONFIG is set, the tests use that cluster. Realmkeeper must not be installed in it. It
+# must have the images, or E2E_LOAD must be a command that loads image archives, such as
+# "kind load image-archive". If KUBECONFIG is unset or is that of `make cluster-up`, the tests
+# use the node of `make cluster-up`. If it isn't running, this script starts it and stops it at
+# the end. E2E_HELM="helm helm3" also tests upgrades with Helm 3.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$PWD/.e2e
@@ -14,7 +14,7 @@ versions=(0.0.1-e2e 0.0.2-e2e)
 
 say() { printf '%s\n' "$*"; }
 
-say "Building what the end-to-end tests run; some 6 min the first time ..."
+say "Building the programs and images for the end-to-end tests; about 6 min the first time ..."
 mkdir -p "$bin"
 export CGO_ENABLED=0
 kubernetes=$(test/controlplane/build.sh kubectl)
@@ -27,7 +27,7 @@ archives=("$work/workload.tar")
 go run -C hack/image . archive --image realmkeeper-workload:e2e --output "$work/workload.tar" "$bin/workload"
 stamp=github.com/realmkeeper/realmkeeper/internal/version
 for version in "${versions[@]}"; do
-	# Two versions that differ in nothing else are enough for an upgrade.
+	# For an upgrade, two images that differ only in the version are sufficient.
 	mkdir -p "$work/$version"
 	go build -buildvcs=false -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" ./cmd/...
 	go run -C hack/image . archive --image "realmkeeper:$version" --output "$work/$version.tar" \
@@ -38,12 +38,12 @@ done
 own=$PWD/.cluster/kubeconfig
 export E2E_BIN=$bin E2E_NODE=
 if [[ -n ${KUBECONFIG:-} && $KUBECONFIG != "$own" ]]; then
-	say "Testing on the cluster of KUBECONFIG."
+	say "Testing on the cluster in KUBECONFIG."
 	[[ -z ${E2E_LOAD:-} ]] || for archive in "${archives[@]}"; do $E2E_LOAD "$archive"; done
 else
 	export KUBECONFIG=$own E2E_NODE=yes
 	if [[ ! -e $own ]]; then
-		# The life of a node of its own comes first, since there is room for one.
+		# Test the cluster program first, because only one cluster can run at a time.
 		(($#)) || go test -C test -tags e2e -count 1 -timeout 20m -v ./cluster
 		trap '"$bin/cluster" down' EXIT
 	fi

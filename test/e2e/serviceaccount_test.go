@@ -14,9 +14,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// A pod without any Secret gets a token with what the kubelet mounts: the token of its service
-// account. One that runs as default is refused.
-func TestPodWithoutASecret(t *testing.T) {
+// TestPodAuthenticatesWithServiceAccount runs a Pod without a Secret. It gets an access token with
+// the service account token that the kubelet mounts. A Pod that runs as default is rejected.
+func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
 	install(t, "helm", chart, firstVersion)
 	apps := namespace(t, "apps")
 	c := apiClient(apps, "ledger", "acme")
@@ -35,28 +35,28 @@ func TestPodWithoutASecret(t *testing.T) {
 		},
 	})
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
-	caller, stranger := podAs(apps, "ledger", "ledger", issuer), podAs(apps, "stranger", "default", issuer)
-	create(t, caller, stranger)
+	caller, other := podAs(apps, "ledger", "ledger", issuer), podAs(apps, "other", "default", issuer)
+	create(t, caller, other)
 	if printed := strings.TrimSpace(succeeds(t, caller)); strings.Count(printed, ".") != 2 {
 		t.Errorf("the pod printed %s, want a token", printed)
 	}
-	eventually(t, "the pod that runs as default to end", func() error {
-		get(t, apps, stranger.Name, stranger)
-		if stranger.Status.Phase != corev1.PodSucceeded && stranger.Status.Phase != corev1.PodFailed {
+	eventually(t, "the pod that runs as default to finish", func() error {
+		get(t, apps, other.Name, other)
+		if other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed {
 			return errNotYet
 		}
 		return nil
 	})
-	if printed := kubectl(t, "logs", "--namespace", apps, stranger.Name); stranger.Status.Phase != corev1.PodFailed || !strings.Contains(printed, "invalid_client") {
-		t.Errorf("the pod that runs as default is %s and printed %s", stranger.Status.Phase, printed)
+	if printed := kubectl(t, "logs", "--namespace", apps, other.Name); other.Status.Phase != corev1.PodFailed || !strings.Contains(printed, "invalid_client") {
+		t.Errorf("the pod that runs as default is %s with output %s, want Failed and invalid_client", other.Status.Phase, printed)
 	}
 	secrets := &corev1.SecretList{}
 	if err := cluster.List(t.Context(), secrets, client.InNamespace(apps)); err != nil || len(secrets.Items) != 0 {
-		t.Errorf("%d Secrets are in the namespace, %v", len(secrets.Items), err)
+		t.Errorf("got %d Secrets in the namespace, want none (%v)", len(secrets.Items), err)
 	}
 }
 
-// podAs returns a pod that asks for a token with a service account and what the ConfigMap "ledger" says.
+// podAs returns a Pod that requests a token with a service account and the ConfigMap "ledger".
 func podAs(namespace, name, account, audience string) *corev1.Pod {
 	p := pod(namespace, name, "", "token")
 	p.Spec.ServiceAccountName = account

@@ -18,9 +18,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// An upgrade from the chart of the commit before, with an image of this one, keeps everything. Uninstalling keeps what can't be
-// made again, and a new installation takes it up. E2E_HELM names the majors of Helm that do it; what
-// differs between them, charts/install_test.go tests with both.
+// TestUpgradeUninstallReinstall upgrades from the chart of the previous commit, with an image of
+// this commit. The upgrade must keep everything. Uninstalling must keep the objects that can't be
+// recreated, and a new installation must reuse them. E2E_HELM lists the major versions of Helm.
+// The differences between these versions are tested in the chart's install_test.go.
 func TestUpgradeUninstallReinstall(t *testing.T) {
 	for helm := range strings.FieldsSeq(cmp.Or(os.Getenv("E2E_HELM"), "helm")) {
 		t.Run(helm, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestUpgradeUninstallReinstall(t *testing.T) {
 			stillTheSame(t)
 
 			run(t, tool(helm), "uninstall", release, "--namespace", systemNamespace, "--wait")
-			eventually(t, "the token servers to be gone", func() error {
+			eventually(t, "the token servers to be deleted", func() error {
 				err := cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: tokenService}, &appsv1.Deployment{})
 				if apierrors.IsNotFound(err) && len(tokenServers(t)) == 0 {
 					return nil
@@ -57,7 +58,7 @@ func TestUpgradeUninstallReinstall(t *testing.T) {
 				return errNotYet
 			})
 			if diff := gocmp.Diff(kept, keptObjects(t)); diff != "" {
-				t.Errorf("uninstalling took what it should keep (-before +now):\n%s", diff)
+				t.Errorf("records, keys or objects changed when uninstalling (-before +now):\n%s", diff)
 			}
 
 			run(t, tool(helm), installArgs("install", chart, secondVersion)...)
@@ -67,8 +68,8 @@ func TestUpgradeUninstallReinstall(t *testing.T) {
 	}
 }
 
-// previousChart packages the chart as the commit before had it, or as it is where that had
-// none, under a lower version.
+// previousChart packages the chart of the previous commit with a lower version. If that commit has
+// no chart, it packages the current one.
 func previousChart(t *testing.T, helm string) string {
 	t.Helper()
 	directory := t.TempDir()
@@ -81,13 +82,13 @@ func previousChart(t *testing.T, helm string) string {
 	run(t, tool(helm), "package", source, "--version", "0.0.0-previous", "--destination", directory)
 	packed, err := filepath.Glob(filepath.Join(directory, "*.tgz"))
 	if err != nil || len(packed) != 1 {
-		t.Fatalf("packages are %q, %v", packed, err)
+		t.Fatalf("got packages %q, want one (%v)", packed, err)
 	}
 	return packed[0]
 }
 
-// keptObjects returns what must outlive an upgrade and an uninstallation: the identities of
-// all Realms and ApiClients, and the contents of all records and consumer Secrets.
+// keptObjects returns the data that an upgrade and an uninstallation must keep: the UIDs of all
+// Realms and ApiClients, and the contents of all records and credentials Secrets.
 func keptObjects(t *testing.T) map[string]string {
 	t.Helper()
 	kept := map[string]string{}
@@ -114,7 +115,7 @@ func keptObjects(t *testing.T) map[string]string {
 	return kept
 }
 
-// fetchToken gets an access token as a pod does.
+// fetchToken gets an access token in a Pod.
 func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
 	t.Helper()
 	p := pod(c.Namespace, "", c.Status.SecretName, "token")
@@ -123,13 +124,13 @@ func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
 	return strings.TrimSpace(succeeds(t, p))
 }
 
-// callWithToken calls the API with an access token, from a pod.
+// callWithToken calls the API with an access token in a Pod.
 func callWithToken(t *testing.T, c *v1alpha1.ApiClient, address, token string) {
 	t.Helper()
 	p := pod(c.Namespace, "", c.Status.SecretName, "call", "--url", address+"/orders", "--token", token)
 	p.GenerateName = "call-"
 	create(t, p)
 	if printed := succeeds(t, p); !strings.Contains(printed, "200 OK") {
-		t.Errorf("the API answers %s", printed)
+		t.Errorf("the API returns %s, want 200 OK", printed)
 	}
 }

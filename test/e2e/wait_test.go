@@ -17,18 +17,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// patience bounds every wait. It is no promise of speed.
+// timeout limits each wait. It is generous and not a performance goal.
 const (
-	patience = 4 * time.Minute
+	timeout  = 4 * time.Minute
 	interval = 200 * time.Millisecond
 )
 
 var errNotYet = errors.New("not yet")
 
-// eventually asks until there is no error.
+// eventually retries until there is no error.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -37,7 +37,7 @@ func eventually(t *testing.T, what string, ask func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waiting for %s: %v", what, err)
+			t.Fatalf("wait for %s: %v", what, err)
 		}
 		<-ticker.C
 	}
@@ -50,7 +50,7 @@ func get(t *testing.T, namespace, name string, into client.Object) {
 	}
 }
 
-// conditioned is a Realm or an ApiClient.
+// conditioned is an object with conditions: a Realm or an ApiClient.
 type conditioned interface {
 	client.Object
 	GetConditions() []metav1.Condition
@@ -71,8 +71,8 @@ func awaitReady(t *testing.T, object conditioned) {
 	})
 }
 
-// awaitRollout waits until all pods of a Deployment are of its newest template and ready,
-// and those of older ones are gone.
+// awaitRollout waits until all Pods of a Deployment use the current template and are ready, and
+// all older Pods are deleted.
 func awaitRollout(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "the rollout of "+name, func() error {
@@ -82,10 +82,10 @@ func awaitRollout(t *testing.T, name string) {
 		}
 		s, want := d.Status, *d.Spec.Replicas
 		if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.ReadyReplicas != want || s.Replicas != want {
-			return fmt.Errorf("%w: %d pods wanted, %+v", errNotYet, want, s)
+			return fmt.Errorf("%w: want %d pods, got %+v", errNotYet, want, s)
 		}
 		if pods := podsOf(t, d.Spec.Selector.MatchLabels); len(pods) != int(want) {
-			return fmt.Errorf("%w: %d pods, %d wanted", errNotYet, len(pods), want)
+			return fmt.Errorf("%w: got %d pods, want %d", errNotYet, len(pods), want)
 		}
 		return nil
 	})
@@ -100,7 +100,7 @@ func podsOf(t *testing.T, labels map[string]string) []corev1.Pod {
 	return pods.Items
 }
 
-// tokenServers and operators return the pods of the two Deployments.
+// tokenServers returns the Pods of the token server.
 func tokenServers(t *testing.T) []corev1.Pod {
 	t.Helper()
 	return podsOf(t, map[string]string{"app.kubernetes.io/name": "realmkeeper", "app.kubernetes.io/component": "token-server"})

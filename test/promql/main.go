@@ -1,5 +1,6 @@
-// Command promql evaluates queries as Prometheus does, on what was scraped. It reads a request
-// as JSON from standard input and writes the results, for tests of what the chart asks Prometheus.
+// Command promql evaluates PromQL queries on scraped metrics with the Prometheus engine. It reads
+// a request as JSON from standard input and writes the results as JSON. The tests of the chart use
+// it for the queries of alerts and dashboards.
 package main
 
 import (
@@ -13,14 +14,14 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// request is what is evaluated, and on what.
+// request contains the queries and the metrics to evaluate them on.
 type request struct {
 	Queries []string  `json:"queries"`
 	At      time.Time `json:"at"`
-	Scrapes []scrape  `json:"scrapes"` // in the order of their times
+	Scrapes []scrape  `json:"scrapes"` // in chronological order
 }
 
-// result is what one query comes to: its error, or its series.
+// result is the result of one query: an error or the series.
 type result struct {
 	Query  string   `json:"query"`
 	Error  string   `json:"error,omitempty"`
@@ -29,7 +30,7 @@ type result struct {
 
 type series struct {
 	Labels map[string]string `json:"labels"`
-	Value  string            `json:"value"` // as Prometheus writes it: NaN and +Inf are no JSON
+	Value  string            `json:"value"` // as Prometheus formats it, because JSON has no NaN and +Inf
 }
 
 func main() {
@@ -42,7 +43,7 @@ func main() {
 func run(ctx context.Context, in io.Reader, out io.Writer) error {
 	var r request
 	if err := json.NewDecoder(in).Decode(&r); err != nil {
-		return fmt.Errorf("reading the request: %w", err)
+		return fmt.Errorf("read the request: %w", err)
 	}
 	store, err := load(r.Scrapes)
 	if err != nil {
@@ -83,5 +84,5 @@ func evaluate(ctx context.Context, engine *promql.Engine, store *store, text str
 	case promql.Scalar:
 		return []series{{Value: fmt.Sprint(value.V)}}, nil
 	}
-	return nil, fmt.Errorf("%q is neither a vector nor a scalar, which panels and alerts can't show", text)
+	return nil, fmt.Errorf("%q returns neither a vector nor a scalar; panels and alerts need one of them", text)
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// scrape is what one process said at a time, in Prometheus' text format.
+// scrape contains the metrics of one process at one time in the Prometheus text format.
 type scrape struct {
 	At     time.Time         `json:"at"`
-	Labels map[string]string `json:"labels"` // that Prometheus adds, such as job and pod
+	Labels map[string]string `json:"labels"` // labels that Prometheus adds, such as job and pod
 	Text   string            `json:"text"`
 }
 
 // store holds the samples of scrapes in memory.
 type store struct {
-	series map[string]*entry // by the labels' text
+	series map[string]*entry // by label text
 }
 
 type entry struct {
@@ -37,7 +37,7 @@ func load(scrapes []scrape) (*store, error) {
 	s := &store{series: map[string]*entry{}}
 	for _, one := range scrapes {
 		if err := s.add(one); err != nil {
-			return nil, fmt.Errorf("reading what was scraped of %v: %w", one.Labels, err)
+			return nil, fmt.Errorf("read the metrics scraped from %v: %w", one.Labels, err)
 		}
 	}
 	return s, nil
@@ -75,10 +75,10 @@ func (s *store) add(one scrape) error {
 	}
 }
 
-// Querier returns s itself: all samples there are.
+// Querier returns the store itself, which contains all samples.
 func (s *store) Querier(int64, int64) (storage.Querier, error) { return s, nil }
 
-// Select returns the series that match.
+// Select returns the series that match the matchers.
 func (s *store) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	var found []storage.Series
 	for _, e := range s.series {
@@ -98,20 +98,20 @@ func matches(of labels.Labels, matchers []*labels.Matcher) bool {
 	return true
 }
 
-// LabelValues and LabelNames are for those who look around, which queries don't.
+// LabelValues is required by the interface, but queries don't call it.
 func (s *store) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }
 
-// LabelNames is as LabelValues.
+// LabelNames is required by the interface, but queries don't call it.
 func (s *store) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
 	return nil, nil, nil
 }
 
-// Close has nothing to release.
+// Close does nothing.
 func (s *store) Close() error { return nil }
 
-// sample is a plain number at a time.
+// sample is a float value at a time.
 type sample struct {
 	at    int64 // milliseconds since 1970
 	value float64
@@ -124,7 +124,7 @@ func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
 func (s sample) Copy() chunks.Sample           { return s }
 
-// seriesSet goes through series.
+// seriesSet iterates over series.
 type seriesSet struct {
 	series []storage.Series
 	at     int // one more than the index

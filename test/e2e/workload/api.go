@@ -14,14 +14,14 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// serveAPI answers GET /orders with the caller's client id, for tokens of the issuer with
-// the scope orders.read.
+// serveAPI serves GET /orders, which returns the client ID of the caller. It requires a token of
+// the issuer with the scope orders.read.
 func serveAPI(ctx context.Context, flags *flag.FlagSet, args []string) error {
-	listen := flags.String("listen", ":8080", "the `address` to serve at, plain HTTP")
-	issuer := flags.String("issuer", "", "the realm's issuer `URL`")
-	audience := flags.String("audience", "", "the API's name, as tokens must carry it; empty: the issuer")
-	jwks := flags.String("jwks-url", "", "the `URL` of the realm's public keys")
-	ca := flags.String("ca-file", "", "the `file` with the CA of that URL")
+	listen := flags.String("listen", ":8080", "`Address` to serve plain HTTP on")
+	issuer := flags.String("issuer", "", "Issuer `URL` of the realm")
+	audience := flags.String("audience", "", "Required audience of tokens; defaults to the issuer")
+	jwks := flags.String("jwks-url", "", "`URL` of the realm's public keys")
+	ca := flags.String("ca-file", "", "CA `file` for that URL")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func serveAPI(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	}
 	ctx = oidc.ClientContext(ctx, httpClient)
 	verifier := oidc.NewVerifier(*issuer, oidc.NewRemoteKeySet(ctx, *jwks), &oidc.Config{
-		ClientID:             cmp.Or(*audience, *issuer), // a realm that names none gives its issuer
+		ClientID:             cmp.Or(*audience, *issuer), // the default audience of a realm is its issuer
 		SupportedSigningAlgs: []string{oidc.ES256, oidc.ES384, oidc.EdDSA, oidc.RS256, oidc.PS256},
 	})
 	mux := http.NewServeMux()
@@ -51,7 +51,7 @@ func orders(w http.ResponseWriter, r *http.Request, verifier *oidc.IDTokenVerifi
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "a token is needed", http.StatusUnauthorized)
+		http.Error(w, "a token is required", http.StatusUnauthorized)
 		return
 	}
 	verified, err := verifier.Verify(r.Context(), token)
@@ -66,7 +66,7 @@ func orders(w http.ResponseWriter, r *http.Request, verifier *oidc.IDTokenVerifi
 	}
 	if err := verified.Claims(&claims); err != nil || !hasScope(claims.Scope, "orders.read") {
 		w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope"`)
-		http.Error(w, "the scope orders.read is needed", http.StatusForbidden)
+		http.Error(w, "the scope orders.read is required", http.StatusForbidden)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -82,7 +82,7 @@ func hasScope(all, wanted string) bool {
 	return false
 }
 
-// describe tells an answer in a line.
-func describe(answer *http.Response, body []byte) string {
-	return fmt.Sprintf("%s %s", answer.Status, strings.TrimSpace(string(body)))
+// describe returns the status and body of a response in one line.
+func describe(response *http.Response, body []byte) string {
+	return fmt.Sprintf("%s %s", response.Status, strings.TrimSpace(string(body)))
 }

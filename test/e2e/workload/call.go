@@ -20,15 +20,15 @@ import (
 
 var (
 	errNoCA     = errors.New("no certificate in the CA file")
-	errAnswered = errors.New("the API answers unexpectedly")
+	errResponse = errors.New("unexpected response from the API")
 )
 
-// call calls the API without a token, which must be refused, and with one: a given one, or
-// one that the credentials get.
+// call calls the API without a token, which must fail, and then with a token, either from the
+// flag or requested with the credentials.
 func call(ctx context.Context, flags *flag.FlagSet, args []string) error {
-	directory := flags.String("credentials", "/credentials", "the `directory` at which the client's Secret is mounted")
-	url := flags.String("url", "", "the `URL` to GET")
-	given := flags.String("token", "", "the access `token`; empty: get one")
+	directory := flags.String("credentials", "/credentials", "`Directory` in which the client's Secret is mounted")
+	url := flags.String("url", "", "`URL` to GET")
+	given := flags.String("token", "", "Access `token`; requested if empty")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func call(ctx context.Context, flags *flag.FlagSet, args []string) error {
 }
 
 func printToken(ctx context.Context, flags *flag.FlagSet, args []string) error {
-	directory := flags.String("credentials", "/credentials", "the `directory` at which the client's Secret is mounted")
+	directory := flags.String("credentials", "/credentials", "`Directory` in which the client's Secret is mounted")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -78,36 +78,36 @@ func get(ctx context.Context, httpClient *http.Client, url string, wanted int) e
 	if err != nil {
 		return err
 	}
-	answer, err := reach(httpClient, req)
+	response, err := reach(httpClient, req)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
 	}
-	if answer.StatusCode != wanted {
-		return fmt.Errorf("%w: %s", errAnswered, describe(answer, body))
+	if response.StatusCode != wanted {
+		return fmt.Errorf("%w: %s", errResponse, describe(response, body))
 	}
-	fmt.Println(describe(answer, body))
+	fmt.Println(describe(response, body))
 	return nil
 }
 
-// reachable bounds how long an API may take until the cluster's network leads to it.
-const reachable = time.Minute
+// reachTimeout limits how long a Service may take to become reachTimeout.
+const reachTimeout = time.Minute
 
-// reach asks until there is an answer, whatever it says: a Service leads to its pod some
-// time after the pod is Ready.
+// reach retries until there is any response, because a Service becomes reachTimeout some time after
+// its Pod is Ready.
 func reach(httpClient *http.Client, req *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(req.Context(), reachable)
+	ctx, cancel := context.WithTimeout(req.Context(), reachTimeout)
 	defer cancel()
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		answer, err := httpClient.Do(req)
+		response, err := httpClient.Do(req)
 		if err == nil {
-			return answer, nil
+			return response, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -117,9 +117,9 @@ func reach(httpClient *http.Client, req *http.Request) (*http.Response, error) {
 	}
 }
 
-// credentials reads a mounted consumer Secret, or beside the same files the token of a service
-// account in client_assertion: the client, and an HTTP client that trusts the token service as
-// pods reach it.
+// credentials reads a mounted credentials Secret. The file client_assertion, if it exists, is a
+// service account token that replaces the client secret. It returns the client and an HTTP client
+// that trusts the token service.
 func credentials(directory string) (*clientcredentials.Config, *http.Client, error) {
 	read := func(name string) (string, error) {
 		data, err := os.ReadFile(filepath.Join(directory, name))
@@ -144,7 +144,7 @@ func credentials(directory string) (*clientcredentials.Config, *http.Client, err
 	return &clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: url, AuthStyle: oauth2.AuthStyleInHeader}, httpClient, nil
 }
 
-// trusting returns an HTTP client that trusts the CA in a file and no other.
+// trusting returns an HTTP client that trusts only the CA in a file.
 func trusting(file string) (*http.Client, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

@@ -17,24 +17,24 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// report is what a load prints when it ends, a line of JSON.
+// report is the line of JSON that a load prints when it stops.
 type report struct {
-	// Requests are those that were answered or failed.
+	// Requests is the number of requests, including failed ones.
 	Requests int `json:"requests"`
-	// OnNewConnections are how many of them had a connection of their own.
+	// OnNewConnections is the number of requests that used a new connection.
 	OnNewConnections int `json:"onNewConnections"`
-	// Failed are those without a token.
+	// Failed is the number of requests that got no token.
 	Failed int `json:"failed"`
-	// Errors are the first few of them, with the time.
+	// Errors contains the first errors with timestamps.
 	Errors []string `json:"errors,omitempty"`
-	// Certificates are how many serving certificates were seen.
+	// Certificates is the number of different serving certificates.
 	Certificates int `json:"certificates"`
 }
 
 const (
 	maxErrors = 10
-	// keptAlive is how many connections each of HTTP/1.1 and HTTP/2 has. Beside them one
-	// worker makes a new connection for each request.
+	// keptAlive is the number of persistent connections for each of HTTP/1.1 and HTTP/2. One
+	// more worker opens a new connection for each request.
 	keptAlive = 4
 )
 
@@ -48,14 +48,14 @@ type loader struct {
 	certificates map[string]bool
 }
 
-// load asks for tokens on connections that are kept alive, by HTTP/1.1 and HTTP/2, and on
-// new ones, until ctx ends. It prints when it has made enough requests, and when it meets
-// a serving certificate that it hasn't seen.
+// load requests tokens on persistent connections over HTTP/1.1 and HTTP/2 and on new connections
+// until ctx is done. It prints a line when it has made enough requests and when it sees a new
+// serving certificate.
 func load(ctx context.Context, flags *flag.FlagSet, args []string) error {
-	directory := flags.String("credentials", "/credentials", "the `directory` at which the client's Secret is mounted")
-	address := flags.String("address", "", "connect to this `host:port` instead of the token URL's")
-	perSecond := flags.Float64("rate", 2000, "token requests a second, at most")
-	enough := flags.Int("enough", 100_000, "how many `requests` to make before saying so")
+	directory := flags.String("credentials", "/credentials", "`Directory` in which the client's Secret is mounted")
+	address := flags.String("address", "", "`Host:port` to connect to instead of that of the token URL")
+	perSecond := flags.Float64("rate", 2000, "Maximum number of token requests per second")
+	enough := flags.Int("enough", 100_000, "Number of `requests` after which to print \"enough\"")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -77,13 +77,13 @@ func load(ctx context.Context, flags *flag.FlagSet, args []string) error {
 		running.Go(func() { l.run(ctx, client(trusted, *address, false), false) })
 	}
 	running.Go(func() { l.run(ctx, client(trusted, *address, false), true) })
-	fmt.Println("runs")
+	fmt.Println("running")
 	running.Wait()
 	l.report.Certificates = len(l.certificates)
 	return json.NewEncoder(os.Stdout).Encode(l.report)
 }
 
-// client returns a client with connections of its own.
+// client returns a client with separate connections.
 func client(trusted *http.Client, address string, http2 bool) *http.Client {
 	transport := trusted.Transport.(*http.Transport).Clone() //nolint:forcetypeassert // By construction.
 	transport.ForceAttemptHTTP2 = http2
@@ -101,7 +101,7 @@ func client(trusted *http.Client, address string, http2 bool) *http.Client {
 
 func (l *loader) run(ctx context.Context, httpClient *http.Client, newConnections bool) {
 	for l.limiter.Wait(ctx) == nil {
-		// A request that has begun is ended in good order: the load's end is no failure.
+		// Finish requests that have started, so that stopping the load causes no failures.
 		l.count(l.ask(context.WithoutCancel(ctx), httpClient), newConnections)
 		if newConnections {
 			httpClient.CloseIdleConnections()
@@ -117,12 +117,12 @@ func (l *loader) ask(ctx context.Context, httpClient *http.Client) error {
 	if err != nil {
 		return err
 	}
-	answer, err := httpClient.Do(req)
+	response, err := httpClient.Do(req)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func (l *loader) ask(ctx context.Context, httpClient *http.Client) error {
 		AccessToken string `json:"access_token"`
 	}
 	if err := json.Unmarshal(body, &token); err != nil || token.AccessToken == "" {
-		return fmt.Errorf("%w: %s", errNoToken, answer.Status)
+		return fmt.Errorf("%w: %s", errNoToken, response.Status)
 	}
-	l.see(answer.TLS.PeerCertificates[0].SerialNumber.String())
+	l.see(response.TLS.PeerCertificates[0].SerialNumber.String())
 	return nil
 }
 

@@ -1,6 +1,6 @@
-// Command workload is what end-to-end tests run in the cluster: an API that asks for
-// tokens, a client of it, and a load of token requests. Each is written as a user of
-// Realmkeeper would write it, with the libraries that users take.
+// Command workload contains the programs that the end-to-end tests run in the cluster: an API that
+// requires tokens, a client of this API, and a load of token requests. They use common libraries,
+// like the programs of Realmkeeper's users.
 package main
 
 import (
@@ -14,11 +14,11 @@ import (
 )
 
 const usage = `Usage:
-  workload api  [flags]   serve an API that verifies access tokens by the realm's keys
-  workload call [flags]   get a token with a mounted Secret, and call that API with it
-  workload token [flags]  get a token with a mounted Secret, and print it
-  workload load [flags]   ask for tokens until it is stopped, and print what came of it
-  workload stop           end the load of this container
+  workload api [flags]    serve an API that verifies access tokens with the realm's keys
+  workload call [flags]   request a token with a mounted Secret and call that API
+  workload token [flags]  request a token with a mounted Secret and print it
+  workload load [flags]   request tokens until it is stopped, and print a report
+  workload stop           stop the load of this container
 `
 
 func main() {
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("bad arguments")
+var errUsage = errors.New("invalid arguments")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
