@@ -1,5 +1,5 @@
-// Command kubectl-realmkeeper is a plugin of kubectl: with it on the PATH there is
-// `kubectl realmkeeper`.
+// Command kubectl-realmkeeper is a kubectl plugin. kubectl runs it as `kubectl realmkeeper` if it
+// is on the PATH.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // every way to log in that kubectl has
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the authentication plugins of kubectl
 
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 )

@@ -1,4 +1,4 @@
-// Command portal is the web portal in which people manage API credentials.
+// Command portal runs the web portal for managing API credentials.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 
 const usage = `realmkeeper portal %s
 
-Serves the web portal, in which people manage API credentials. It acts with the token of
-the person who is signed in and has no rights itself: Kubernetes decides what they may do.
-It stores nothing; sessions are sealed cookies, which every replica with the same key opens.
+Serves the web portal for managing API credentials. The portal acts with the Kubernetes
+token of the signed-in user and has no permissions of its own. It stores no data. Sessions
+are kept in encrypted cookies, which all replicas with the same key accept.
 
 Usage:
   portal --session-key-file FILE [flags]
@@ -62,28 +62,29 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("bad flag")
+var errUsage = errors.New("invalid arguments")
 
-// parse reads the flags; asked for help it writes it to help and returns flag.ErrHelp.
+// parse parses the flags. If the user requests help, it writes the usage to help and returns
+// flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("portal", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // one line tells an error; help is for who asks
-	flags.StringVar(&o.listen, "listen", ":8443", "the `address` of the portal; HTTPS with --tls-cert-file, otherwise HTTP for a proxy that ends TLS")
-	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "the `address` of /healthz and /readyz, plain HTTP; never make it public")
-	flags.StringVar(&o.certFile, "tls-cert-file", "", "the serving certificate, a PEM `file`; taken up when it changes")
-	flags.StringVar(&o.keyFile, "tls-key-file", "", "the key of the serving certificate, a PEM `file`")
-	flags.StringVar(&o.apiServer, "api-server", inCluster(), "the `URL` of the API server; default: that of the cluster in which the portal runs")
-	flags.StringVar(&o.apiServerCAFile, "api-server-ca-file", "", "the authority of the API server's certificate, a PEM `file`; default: those of the system")
-	flags.StringVar(&o.sessionKeyFile, "session-key-file", "", "the key that seals sessions, a `file` of at least 32 random bytes, the same for all replicas (required)")
-	flags.StringVar(&o.initialAdmin, "initial-admin", "", "the service account as `namespace/name` for which the sign-in page says how to get a token")
-	flags.StringVar(&o.publicURL, "public-url", "", "the `URL` under which browsers reach the portal, such as https://portal.example.com; required with --oidc-issuer-url")
-	flags.StringVar(&o.oidc.issuerURL, "oidc-issuer-url", "", "the `URL` of an OpenID Connect issuer that the API server trusts; empty: people sign in with a token of Kubernetes")
-	flags.StringVar(&o.oidc.clientID, "oidc-client-id", "", "the `client` that the API server takes for the audience of that issuer's tokens")
-	flags.StringVar(&o.oidc.clientSecretFile, "oidc-client-secret-file", "", "the secret of that client, a `file`; empty: it is a public client")
-	flags.StringVar(&o.oidc.caFile, "oidc-ca-file", "", "the authority of the issuer's certificate, a PEM `file`; default: those of the system")
-	flags.StringVar(&o.oidc.scopes, "oidc-scopes", "profile email", "the `scopes` to ask for besides openid, such as those that give the claims which the API server reads")
-	flags.BoolVar(&o.debug, "debug", false, "log at debug level; secrets and tokens are logged at no level")
+	flags.SetOutput(io.Discard) // print a one-line error instead of the usage
+	flags.StringVar(&o.listen, "listen", ":8443", "Listen `address` of the portal. Serves HTTPS with --tls-cert-file, otherwise HTTP for a TLS-terminating proxy")
+	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "Listen `address` of /healthz and /readyz. Serves HTTP and must not be public")
+	flags.StringVar(&o.certFile, "tls-cert-file", "", "Path of the PEM `file` with the serving certificate. Reloaded when it changes")
+	flags.StringVar(&o.keyFile, "tls-key-file", "", "Path of the PEM `file` with the private key of the serving certificate")
+	flags.StringVar(&o.apiServer, "api-server", inCluster(), "`URL` of the Kubernetes API server. Defaults to the API server of the cluster that runs the portal")
+	flags.StringVar(&o.apiServerCAFile, "api-server-ca-file", "", "Path of the PEM `file` with the certificate authority of the API server. Defaults to the system roots")
+	flags.StringVar(&o.sessionKeyFile, "session-key-file", "", "Path of the `file` with the session encryption key, at least 32 random bytes and the same for all replicas (required)")
+	flags.StringVar(&o.initialAdmin, "initial-admin", "", "Service account as `namespace/name` in the token command on the sign-in page")
+	flags.StringVar(&o.publicURL, "public-url", "", "Public `URL` of the portal, such as https://portal.example.com. Required with --oidc-issuer-url")
+	flags.StringVar(&o.oidc.issuerURL, "oidc-issuer-url", "", "`URL` of an OpenID Connect issuer that the API server trusts. If empty, users sign in with a Kubernetes token")
+	flags.StringVar(&o.oidc.clientID, "oidc-client-id", "", "ID of the `client` at the issuer. The API server must accept it as the token audience")
+	flags.StringVar(&o.oidc.clientSecretFile, "oidc-client-secret-file", "", "Path of the `file` with the client secret. If empty, the client is a public client")
+	flags.StringVar(&o.oidc.caFile, "oidc-ca-file", "", "Path of the PEM `file` with the certificate authority of the issuer. Defaults to the system roots")
+	flags.StringVar(&o.oidc.scopes, "oidc-scopes", "profile email", "Space-separated `scopes` to request in addition to openid, such as scopes for the claims that the API server uses")
+	flags.BoolVar(&o.debug, "debug", false, "Log at debug level. Secrets and tokens are never logged")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintf(help, usage, version.String())
@@ -98,7 +99,8 @@ func parse(args []string, help io.Writer) (options, error) {
 	return o, o.complete()
 }
 
-// inCluster returns the URL of the API server by the environment of a pod.
+// inCluster returns the URL of the API server from the environment of a Pod. It returns an empty
+// string outside a cluster.
 func inCluster() string {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
@@ -107,7 +109,7 @@ func inCluster() string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// complete checks how the flags go together.
+// complete validates the flags.
 func (o options) complete() error {
 	switch {
 	case o.sessionKeyFile == "":
@@ -115,23 +117,23 @@ func (o options) complete() error {
 	case o.apiServer == "":
 		return fmt.Errorf("%w: --api-server is required outside a cluster", errUsage)
 	case (o.certFile == "") != (o.keyFile == ""):
-		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file go together", errUsage)
+		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file must be set together", errUsage)
 	case o.initialAdmin != "" && strings.Count(o.initialAdmin, "/") != 1:
-		return fmt.Errorf("%w: --initial-admin must be namespace/name, not %q", errUsage, o.initialAdmin)
+		return fmt.Errorf("%w: --initial-admin must be namespace/name, got %q", errUsage, o.initialAdmin)
 	}
 	for name, value := range map[string]string{"api-server": o.apiServer, "oidc-issuer-url": o.oidc.issuerURL} {
 		if value != "" && !strings.HasPrefix(value, "https://") {
-			return fmt.Errorf("%w: --%s must be an https URL, for tokens go there", errUsage, name)
+			return fmt.Errorf("%w: --%s must be an https URL because tokens are sent to it", errUsage, name)
 		}
 	}
 	return o.completeProvider()
 }
 
-// completeProvider checks the flags of the identity provider.
+// completeProvider validates the flags of the identity provider.
 func (o options) completeProvider() error {
 	switch {
 	case o.oidc.issuerURL == "" && o.oidc.clientID != "":
-		return fmt.Errorf("%w: --oidc-client-id needs --oidc-issuer-url", errUsage)
+		return fmt.Errorf("%w: --oidc-client-id requires --oidc-issuer-url", errUsage)
 	case o.oidc.issuerURL != "" && o.oidc.clientID == "":
 		return fmt.Errorf("%w: --oidc-client-id is required with --oidc-issuer-url", errUsage)
 	case o.oidc.issuerURL != "" && o.publicURL == "":
@@ -139,7 +141,7 @@ func (o options) completeProvider() error {
 	}
 	public, err := url.Parse(o.publicURL)
 	if err != nil || o.publicURL != "" && (public.Host == "" || public.Path != "" && public.Path != "/") {
-		return fmt.Errorf("%w: --public-url must be a URL without a path, not %q", errUsage, o.publicURL)
+		return fmt.Errorf("%w: --public-url must be a URL without a path, got %q", errUsage, o.publicURL)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { commandtest.Main(m) }
 
-// Each bad start ends at once, with one line that names what to change.
-func TestBadInput(t *testing.T) {
+// TestInvalidInput checks that the program exits with one line that names the wrong flag.
+func TestInvalidInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -32,36 +32,36 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no flags":                        {nil, "--session-key-file"},
-		"no key":                          {with("--session-key-file="), "--session-key-file"},
-		"no such key":                     {with("--session-key-file", none), "--session-key-file"},
-		"a short key":                     {with("--session-key-file", file("short", strings.Repeat("k", 31)+"\n")), "--session-key-file"},
-		"no API server":                   {with("--api-server="), "--api-server"},
-		"an API server without TLS":       {with("--api-server", "http://127.0.0.1:1"), "--api-server"},
-		"no such authority":               {with("--api-server-ca-file", none), "--api-server-ca-file"},
-		"a certificate without its key":   {with("--tls-cert-file", key), "--tls-key-file"},
-		"no such certificate":             {with("--tls-cert-file", none, "--tls-key-file", none), "--tls-cert-file"},
-		"an account without a namespace":  {with("--initial-admin", "admin"), "--initial-admin"},
-		"an issuer without a client":      {issuer("--oidc-client-id="), "--oidc-client-id"},
-		"a client without an issuer":      {issuer("--oidc-issuer-url="), "--oidc-issuer-url"},
-		"an issuer without a way back":    {issuer("--public-url="), "--public-url"},
-		"an issuer without TLS":           {issuer("--oidc-issuer-url", "http://login.example.com"), "--oidc-issuer-url"},
-		"a way back with a path":          {issuer("--public-url", "https://example.com/portal"), "--public-url"},
-		"no such secret":                  {issuer("--oidc-client-secret-file", none), "--oidc-client-secret-file"},
-		"an authority that is none":       {issuer("--oidc-ca-file", key), "--oidc-ca-file"},
-		"an unknown flag":                 {with("--nonsense"), "nonsense"},
-		"an argument":                     {with("surplus"), "surplus"},
-		"a bad address":                   {with("--listen", "nowhere"), "--listen"},
-		"a bad address of the operations": {with("--operations-listen", "127.0.0.1:99999"), "--operations-listen"},
+		"no flags":                           {nil, "--session-key-file"},
+		"empty session key file":             {with("--session-key-file="), "--session-key-file"},
+		"missing session key file":           {with("--session-key-file", none), "--session-key-file"},
+		"short session key":                  {with("--session-key-file", file("short", strings.Repeat("k", 31)+"\n")), "--session-key-file"},
+		"empty API server URL":               {with("--api-server="), "--api-server"},
+		"API server URL without TLS":         {with("--api-server", "http://127.0.0.1:1"), "--api-server"},
+		"missing authority file":             {with("--api-server-ca-file", none), "--api-server-ca-file"},
+		"certificate without key":            {with("--tls-cert-file", key), "--tls-key-file"},
+		"missing certificate file":           {with("--tls-cert-file", none, "--tls-key-file", none), "--tls-cert-file"},
+		"initial admin without namespace":    {with("--initial-admin", "admin"), "--initial-admin"},
+		"issuer without client ID":           {issuer("--oidc-client-id="), "--oidc-client-id"},
+		"client ID without issuer":           {issuer("--oidc-issuer-url="), "--oidc-issuer-url"},
+		"issuer without public URL":          {issuer("--public-url="), "--public-url"},
+		"issuer URL without TLS":             {issuer("--oidc-issuer-url", "http://login.example.com"), "--oidc-issuer-url"},
+		"public URL with a path":             {issuer("--public-url", "https://example.com/portal"), "--public-url"},
+		"missing client secret file":         {issuer("--oidc-client-secret-file", none), "--oidc-client-secret-file"},
+		"authority file without certificate": {issuer("--oidc-ca-file", key), "--oidc-ca-file"},
+		"unknown flag":                       {with("--nonsense"), "nonsense"},
+		"positional argument":                {with("surplus"), "surplus"},
+		"invalid listen address":             {with("--listen", "nowhere"), "--listen"},
+		"invalid operations listen address":  {with("--operations-listen", "127.0.0.1:99999"), "--operations-listen"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			code, _, stderr := commandtest.Run(t, tc.args...)
 			if code == 0 {
-				t.Error("exit code 0")
+				t.Error("Exit code is 0")
 			}
 			if strings.Count(stderr, "\n") != 1 || !strings.HasSuffix(stderr, "\n") || !strings.Contains(stderr, tc.want) {
-				t.Errorf("%q, want one line that names %s", stderr, tc.want)
+				t.Errorf("Stderr is %q, want one line with %s", stderr, tc.want)
 			}
 		})
 	}
