@@ -14,103 +14,103 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
-func (p *portal) suspend(w http.ResponseWriter, v *visit) error {
-	return p.setSuspended(w, v, audit.ActionSuspend, true)
+func (p *portal) suspend(w http.ResponseWriter, req *request) error {
+	return p.setSuspended(w, req, audit.ActionSuspend, true)
 }
 
-func (p *portal) resume(w http.ResponseWriter, v *visit) error {
-	return p.setSuspended(w, v, audit.ActionResume, false)
+func (p *portal) resume(w http.ResponseWriter, req *request) error {
+	return p.setSuspended(w, req, audit.ActionResume, false)
 }
 
-func (p *portal) setSuspended(w http.ResponseWriter, v *visit, action audit.Action, suspended bool) error {
-	err := p.change(v, edit{action: action, path: suspendPath, decide: func(_ *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+func (p *portal) setSuspended(w http.ResponseWriter, req *request, action audit.Action, suspended bool) error {
+	err := p.change(req, edit{action: action, path: suspendPath, mutate: func(_ *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		spec.WithSuspend(suspended)
 		return "", nil
 	}})
-	return p.backToClient(w, v, err)
+	return p.backToClient(w, req, err)
 }
 
-// expiryLayout is how a browser writes a local time; here it is UTC.
+// expiryLayout is the format of a datetime-local input. The portal uses it for UTC.
 const expiryLayout = "2006-01-02T15:04"
 
-// setExpiry sets the end of a client, or removes it where none is typed.
-func (p *portal) setExpiry(w http.ResponseWriter, v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
+// setExpiry sets the expiration of a client. An empty value removes it.
+func (p *portal) setExpiry(w http.ResponseWriter, req *request) error {
+	if err := req.r.ParseForm(); err != nil {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
-	ends, err := parseExpiry(v.r.PostForm.Get("expires"))
+	expiry, err := parseExpiry(req.r.PostForm.Get("expires"))
 	if err != nil {
 		return err
 	}
-	err = p.change(v, edit{action: audit.ActionSetExpiration, path: expiresAtPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		if ends != nil {
-			spec.WithExpiresAt(*ends)
+	err = p.change(req, edit{action: audit.ActionSetExpiration, path: expiresAtPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+		if expiry != nil {
+			spec.WithExpiresAt(*expiry)
 			return "", nil
 		}
 		spec.ExpiresAt = nil
-		// What others have set stays when we leave it out.
-		if ownedBy(live, expiresAtPath, isForeign) {
-			return "", fmt.Errorf("%w: somebody has set this end with another tool, which alone can remove it; here you can set a later one", errInput)
+		// Omitting the field does not remove a value that another field manager owns.
+		if ownedBy(live, expiresAtPath, isOtherManager) {
+			return "", fmt.Errorf("%w: the expiration was set with another tool and cannot be removed here; set a later expiration or remove it with that tool", errInput)
 		}
 		return "", nil
 	}})
-	return p.backToClient(w, v, err)
+	return p.backToClient(w, req, err)
 }
 
-func parseExpiry(typed string) (*metav1.Time, error) {
-	if typed == "" {
-		return nil, nil //nolint:nilnil // No time is a good answer.
+func parseExpiry(value string) (*metav1.Time, error) {
+	if value == "" {
+		return nil, nil //nolint:nilnil // nil means no expiration.
 	}
 	for _, layout := range []string{expiryLayout, "2006-01-02T15:04:05"} {
-		if at, err := time.Parse(layout, typed); err == nil && at.Year() >= 1000 && at.Year() < 3000 {
+		if at, err := time.Parse(layout, value); err == nil && at.Year() >= 1000 && at.Year() < 3000 {
 			return &metav1.Time{Time: at}, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: an end is a date and a time in UTC, such as 2031-12-31T23:59", errInput)
+	return nil, fmt.Errorf("%w: the expiration must be a date and time in UTC, such as 2031-12-31T23:59", errInput)
 }
 
-// delete deletes a client whose name the person has typed.
-func (p *portal) delete(w http.ResponseWriter, v *visit) error {
-	seen, err := v.seen()
+// delete deletes a client if the user has entered its name to confirm.
+func (p *portal) delete(w http.ResponseWriter, req *request) error {
+	seen, err := req.seenVersion()
 	if err != nil {
 		return err
 	}
-	if v.r.PostForm.Get("confirm") != v.r.PathValue("name") {
-		return fmt.Errorf("%w: to delete a client, type its name as it stands there", errInput)
+	if req.r.PostForm.Get("confirm") != req.r.PathValue("name") {
+		return fmt.Errorf("%w: enter the exact client name to confirm", errInput)
 	}
 	done := change{action: audit.ActionDelete, client: &v1alpha1.ApiClient{}}
-	done.client.Namespace, done.client.Name = v.r.PathValue("namespace"), v.r.PathValue("name")
-	for range attempts {
-		if err = v.get(done.client); err != nil {
+	done.client.Namespace, done.client.Name = req.r.PathValue("namespace"), req.r.PathValue("name")
+	for range maxAttempts {
+		if err = req.get(done.client); err != nil {
 			break
 		}
-		if err = v.tryDelete(done.client, seen); !apierrors.IsConflict(err) {
+		if err = req.tryDelete(done.client, seen); !apierrors.IsConflict(err) {
 			break
 		}
 	}
-	p.audit(v, done, err)
+	p.audit(req, done, err)
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, v.r, "/clients", http.StatusSeeOther)
+	http.Redirect(w, req.r, "/clients", http.StatusSeeOther)
 	return nil
 }
 
-func (v *visit) tryDelete(live *v1alpha1.ApiClient, seen version) error {
+func (req *request) tryDelete(live *v1alpha1.ApiClient, seen version) error {
 	if seen != versionOf(live) {
 		return errChanged
 	}
-	if reason := reverts(live, nil); reason != "" {
+	if reason := revertReason(live, nil); reason != "" {
 		return fmt.Errorf("%w: %s", errManaged, reason)
 	}
-	return v.as.Delete(v.ctx(), live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
+	return req.api.Delete(req.ctx(), live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
 }
 
-// backToClient shows the client after a change.
-func (p *portal) backToClient(w http.ResponseWriter, v *visit, err error) error {
+// backToClient redirects to the client page after a change.
+func (p *portal) backToClient(w http.ResponseWriter, req *request, err error) error {
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, v.r, clientPath(v.r.PathValue("namespace"), v.r.PathValue("name")), http.StatusSeeOther)
+	http.Redirect(w, req.r, clientPath(req.r.PathValue("namespace"), req.r.PathValue("name")), http.StatusSeeOther)
 	return nil
 }

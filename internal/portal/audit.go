@@ -10,25 +10,25 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
-// change is what a person wants to do to a client.
+// change describes a change of a client for the audit.
 type change struct {
 	action   audit.Action
 	client   *v1alpha1.ApiClient
-	secretID string // of the secret that is made or ended; empty: none
+	secretID string // of the secret that is added or revoked, if any
 }
 
-// audit writes the line of a change, with what came of it.
-func (p *portal) audit(v *visit, c change, err error) {
+// audit writes an audit event with the outcome of a change.
+func (p *portal) audit(req *request, c change, err error) {
 	outcome, reason := outcomeOf(err)
-	source, _ := netip.ParseAddrPort(v.r.RemoteAddr) // left out where it is none
+	source, _ := netip.ParseAddrPort(req.r.RemoteAddr) // an invalid address is omitted from the event
 	p.Audit.Write(audit.Event{
-		Time: p.Now(), Action: c.action, Outcome: outcome, Reason: reason, Actor: v.session.Person.Name,
+		Time: p.Now(), Action: c.action, Outcome: outcome, Reason: reason, Actor: req.session.User.Name,
 		Realm: c.client.Spec.RealmRef.Name, ClientID: c.client.EffectiveClientID(), ClientUID: string(c.client.UID),
 		SecretID: c.secretID, Source: source.Addr(),
 	})
 }
 
-// outcomeOf says what came of a change, by its error.
+// outcomeOf returns the outcome of a change that returned err.
 func outcomeOf(err error) (audit.Outcome, audit.Reason) {
 	switch {
 	case err == nil:
@@ -41,7 +41,7 @@ func outcomeOf(err error) (audit.Outcome, audit.Reason) {
 		return audit.Refused, audit.ReasonManaged
 	case errors.Is(err, errInput), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsAlreadyExists(err):
 		return audit.Refused, audit.ReasonInvalid
-	case errors.Is(err, errNoSuchPage), apierrors.IsNotFound(err):
+	case errors.Is(err, errPageNotFound), apierrors.IsNotFound(err):
 		return audit.Refused, audit.ReasonNotFound
 	}
 	return audit.Failed, audit.ReasonAPIServer

@@ -18,69 +18,74 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
-// attempts bounds how often a change is made anew because the operator has written a status meanwhile.
-const attempts = 10
+// maxAttempts limits how often a change is retried after a conflict with a status update of the
+// operator.
+const maxAttempts = 10
 
-// edit is a change of a client's spec.
+// edit changes the spec of a client.
 type edit struct {
 	action audit.Action
-	// path is the field that it changes, for those who would set it back.
+	// path is the field that the edit changes. It is used to detect tools that would revert the
+	// change.
 	path fieldpath.Path
-	// decide changes what the portal sets of the spec, and returns the id of a secret that it makes or ends.
-	decide func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (secretID string, err error)
+	// mutate changes the fields that the portal owns. It returns the ID of a secret that it adds or
+	// revokes.
+	mutate func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (secretID string, err error)
 }
 
-// change makes an edit of the client as the person saw it. The error is errChanged where somebody has
-// changed it since, errManaged where it wouldn't last, and the API server's otherwise. It is in the audit stream
-// either way.
-func (p *portal) change(v *visit, e edit) error {
-	seen, err := v.seen()
+// change applies an edit to the client that the user saw and audits the outcome. It returns
+// errChanged if the client was changed since, errManaged if another tool would revert the edit, or
+// the error of the API server.
+func (p *portal) change(req *request, e edit) error {
+	seen, err := req.seenVersion()
 	if err != nil {
 		return err
 	}
 	done := change{action: e.action, client: &v1alpha1.ApiClient{}}
-	done.client.Namespace, done.client.Name = v.r.PathValue("namespace"), v.r.PathValue("name")
-	for range attempts {
-		if err = v.get(done.client); err != nil {
+	done.client.Namespace, done.client.Name = req.r.PathValue("namespace"), req.r.PathValue("name")
+	for range maxAttempts {
+		if err = req.get(done.client); err != nil {
 			break
 		}
-		if done.secretID, err = v.try(done.client, seen, e); !apierrors.IsConflict(err) {
+		if done.secretID, err = req.tryEdit(done.client, seen, e); !apierrors.IsConflict(err) {
 			break
 		}
 	}
-	p.audit(v, done, err)
+	p.audit(req, done, err)
 	return err
 }
 
-// try makes an edit of a client, unless it isn't as the person saw it.
-func (v *visit) try(live *v1alpha1.ApiClient, seen version, e edit) (secretID string, err error) {
+// tryEdit applies an edit once. It returns errChanged if the user saw another version of the
+// client.
+func (req *request) tryEdit(live *v1alpha1.ApiClient, seen version, e edit) (secretID string, err error) {
 	if seen != versionOf(live) {
 		return "", errChanged
 	}
-	if reason := reverts(live, e.path); reason != "" {
+	if reason := revertReason(live, e.path); reason != "" {
 		return "", fmt.Errorf("%w: %s", errManaged, reason)
 	}
-	if err := v.upgradeManager(live); err != nil {
+	if err := req.upgradeManager(live); err != nil {
 		return "", err
 	}
-	ours, err := apply.ExtractApiClient(live, FieldOwner)
+	owned, err := apply.ExtractApiClient(live, FieldOwner)
 	if err != nil {
-		return "", fmt.Errorf("reading what the portal owns of ApiClient %s: %w", client.ObjectKeyFromObject(live), err)
+		return "", fmt.Errorf("extracting the portal's fields of ApiClient %s: %w", client.ObjectKeyFromObject(live), err)
 	}
-	if ours.Spec == nil {
-		ours.Spec = apply.ApiClientSpec()
+	if owned.Spec == nil {
+		owned.Spec = apply.ApiClientSpec()
 	}
-	if secretID, err = e.decide(live, ours.Spec); err != nil {
+	if secretID, err = e.mutate(live, owned.Spec); err != nil {
 		return secretID, err
 	}
-	// With the version the API server refuses what stands on an older one. Whoever else owns a field gives
-	// it up: the person has seen its value and wants another.
-	ours.WithUID(live.UID).WithResourceVersion(live.ResourceVersion)
-	return secretID, v.as.Apply(v.ctx(), ours, client.FieldOwner(FieldOwner), client.ForceOwnership)
+	// With the resource version, the API server rejects changes that are based on a stale object.
+	// Ownership is forced because the user saw the current value and chose another.
+	owned.WithUID(live.UID).WithResourceVersion(live.ResourceVersion)
+	return secretID, req.api.Apply(req.ctx(), owned, client.FieldOwner(FieldOwner), client.ForceOwnership)
 }
 
-// upgradeManager has our creation of a client count as an apply, so that what we then leave out is removed.
-func (v *visit) upgradeManager(live *v1alpha1.ApiClient) error {
+// upgradeManager converts the field ownership from the creation of a client to server-side apply,
+// so that the API server removes fields which a later apply omits.
+func (req *request) upgradeManager(live *v1alpha1.ApiClient) error {
 	created := false
 	for _, entry := range live.ManagedFields {
 		created = created || entry.Manager == FieldOwner && entry.Operation == metav1.ManagedFieldsOperationUpdate
@@ -92,19 +97,18 @@ func (v *visit) upgradeManager(live *v1alpha1.ApiClient) error {
 	if err != nil {
 		return fmt.Errorf("upgrading the managed fields of ApiClient %s: %w", client.ObjectKeyFromObject(live), err)
 	}
-	return v.as.Patch(v.ctx(), live, client.RawPatch(types.JSONPatchType, patch))
+	return req.api.Patch(req.ctx(), live, client.RawPatch(types.JSONPatchType, patch))
 }
 
-func (v *visit) get(c *v1alpha1.ApiClient) error {
-	if !canBeName(v.r.PathValue("namespace")) || !canBeName(v.r.PathValue("name")) {
-		return errNoSuchPage
+func (req *request) get(c *v1alpha1.ApiClient) error {
+	if !validName(req.r.PathValue("namespace")) || !validName(req.r.PathValue("name")) {
+		return errPageNotFound
 	}
-	key := client.ObjectKey{Namespace: v.r.PathValue("namespace"), Name: v.r.PathValue("name")}
-	return v.as.Get(v.ctx(), key, c)
+	key := client.ObjectKey{Namespace: req.r.PathValue("namespace"), Name: req.r.PathValue("name")}
+	return req.api.Get(req.ctx(), key, c)
 }
 
-// version says which client a person saw, and which spec of it. What the operator writes into the
-// status makes no difference.
+// version identifies the client and the spec that a user saw. Status updates don't change it.
 type version struct {
 	uid        types.UID
 	generation int64
@@ -112,16 +116,16 @@ type version struct {
 
 func versionOf(c *v1alpha1.ApiClient) version { return version{uid: c.UID, generation: c.Generation} }
 
-var errForm = errors.New("that is no form of this page")
+var errForm = errors.New("the form is incomplete; reload the page and try again")
 
-// seen reads from the form what the person saw.
-func (v *visit) seen() (version, error) {
-	if err := v.r.ParseForm(); err != nil {
+// seenVersion returns the version that the user saw, from the hidden fields of the form.
+func (req *request) seenVersion() (version, error) {
+	if err := req.r.ParseForm(); err != nil {
 		return version{}, fmt.Errorf("%w: %w", errInput, err)
 	}
-	generation, err := strconv.ParseInt(v.r.PostForm.Get("generation"), 10, 64)
+	generation, err := strconv.ParseInt(req.r.PostForm.Get("generation"), 10, 64)
 	if err != nil {
 		return version{}, fmt.Errorf("%w: %w", errInput, errForm)
 	}
-	return version{uid: types.UID(v.r.PostForm.Get("uid")), generation: generation}, nil
+	return version{uid: types.UID(req.r.PostForm.Get("uid")), generation: generation}, nil
 }

@@ -13,76 +13,78 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// listPage lists clients.
+// listPage is the list of clients.
 type listPage struct {
 	Query  listQuery
 	States []string
 	Rows   []row
-	Next   string // the address of the next page; empty: this is the last
-	First  string // that of the first; empty: this is it
-	Read   int    // clients were looked at in a search
-	MayAdd bool
-	// Hidden: the person may not list the clients of this namespace, or of all.
+	Next   string // path of the next page; empty on the last page
+	First  string // path of the first page; empty on the first page
+	// Scanned is the number of clients that a search has read for this page.
+	Scanned   int
+	CanCreate bool
+	// Hidden is set if the user may not list clients in the namespace, or in all namespaces.
 	Hidden bool
-	Grant  string
-	// Restarted: the API server has forgotten where the page began.
+	// Grant is the command that grants the user the role.
+	Grant string
+	// Restarted is set if the continue token has expired and the list starts from the beginning.
 	Restarted bool
 }
 
-func (p *portal) listClients(w http.ResponseWriter, v *visit) error {
-	q := parseListQuery(v.r.URL.Query())
-	if !canBeName(q.Namespace) {
-		return fmt.Errorf("%w: no namespace has such a name", errInput)
+func (p *portal) listClients(w http.ResponseWriter, req *request) error {
+	q := parseListQuery(req.r.URL.Query())
+	if !validName(q.Namespace) {
+		return fmt.Errorf("%w: the namespace name is not valid", errInput)
 	}
-	page := listPage{Query: q, States: allStates, Grant: v.session.Person.GrantCommand(cmp.Or(q.Namespace, v.ownNamespace()))}
-	var mayErr error
-	var asking sync.WaitGroup
-	asking.Go(func() { page.MayAdd, mayErr = access.May(v.ctx(), v.as, "create", q.Namespace, "") })
-	f, err := v.find(q)
-	asking.Wait()
+	page := listPage{Query: q, States: allStates, Grant: req.session.User.GrantCommand(cmp.Or(q.Namespace, req.ownNamespace()))}
+	var allowedErr error
+	var checking sync.WaitGroup
+	checking.Go(func() { page.CanCreate, allowedErr = access.Allowed(req.ctx(), req.api, "create", q.Namespace, "") })
+	found, err := req.findClients(q)
+	checking.Wait()
 	if apierrors.IsResourceExpired(err) {
 		q.From, page.Restarted = cursor{}, true
-		f, err = v.find(q)
+		found, err = req.findClients(q)
 	}
 	status := http.StatusOK
 	switch {
 	case apierrors.IsForbidden(err):
 		page.Hidden, status = true, http.StatusForbidden
 		if q.Namespace == "" {
-			page.Query.Namespace = v.ownNamespace() // where a service account has its role, most likely
+			page.Query.Namespace = req.ownNamespace() // a service account most likely has the role there
 		}
-	case cmp.Or(err, mayErr) != nil:
-		return cmp.Or(err, mayErr)
+	case cmp.Or(err, allowedErr) != nil:
+		return cmp.Or(err, allowedErr)
 	}
-	page.Rows = f.rows
-	if q.selective() {
-		page.Read = f.read
+	page.Rows = found.rows
+	if q.filtersHere() {
+		page.Scanned = found.scanned
 	}
-	if f.next != (cursor{}) {
-		page.Next = q.path(f.next)
+	if found.next != (cursor{}) {
+		page.Next = q.path(found.next)
 	}
 	if q.From != (cursor{}) {
 		page.First = q.path(cursor{})
 	}
-	if isPart(v.r) && !page.Hidden {
+	if isPart(req.r) && !page.Hidden {
 		p.renderPart(w, "clients.html", "results", page)
 		return nil
 	}
-	p.render(w, v, status, "clients.html", "API clients", page)
+	p.render(w, req, status, "clients.html", "API clients", page)
 	return nil
 }
 
-// ownNamespace is that of the person, if it is a service account.
-func (v *visit) ownNamespace() string {
-	namespace, _, _ := v.session.Person.ServiceAccount()
+// ownNamespace returns the namespace of the user if it is a service account.
+func (req *request) ownNamespace() string {
+	namespace, _, _ := req.session.User.ServiceAccount()
 	return namespace
 }
 
-// clientPath is the address of a client.
+// clientPath returns the path of the client page.
 func clientPath(namespace, name string) string {
 	return "/clients/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }
 
-// canBeName reports whether an object can have such a name, or none is said. Others are never asked
-// for, since the path of the request would be another one.
-func canBeName(name string) bool { return len(content.IsPathSegmentName(name)) == 0 }
+// validName reports whether name is empty or can be the name of an object. The portal sends no
+// other names to the API server, because they would change the path of the request.
+func validName(name string) bool { return len(content.IsPathSegmentName(name)) == 0 }

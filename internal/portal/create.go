@@ -19,46 +19,48 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// createPage is the form for a new client, or the choice of its realm.
+// createPage is the form for a new client, or for the selection of its realm.
 type createPage struct {
-	// Realms to choose from; Hidden: the person may not see them, and has to know the name.
+	// Realms are the realms to select from. Hidden is set if the user may not list them and must
+	// enter the name.
 	Realms []realmView
 	Hidden bool
-	// Realm is the chosen one, of which Scopes and Lifetime are known where the person may see it.
+	// Realm is the selected realm. RealmKnown is set if the user may read it; only then are its
+	// Scopes and Lifetime set.
 	Realm, Lifetime string
 	Scopes          []string
-	Seen            bool
-	// Namespaces to choose from; empty: the person may not list them.
+	RealmKnown      bool
+	// Namespaces are the namespaces to select from. It is empty if the user must enter the name.
 	Namespaces []string
-	// Typed is what the person has typed, and Problem what is wrong with it.
-	Typed   typedClient
+	// Form is the user's input and Problem is what is wrong with it.
+	Form    clientForm
 	Problem string
-	// Grant is the command that lets the person create clients; empty where they may.
+	// Grant is the command that grants the user the role. It is empty if the user has it.
 	Grant string
 }
 
-// typedClient is the form as it was filled in.
-type typedClient struct {
+// clientForm contains the values of the form.
+type clientForm struct {
 	Namespace, Name, Description, Lifetime, Expires string
 	Scopes                                          []string
 }
 
-// Has reports whether a scope was chosen.
-func (t typedClient) Has(scope string) bool { return slices.Contains(t.Scopes, scope) }
+// Has reports whether a scope is selected.
+func (f clientForm) Has(scope string) bool { return slices.Contains(f.Scopes, scope) }
 
-func (p *portal) showCreate(w http.ResponseWriter, v *visit) error {
-	query := v.r.URL.Query()
-	typed := typedClient{Namespace: query.Get("namespace")}
-	if typed.Namespace == "" {
-		typed.Namespace = v.ownNamespace()
+func (p *portal) showCreate(w http.ResponseWriter, req *request) error {
+	query := req.r.URL.Query()
+	form := clientForm{Namespace: query.Get("namespace")}
+	if form.Namespace == "" {
+		form.Namespace = req.ownNamespace()
 	}
-	return p.renderCreate(w, v, http.StatusOK, query.Get("realm"), typed, "")
+	return p.renderCreate(w, req, http.StatusOK, query.Get("realm"), form, "")
 }
 
-func (p *portal) renderCreate(w http.ResponseWriter, v *visit, status int, realm string, typed typedClient, problem string) error {
-	page := createPage{Realm: realm, Typed: typed, Problem: problem}
+func (p *portal) renderCreate(w http.ResponseWriter, req *request, status int, realm string, form clientForm, problem string) error {
+	page := createPage{Realm: realm, Form: form, Problem: problem}
 	if realm == "" {
-		realms, hidden, err := v.realms()
+		realms, hidden, err := req.realms()
 		if err != nil {
 			return err
 		}
@@ -66,57 +68,59 @@ func (p *portal) renderCreate(w http.ResponseWriter, v *visit, status int, realm
 		for k := range realms {
 			page.Realms = append(page.Realms, viewRealm(&realms[k]))
 		}
-		p.render(w, v, status, "create.html", "Create a client", page)
+		p.render(w, req, status, "create.html", "Create client", page)
 		return nil
 	}
-	if err := v.describeRealm(&page); err != nil {
+	if err := req.describeRealm(&page); err != nil {
 		return err
 	}
-	if !canBeName(typed.Namespace) {
-		typed.Namespace, page.Problem = "", "No namespace has such a name."
+	if !validName(form.Namespace) {
+		form.Namespace, page.Problem = "", "The namespace name is not valid."
 	}
-	may, err := access.May(v.ctx(), v.as, "create", typed.Namespace, "")
+	allowed, err := access.Allowed(req.ctx(), req.api, "create", form.Namespace, "")
 	if err != nil {
 		return err
 	}
-	if !may {
-		page.Grant = v.session.Person.GrantCommand(typed.Namespace)
+	if !allowed {
+		page.Grant = req.session.User.GrantCommand(form.Namespace)
 	}
-	if page.Namespaces, err = v.namespaces(); err != nil {
+	if page.Namespaces, err = req.namespaces(); err != nil {
 		return err
 	}
-	p.render(w, v, status, "create.html", "Create a client", page)
+	p.render(w, req, status, "create.html", "Create client", page)
 	return nil
 }
 
-// describeRealm tells what a client of the realm can choose, where the person may see the realm.
-func (v *visit) describeRealm(page *createPage) error {
+// describeRealm sets the choices that the realm offers, if the user may read the realm.
+func (req *request) describeRealm(page *createPage) error {
 	live := &v1alpha1.Realm{}
-	if !canBeName(page.Realm) {
-		page.Problem = cmp.Or(page.Problem, "No realm can have such a name.")
+	if !validName(page.Realm) {
+		page.Problem = cmp.Or(page.Problem, "The realm name is not valid.")
 		return nil
 	}
-	err := v.as.Get(v.ctx(), client.ObjectKey{Name: page.Realm}, live)
+	err := req.api.Get(req.ctx(), client.ObjectKey{Name: page.Realm}, live)
 	switch {
 	case apierrors.IsNotFound(err):
-		page.Problem = cmp.Or(page.Problem, "There is no realm of this name. A client of it waits until somebody makes one.")
+		page.Problem = cmp.Or(page.Problem, "This realm doesn't exist. The client can't get tokens until the realm is created.")
 	case apierrors.IsForbidden(err):
 	case err != nil:
 		return err
 	default:
-		page.Seen, page.Scopes, page.Lifetime = true, live.Spec.Scopes, lifetime(live.Status.TokenLifetime)
+		page.RealmKnown, page.Scopes, page.Lifetime = true, live.Spec.Scopes, formatLifetime(live.Status.TokenLifetime)
 	}
 	return nil
 }
 
-// mostNamespaces is how many a person chooses from; of more they type the name.
-const mostNamespaces = 200
+// maxNamespaces is the maximum number of namespaces to select from. If there are more, the user
+// enters the name.
+const maxNamespaces = 200
 
-// namespaces returns those that a person can choose from, or none.
-func (v *visit) namespaces() ([]string, error) {
+// namespaces returns the namespaces to select from. It returns none if there are too many or the
+// user may not list them.
+func (req *request) namespaces() ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	err := v.as.List(v.ctx(), list, client.Limit(mostNamespaces))
+	err := req.api.List(req.ctx(), list, client.Limit(maxNamespaces))
 	if apierrors.IsForbidden(err) || list.Continue != "" {
 		return nil, nil
 	}
@@ -128,65 +132,65 @@ func (v *visit) namespaces() ([]string, error) {
 	return names, err
 }
 
-func (p *portal) create(w http.ResponseWriter, v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
+func (p *portal) create(w http.ResponseWriter, req *request) error {
+	if err := req.r.ParseForm(); err != nil {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
-	form := v.r.PostForm
-	get := func(key string) string { return strings.TrimSpace(form.Get(key)) }
-	typed := typedClient{
+	values := req.r.PostForm
+	get := func(key string) string { return strings.TrimSpace(values.Get(key)) }
+	form := clientForm{
 		Namespace: get("namespace"), Name: get("name"), Description: get("description"), Lifetime: get("lifetime"), Expires: get("expires"),
-		Scopes: strings.Fields(strings.Join(form["scope"], " ")),
+		Scopes: strings.Fields(strings.Join(values["scope"], " ")),
 	}
-	made, err := typed.client(get("realm"))
+	created, err := form.client(get("realm"))
 	if err != nil {
-		return p.renderCreate(w, v, http.StatusUnprocessableEntity, get("realm"), typed, sentence(err))
+		return p.renderCreate(w, req, http.StatusUnprocessableEntity, get("realm"), form, sentence(err))
 	}
-	secret, err := makeSecret(p.Random)
+	secret, err := generateSecret(p.Random)
 	if err != nil {
 		return err
 	}
-	made.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: secret.id, Hash: secret.hash}}}
-	// Only a creation fails where there is a client of the name; to apply would change it.
-	err = v.as.Create(v.ctx(), made, client.FieldOwner(FieldOwner))
-	p.audit(v, change{action: audit.ActionCreate, client: made, secretID: secret.id}, err)
+	created.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: secret.id, Hash: secret.hash}}}
+	// Create fails if a client with this name exists. An apply would change that client.
+	err = req.api.Create(req.ctx(), created, client.FieldOwner(FieldOwner))
+	p.audit(req, change{action: audit.ActionCreate, client: created, secretID: secret.id}, err)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return p.renderCreate(w, v, http.StatusConflict, get("realm"), typed, "There is a client of this name in this namespace already. Choose another name.")
+		return p.renderCreate(w, req, http.StatusConflict, get("realm"), form, "A client with this name already exists in this namespace. Choose another name.")
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return p.renderCreate(w, v, http.StatusUnprocessableEntity, get("realm"), typed, apiMessage(err))
+		return p.renderCreate(w, req, http.StatusUnprocessableEntity, get("realm"), form, apiMessage(err))
 	case apierrors.IsNotFound(err):
-		return p.renderCreate(w, v, http.StatusUnprocessableEntity, get("realm"), typed, "There is no such namespace.")
+		return p.renderCreate(w, req, http.StatusUnprocessableEntity, get("realm"), form, "This namespace doesn't exist.")
 	case err != nil:
 		return err
 	}
-	return p.showSecret(w, v, made, secret)
+	return p.showSecret(w, req, created, secret)
 }
 
-var errMissing = errors.New("a client needs a realm, a namespace and a name")
+var errMissing = errors.New("enter a realm, a namespace and a name")
 
-// client returns what was typed as an ApiClient. The API server checks all that it knows better.
-func (t typedClient) client(realm string) (*v1alpha1.ApiClient, error) {
-	if realm == "" || t.Namespace == "" || t.Name == "" {
+// client returns the ApiClient that the form describes. The API server validates the rest.
+func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
+	if realm == "" || f.Namespace == "" || f.Name == "" {
 		return nil, errMissing
 	}
-	if !canBeName(t.Namespace) {
-		return nil, fmt.Errorf("%w: no namespace has such a name", errInput)
+	if !validName(f.Namespace) {
+		return nil, fmt.Errorf("%w: the namespace name is not valid", errInput)
 	}
 	c := &v1alpha1.ApiClient{
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name},
 		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: realm}, Description: t.Description, Scopes: t.Scopes,
+			RealmRef: v1alpha1.RealmReference{Name: realm}, Description: f.Description, Scopes: f.Scopes,
 		},
 	}
-	if t.Lifetime != "" {
-		lasts, err := time.ParseDuration(t.Lifetime)
+	if f.Lifetime != "" {
+		lifetime, err := time.ParseDuration(f.Lifetime)
 		if err != nil {
-			return nil, fmt.Errorf("%w: a token lifetime is a duration such as 5m or 1h30m", errInput)
+			return nil, fmt.Errorf("%w: the token lifetime must be a duration such as 5m or 1h30m", errInput)
 		}
-		c.Spec.TokenLifetime = &metav1.Duration{Duration: lasts}
+		c.Spec.TokenLifetime = &metav1.Duration{Duration: lifetime}
 	}
 	var err error
-	c.Spec.ExpiresAt, err = parseExpiry(t.Expires)
+	c.Spec.ExpiresAt, err = parseExpiry(f.Expires)
 	return c, err
 }

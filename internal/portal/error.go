@@ -5,89 +5,106 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 var (
-	errNoSuchPage = errors.New("there is no such page")
-	// errChanged says that a client isn't any more as the person saw it.
-	errChanged = errors.New("somebody has changed this client in the meantime")
-	// errManaged says that another tool would undo a change.
-	errManaged = errors.New("another tool manages this")
-	// errInput says that what a person typed can't be.
-	errInput = errors.New("this can't be")
+	errPageNotFound = errors.New("page not found")
+	// errChanged means that the client is no longer as the user saw it.
+	errChanged = errors.New("client was changed after the page was opened")
+	// errManaged means that another tool would revert the change.
+	errManaged = errors.New("managed by another tool")
+	// errInput means that a form contains invalid input.
+	errInput = errors.New("invalid input")
 )
 
-// refusal is the page that says why something wasn't done.
-type refusal struct {
+// errorPage explains why a request failed.
+type errorPage struct {
 	Status  int
 	Title   string
 	Message string
-	// Grant is the command that gives the person the role; empty where that isn't what is missing.
+	// Grant is the command that grants the user the role. It is empty unless the role is missing.
 	Grant string
-	// Back leads to where the person can go on.
+	// Back is the path of the page to return to.
 	Back string
 }
 
-// refuse shows why something wasn't done.
-func (p *portal) refuse(w http.ResponseWriter, v *visit, err error) {
+// showError shows an error page. If the API server rejects the user's token, it ends the session.
+func (p *portal) showError(w http.ResponseWriter, req *request, err error) {
 	if apierrors.IsUnauthorized(err) {
-		// The token has ended, or was withdrawn: so does the session.
 		p.Sessions.End(w)
-		p.toSignIn(w, v.r)
+		p.redirectToSignIn(w, req.r)
 		return
 	}
-	page := p.explain(v, err)
+	page := newErrorPage(req, err)
 	if page.Status == http.StatusBadGateway {
-		p.Logger.Error("Request failed", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
+		p.Logger.Error("Request failed", "method", req.r.Method, "path", req.r.URL.Path, "error", err)
 	}
-	p.render(w, v, page.Status, "error.html", page.Title, page)
+	p.render(w, req, page.Status, "error.html", page.Title, page)
 }
 
-func (p *portal) explain(v *visit, err error) refusal {
+func newErrorPage(req *request, err error) errorPage {
 	back := "/clients"
-	if namespace, name := v.r.PathValue("namespace"), v.r.PathValue("name"); name != "" {
+	if namespace, name := req.r.PathValue("namespace"), req.r.PathValue("name"); name != "" {
 		back = clientPath(namespace, name)
 	}
 	tooLarge, isTooLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
-	case errors.Is(err, errNoSuchPage):
-		return refusal{Status: http.StatusNotFound, Title: "There is no such page", Message: "The address has a slip, or the page has moved.", Back: "/clients"}
+	case errors.Is(err, errPageNotFound):
+		return errorPage{Status: http.StatusNotFound, Title: "Page not found", Message: "Check the URL.", Back: "/clients"}
 	case isTooLarge:
-		return refusal{Status: http.StatusRequestEntityTooLarge, Title: "That is too much", Message: fmt.Sprintf("A form may have %d bytes.", tooLarge.Limit), Back: back}
+		return errorPage{
+			Status: http.StatusRequestEntityTooLarge, Title: "Request too large",
+			Message: fmt.Sprintf("The form must not exceed %d bytes.", tooLarge.Limit), Back: back,
+		}
 	case errors.Is(err, errInput):
-		return refusal{Status: http.StatusUnprocessableEntity, Title: "That can't be", Message: sentence(err), Back: back}
+		return errorPage{Status: http.StatusUnprocessableEntity, Title: "Invalid input", Message: sentence(err), Back: back}
 	case errors.Is(err, errChanged), apierrors.IsConflict(err):
-		return refusal{
-			Status: http.StatusConflict, Title: "Somebody was faster",
-			Message: "This client was changed after you had opened the page. Your change wasn't made, and theirs is as they made it. Look at the client as it is now, and decide again.",
+		return errorPage{
+			Status: http.StatusConflict, Title: "This client has changed",
+			Message: "The client was changed after you opened the page, so your change wasn't saved. Review the client and try again.",
 			Back:    back,
 		}
 	case errors.Is(err, errManaged):
-		return refusal{Status: http.StatusConflict, Title: "Another tool manages this", Message: sentence(err), Back: back}
+		return errorPage{Status: http.StatusConflict, Title: "Managed by another tool", Message: sentence(err), Back: back}
 	case apierrors.IsForbidden(err):
-		namespace := cmp.Or(v.r.PathValue("namespace"), v.r.PostForm.Get("namespace"))
-		return refusal{
-			Status: http.StatusForbidden, Title: "You may not do this",
-			Message: "Kubernetes has refused it, and nothing was changed.",
-			Grant:   v.session.Person.GrantCommand(namespace), Back: back,
+		namespace := cmp.Or(req.r.PathValue("namespace"), req.r.PostForm.Get("namespace"))
+		return errorPage{
+			Status: http.StatusForbidden, Title: "Permission denied",
+			Message: "Kubernetes denied this request. Nothing was changed.",
+			Grant:   req.session.User.GrantCommand(namespace), Back: back,
 		}
 	case apierrors.IsNotFound(err):
-		return refusal{Status: http.StatusNotFound, Title: "It isn't there", Message: "Nothing of this name exists, or somebody has deleted it.", Back: "/clients"}
+		return errorPage{Status: http.StatusNotFound, Title: "Not found", Message: "This object doesn't exist or was deleted.", Back: "/clients"}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsAlreadyExists(err):
-		return refusal{Status: http.StatusUnprocessableEntity, Title: "Kubernetes doesn't take it", Message: apiMessage(err), Back: back}
+		return errorPage{Status: http.StatusUnprocessableEntity, Title: "Kubernetes rejected this request", Message: apiMessage(err), Back: back}
 	case apierrors.IsTooManyRequests(err):
-		return refusal{Status: http.StatusServiceUnavailable, Title: "Please try again", Message: "The API server of Kubernetes is busy.", Back: back}
+		return errorPage{Status: http.StatusServiceUnavailable, Title: "Try again later", Message: "The Kubernetes API server is busy.", Back: back}
 	}
-	return refusal{
-		Status: http.StatusBadGateway, Title: "That didn't work",
-		Message: "The API server of Kubernetes can't be reached, or its answer can't be used. The portal's log says more. Whether the change was made you see at the client.",
+	return errorPage{
+		Status: http.StatusBadGateway, Title: "Something went wrong",
+		Message: "The Kubernetes API server is unavailable or returned an unexpected response. If you made a change, check whether it was saved. See the portal log for details.",
 		Back:    back,
 	}
 }
 
-// apiMessage is what the API server says to people.
+// sentence formats an error as a sentence. It removes the prefixes that the title of the page
+// shows.
+func sentence(err error) string {
+	s := err.Error()
+	for _, shown := range []error{errInput, errManaged} {
+		s = strings.TrimPrefix(s, shown.Error()+": ")
+	}
+	s = strings.TrimSuffix(s, ".")
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:] + "."
+}
+
+// apiMessage returns the message of an API server error.
 func apiMessage(err error) string {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return status.Status().Message

@@ -1,9 +1,9 @@
 package portal
 
-// What tests see that people see only through pages.
+// Exported for tests.
 var (
-	ReasonWords    = reasonWords
-	ConditionWords = conditionWords
-	StateOf        = stateOf
-	ParseCursor    = parseCursor
+	ReasonText      = reasonText
+	ConditionLabels = conditionLabels
+	StateOf         = stateOf
+	ParseCursor     = parseCursor
 )

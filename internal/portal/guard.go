@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// maxBody bounds the body of a request: a token, or a form.
+	// maxBody limits the size of a request body, which is a form.
 	maxBody = 64 << 10
 
-	// contentPolicy lets a page load and reach nothing but the portal. Pico's icons are data: images.
+	// contentPolicy restricts pages to resources of the portal. Pico's icons are data: images.
 	contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-// guard stands before all routes: it refuses requests that other sites have sent, and tells the browser
-// what a page may do.
+// guard wraps all routes. It rejects cross-origin requests and sets the security headers.
 func guard(routes http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "This request came from another site, and nothing was done.", http.StatusForbidden)
+		http.Error(w, "Cross-site request rejected.", http.StatusForbidden)
 	}))
 	protected := crossOrigin.Handler(routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +30,7 @@ func guard(routes http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Strict-Transport-Security", "max-age=31536000") // browsers pass over it without HTTPS
+		h.Set("Strict-Transport-Security", "max-age=31536000") // browsers ignore it without HTTPS
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cache-Control", "no-store")
@@ -40,8 +39,8 @@ func guard(routes http.Handler) http.Handler {
 	})
 }
 
-// ServerLimits returns the limits of the public port. A page may wait for several requests to the API
-// server.
+// ServerLimits returns the limits of the public port. A page may wait for several requests to the
+// API server.
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
 		ReadHeader: 10 * time.Second, Read: 10 * time.Second, Write: time.Minute, Idle: 2 * time.Minute,

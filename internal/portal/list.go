@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// pageSize is how many clients a page has.
+	// pageSize is the number of clients on a page.
 	pageSize = 50
-	// chunk is how many are read at once where some of them are passed over.
-	chunk = 500
-	// longestSearch is how many are read for one page at most; the next page goes on from there.
-	longestSearch = 20_000
+	// chunkSize is the number of clients per API request if the portal filters the results.
+	chunkSize = 500
+	// maxScanned limits the number of clients read for one page. The next page continues there.
+	maxScanned = 20_000
 )
 
-// listQuery is what a person looks for.
+// listQuery is the filter of a list and the position of a page in it.
 type listQuery struct {
 	Namespace, Realm, State, Search string
-	// From is where the page begins; the zero value is the beginning.
+	// From is the start of the page. The zero value is the start of the list.
 	From cursor
 }
 
-// cursor is a place in a list: so many clients after the point that the API server's token
-// names.
+// cursor is a position in a list: an offset from the position of the API server's continue token.
 type cursor struct {
 	skip  int
 	token string
@@ -42,11 +41,11 @@ func (c cursor) String() string {
 	return strconv.Itoa(c.skip) + "." + c.token
 }
 
-// parseCursor reads what String writes. Another has the list begin at its beginning.
+// parseCursor parses the format of String. An invalid value returns the start of the list.
 func parseCursor(s string) cursor {
 	skip, token, ok := strings.Cut(s, ".")
 	n, err := strconv.Atoi(skip)
-	if !ok || err != nil || n < 0 || n > chunk {
+	if !ok || err != nil || n < 0 || n > chunkSize {
 		return cursor{}
 	}
 	return cursor{skip: n, token: token}
@@ -64,14 +63,14 @@ func parseListQuery(values url.Values) listQuery {
 	return q
 }
 
-// path is the address of the list, from another place on.
+// path returns the path of the list with the given start.
 func (q listQuery) path(from cursor) string {
 	values := url.Values{}
-	for _, v := range []struct{ key, value string }{
+	for _, parameter := range []struct{ key, value string }{
 		{"namespace", q.Namespace}, {"realm", q.Realm}, {"state", q.State}, {"search", q.Search}, {"from", from.String()},
 	} {
-		if v.value != "" {
-			values.Set(v.key, v.value)
+		if parameter.value != "" {
+			values.Set(parameter.key, parameter.value)
 		}
 	}
 	if len(values) == 0 {
@@ -80,23 +79,23 @@ func (q listQuery) path(from cursor) string {
 	return "/clients?" + values.Encode()
 }
 
-// selective reports whether clients are passed over here, which the API server can't do.
-func (q listQuery) selective() bool { return q.State != "" || q.Search != "" }
+// filtersHere reports whether the portal filters the results because the API server can't.
+func (q listQuery) filtersHere() bool { return q.State != "" || q.Search != "" }
 
-// matches reports whether a client is what the person looks for.
+// matches reports whether a client matches the filter.
 func (q listQuery) matches(c *v1alpha1.ApiClient) bool {
 	if q.Realm != "" && c.Spec.RealmRef.Name != q.Realm {
 		return false
 	}
-	if q.State != "" && stateOf(c.Status.Conditions, c.Generation).Word != q.State {
+	if q.State != "" && stateOf(c.Status.Conditions, c.Generation).Name != q.State {
 		return false
 	}
 	if q.Search == "" {
 		return true
 	}
-	sought := strings.ToLower(q.Search)
+	term := strings.ToLower(q.Search)
 	return slices.ContainsFunc([]string{c.Name, c.Namespace, c.EffectiveClientID(), c.Spec.Description}, func(s string) bool {
-		return strings.Contains(strings.ToLower(s), sought)
+		return strings.Contains(strings.ToLower(s), term)
 	})
 }
 
@@ -104,44 +103,44 @@ func (q listQuery) matches(c *v1alpha1.ApiClient) bool {
 type row struct {
 	Namespace, Name, Realm, ClientID, Description string
 	State                                         State
-	Managed                                       string
+	ManagedBy                                     string
 }
 
-// found is a page of a list.
-type found struct {
-	rows []row
-	next cursor // the zero value: there are no more
-	read int    // clients were looked at
+// listResult is a page of a list.
+type listResult struct {
+	rows    []row
+	next    cursor // the zero value on the last page
+	scanned int    // number of clients read
 }
 
-// find reads a page of the clients that match, and no more of the list than it takes.
-func (v *visit) find(q listQuery) (found, error) {
-	var f found
+// findClients returns a page of matching clients. It reads only as much of the list as it needs.
+func (req *request) findClients(q listQuery) (listResult, error) {
+	var result listResult
 	at := q.From
 	for {
-		list, err := v.read(q, at.token)
+		list, err := req.read(q, at.token)
 		if err != nil {
-			return found{}, err
+			return listResult{}, err
 		}
 		for k := at.skip; k < len(list.Items); k++ {
 			c := list.Items[k].apiClient()
 			if !q.matches(c) {
 				continue
 			}
-			if len(f.rows) == pageSize {
-				f.next = cursor{skip: k, token: at.token}
-				return f, nil
+			if len(result.rows) == pageSize {
+				result.next = cursor{skip: k, token: at.token}
+				return result, nil
 			}
-			f.rows = append(f.rows, rowOf(c))
+			result.rows = append(result.rows, rowOf(c))
 		}
-		f.read += len(list.Items)
+		result.scanned += len(list.Items)
 		at = cursor{token: list.Metadata.Continue}
 		if list.Metadata.Continue == "" {
-			return f, nil
+			return result, nil
 		}
-		if len(f.rows) == pageSize || f.read >= longestSearch {
-			f.next = at
-			return f, nil
+		if len(result.rows) == pageSize || result.scanned >= maxScanned {
+			result.next = at
+			return result, nil
 		}
 	}
 }
@@ -150,22 +149,22 @@ func rowOf(c *v1alpha1.ApiClient) row {
 	managed, _ := managerOf(c)
 	return row{
 		Namespace: c.Namespace, Name: c.Name, Realm: c.Spec.RealmRef.Name, ClientID: c.EffectiveClientID(),
-		Description: c.Spec.Description, State: stateOf(c.Status.Conditions, c.Generation), Managed: managed.Tool,
+		Description: c.Spec.Description, State: stateOf(c.Status.Conditions, c.Generation), ManagedBy: managed.Tool,
 	}
 }
 
-// read asks the API server for a part of the list. It filters by realm itself; before
-// Kubernetes 1.31 it can't, and that is left to matches.
-func (v *visit) read(q listQuery, token string) (*listed, error) {
+// read returns a chunk of the list. The API server filters by realm. Before Kubernetes 1.31 it
+// can't, so matches filters by realm too.
+func (req *request) read(q listQuery, token string) (*clientList, error) {
 	page := access.Page{Namespace: q.Namespace, Realm: q.Realm, Limit: pageSize, Continue: token}
-	if q.selective() {
-		page.Limit = chunk
+	if q.filtersHere() {
+		page.Limit = chunkSize
 	}
-	list := &listed{}
-	err := v.as.ListApiClients(v.ctx(), page, list)
+	list := &clientList{}
+	err := req.api.ListApiClients(req.ctx(), page, list)
 	if page.Realm != "" && apierrors.IsBadRequest(err) {
 		page.Realm = ""
-		err = v.as.ListApiClients(v.ctx(), page, list)
+		err = req.api.ListApiClients(req.ctx(), page, list)
 	}
 	return list, err
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// manager is the tool that keeps an object as it stands elsewhere, such as in Git.
+// manager is a tool that manages an object from a source such as Git.
 type manager struct {
-	// Tool is its name for people, and Source says which of its objects it is.
+	// Tool is the display name. Source is the tool's object that the client comes from.
 	Tool, Source string
-	// owners are the field managers under which it writes.
+	// owners are the names of the tool's field managers.
 	owners []string
 }
 
-// tools are those that undo what others change. Each marks its objects, and writes them under
-// names of its own.
+// tools are the supported tools, which revert changes by others. Each marks its objects and uses
+// its own field managers.
 var tools = []struct {
 	name   string
 	owners []string
-	source func(*v1alpha1.ApiClient) string // empty: it isn't marked
+	source func(*v1alpha1.ApiClient) string // empty if the object isn't marked
 }{
 	{"Argo CD", []string{"argocd-controller", "argocd-application-controller"}, func(c *v1alpha1.ApiClient) string {
 		application, _, _ := strings.Cut(c.Annotations["argocd.argoproj.io/tracking-id"], ":")
@@ -61,8 +61,8 @@ func inNamespace(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// managerOf returns the tool that manages a client, by the marks that it leaves and by the
-// field managers; false where nobody but people does.
+// managerOf returns the tool that manages a client. It identifies the tool by its labels and
+// annotations, then by its field managers.
 func managerOf(c *v1alpha1.ApiClient) (manager, bool) {
 	for _, t := range tools {
 		if source := t.source(c); source != "" {
@@ -84,35 +84,36 @@ func (m manager) String() string {
 	return m.Tool + " (" + m.Source + ")"
 }
 
-// reverts returns why a change of a field would not last; empty where it would. An empty
-// path is the whole object.
-func reverts(c *v1alpha1.ApiClient, path fieldpath.Path) string {
+// revertReason explains how the tool would revert a change of a field. It returns an empty string
+// if the change would last. An empty path stands for the whole object.
+func revertReason(c *v1alpha1.ApiClient, path fieldpath.Path) string {
 	m, ok := managerOf(c)
 	switch {
 	case !ok:
 		return ""
 	case len(path) == 0:
-		return fmt.Sprintf("%s would make it again. Delete it where %s has it from.", m, m.Tool)
+		return fmt.Sprintf("%s would create the client again. Delete it in %s instead.", m, m.Tool)
 	case ownedBy(c, path, m.isOwner(c)):
-		return fmt.Sprintf("%s sets %s, and would set it back. Change it where %s has it from.", m, strings.TrimPrefix(path.String(), "."), m.Tool)
+		return fmt.Sprintf("%s sets %s and would revert the change. Make the change in %s instead.", m, strings.TrimPrefix(path.String(), "."), m.Tool)
 	}
 	return ""
 }
 
-// isOwner returns which field managers are the tool. One that wrote under none of its names
-// was told another: then it may be anyone but us and the operator.
+// isOwner returns a function that reports whether a field manager belongs to the tool. If none of
+// the tool's usual field managers is present, the tool may be configured with another name. Then
+// any field manager except the portal and the operator may be the tool.
 func (m manager) isOwner(c *v1alpha1.ApiClient) func(string) bool {
 	known := func(name string) bool { return slices.Contains(m.owners, name) }
 	if slices.ContainsFunc(c.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return known(e.Manager) }) {
 		return known
 	}
-	return isForeign
+	return isOtherManager
 }
 
-// isForeign reports whether a field manager is neither the portal nor the operator.
-func isForeign(name string) bool { return name != FieldOwner && name != v1alpha1.FieldOwner }
+// isOtherManager reports whether a field manager is neither the portal nor the operator.
+func isOtherManager(name string) bool { return name != FieldOwner && name != v1alpha1.FieldOwner }
 
-// ownedBy reports whether one of these managers has set a field, or anything below it.
+// ownedBy reports whether a matching field manager owns the field or any field below it.
 func ownedBy(c *v1alpha1.ApiClient, path fieldpath.Path, is func(manager string) bool) bool {
 	return slices.ContainsFunc(c.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		if e.Subresource != "" || e.FieldsV1 == nil || !is(e.Manager) {
@@ -120,7 +121,7 @@ func ownedBy(c *v1alpha1.ApiClient, path fieldpath.Path, is func(manager string)
 		}
 		set := &fieldpath.Set{}
 		if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
-			return true // Nobody knows; to be careful is right.
+			return true // The ownership is unknown. Assume the worst.
 		}
 		if set.Has(path) {
 			return true
@@ -140,7 +141,7 @@ var (
 	rotateAfterPath = fieldpath.MakePathOrDie("spec", "secret", "generated", "rotation", "rotateAfter")
 )
 
-// hashedPath is the entry of a secret.
+// hashedPath returns the path of the secret with the given ID.
 func hashedPath(id string) fieldpath.Path {
 	return fieldpath.MakePathOrDie("spec", "secret", "hashed", fieldpath.KeyByFields("id", id))
 }

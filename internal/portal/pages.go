@@ -20,7 +20,7 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// assets are the files that pages load, by name.
+// assets contains the static files by name.
 var assets = map[string]asset{
 	"htmx.js":     loadAsset("vendor/htmx-2.0.11.min.js", "text/javascript; charset=utf-8"),
 	"portal.js":   loadAsset("portal.js", "text/javascript; charset=utf-8"),
@@ -44,7 +44,8 @@ func loadAsset(name, media string) asset {
 	return asset{content: content, media: media, digest: hex.EncodeToString(sum[:6])}
 }
 
-// assetPath holds the digest, so that browsers may keep the file for ever.
+// assetPath returns a path with the digest of the file, so that browsers can cache the file
+// permanently.
 func assetPath(name string) string { return "/assets/" + name + "?" + assets[name].digest }
 
 func assetHandler() http.Handler {
@@ -60,7 +61,7 @@ func assetHandler() http.Handler {
 	})
 }
 
-// pages are the templates by file name: each page with its layout.
+// pages contains the templates by file name. Each includes the shared templates.
 type pages map[string]*template.Template
 
 func parsePages() pages {
@@ -85,25 +86,25 @@ func parsePages() pages {
 	return all
 }
 
-// frame is what the layout shows around a page.
-type frame struct {
+// layout is the data of the layout template.
+type layout struct {
 	Title   string
-	Person  string // empty: nobody is signed in
-	Section string // the first segment of the path
+	User    string // empty without a session
+	Section string // first segment of the path
 	Content any
 }
 
-// render writes a page. v is nil where nobody is signed in.
-func (p *portal) render(w http.ResponseWriter, v *visit, status int, name, title string, content any) {
-	f := frame{Title: title, Content: content}
-	if v != nil {
-		f.Person = v.session.Person.Name
-		f.Section, _, _ = strings.Cut(strings.TrimPrefix(v.r.URL.Path, "/"), "/")
+// render writes a page. req is nil without a session.
+func (p *portal) render(w http.ResponseWriter, req *request, status int, name, title string, content any) {
+	data := layout{Title: title, Content: content}
+	if req != nil {
+		data.User = req.session.User.Name
+		data.Section, _, _ = strings.Cut(strings.TrimPrefix(req.r.URL.Path, "/"), "/")
 	}
-	p.write(w, status, name, "layout", f)
+	p.write(w, status, name, "layout", data)
 }
 
-// renderPart writes a part of a page, which htmx puts in the place of the one that is there.
+// renderPart writes a part of a page for htmx.
 func (p *portal) renderPart(w http.ResponseWriter, name, part string, content any) {
 	p.write(w, http.StatusOK, name, part, content)
 }
@@ -111,24 +112,24 @@ func (p *portal) renderPart(w http.ResponseWriter, name, part string, content an
 func (p *portal) write(w http.ResponseWriter, status int, name, part string, data any) {
 	var b bytes.Buffer
 	if err := p.pages[name].ExecuteTemplate(&b, part, data); err != nil {
-		p.Logger.Error("Page can't be written", "page", name, "error", err)
-		http.Error(w, "This page can't be shown. The portal's log says why.", http.StatusInternalServerError)
+		p.Logger.Error("Failed to render page", "page", name, "error", err)
+		http.Error(w, "The page could not be rendered. See the portal log.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = b.WriteTo(w) // who doesn't listen misses it
+	_, _ = b.WriteTo(w) // the client may have disconnected
 }
 
-// isPart reports whether htmx asks for a part of a page.
+// isPart reports whether htmx requests a part of a page.
 func isPart(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
 
-// showTime writes an instant for people and for machines; nothing for none.
+// showTime returns a time element, or nothing if t is zero.
 func showTime(t *metav1.Time) template.HTML {
 	if t.IsZero() {
 		return ""
 	}
 	utc := t.UTC()
-	//nolint:gosec // Digits alone come from outside.
+	//nolint:gosec // The formatted time contains no user input.
 	return template.HTML(`<time datetime="` + utc.Format(time.RFC3339) + `">` + utc.Format("2006-01-02 15:04") + ` UTC</time>`)
 }

@@ -1,6 +1,6 @@
-// Package portal is the web portal in which people manage API credentials. It acts with the
-// signed-in person's own token, so that the API server decides what they see and do, and it
-// keeps nothing: no session, no object, no secret.
+// Package portal implements the web portal for managing API credentials. It acts with the token of
+// the signed-in user, so the API server authorizes every request. It stores no sessions, objects or
+// secrets.
 package portal
 
 import (
@@ -14,22 +14,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// FieldOwner is the field manager under which the portal writes, whoever the person is.
+// FieldOwner is the field manager of the portal for all users.
 const FieldOwner = "realmkeeper-portal"
 
-// Options are what a portal stands on.
+// Options configure a portal.
 type Options struct {
 	Cluster  *access.Cluster
 	Sessions *access.Sessions
-	// Provider signs people in at an identity provider; nil: by a token of Kubernetes alone.
+	// Provider is the identity provider. If it is nil, users sign in with a Kubernetes token only.
 	Provider *access.Provider
-	// InitialAdmin is the service account, as namespace/name, for which the sign-in page says how to
-	// get a token; empty: it names none.
+	// InitialAdmin is the service account, as namespace/name, in the command on the sign-in page.
+	// If it is empty, the command contains placeholders.
 	InitialAdmin string
 	Logger       *slog.Logger
-	// Audit takes a line for each change.
+	// Audit receives an event for each change.
 	Audit *audit.Log
-	// Now is the clock; Random gives secrets and salts.
+	// Now returns the current time. Random is the source of secrets and salts.
 	Now    func() time.Time
 	Random io.Reader
 }
@@ -39,14 +39,14 @@ type portal struct {
 	pages pages
 }
 
-// visit is a request of a signed-in person.
-type visit struct {
+// request is a request of a signed-in user.
+type request struct {
 	session access.Session
-	as      *access.Client
+	api     *access.Client // acts as the user
 	r       *http.Request
 }
 
-func (v *visit) ctx() context.Context { return v.r.Context() }
+func (req *request) ctx() context.Context { return req.r.Context() }
 
 // New returns the handler of the portal.
 func New(o Options) http.Handler {
@@ -59,7 +59,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /sign-in/callback", p.completeSignIn)
 	mux.HandleFunc("POST /sign-out", p.signOut)
 	mux.Handle("GET /{$}", http.RedirectHandler("/clients", http.StatusSeeOther))
-	for pattern, handler := range map[string]func(http.ResponseWriter, *visit) error{
+	for pattern, handler := range map[string]func(http.ResponseWriter, *request) error{
 		"GET /realms":                                 p.listRealms,
 		"GET /realms/{realm}":                         p.showRealm,
 		"GET /clients":                                p.listClients,
@@ -70,32 +70,32 @@ func New(o Options) http.Handler {
 		"POST /clients/{namespace}/{name}/suspend":    p.suspend,
 		"POST /clients/{namespace}/{name}/resume":     p.resume,
 		"POST /clients/{namespace}/{name}/rotate":     p.rotate,
-		"POST /clients/{namespace}/{name}/end-secret": p.endSecret,
+		"POST /clients/{namespace}/{name}/end-secret": p.revokeSecret,
 		"POST /clients/{namespace}/{name}/expiry":     p.setExpiry,
 		"POST /clients/{namespace}/{name}/delete":     p.delete,
 	} {
 		mux.Handle(pattern, p.signedIn(handler))
 	}
-	mux.Handle("/", p.signedIn(func(http.ResponseWriter, *visit) error { return errNoSuchPage }))
+	mux.Handle("/", p.signedIn(func(http.ResponseWriter, *request) error { return errPageNotFound }))
 	return guard(mux)
 }
 
-// signedIn lets only people with a session through, and turns errors into pages.
-func (p *portal) signedIn(handle func(http.ResponseWriter, *visit) error) http.Handler {
+// signedIn redirects users without a session to the sign-in page and renders errors as pages.
+func (p *portal) signedIn(handle func(http.ResponseWriter, *request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session, err := p.Sessions.Read(r)
 		if err != nil {
-			p.toSignIn(w, r)
+			p.redirectToSignIn(w, r)
 			return
 		}
-		as, err := p.Cluster.As(session.Token)
+		api, err := p.Cluster.ClientFor(session.Token)
 		if err != nil {
-			p.toSignIn(w, r)
+			p.redirectToSignIn(w, r)
 			return
 		}
-		v := &visit{session: session, as: as, r: r}
-		if err := handle(w, v); err != nil {
-			p.refuse(w, v, err)
+		req := &request{session: session, api: api, r: r}
+		if err := handle(w, req); err != nil {
+			p.showError(w, req, err)
 		}
 	})
 }

@@ -16,17 +16,17 @@ import (
 type realmView struct {
 	*v1alpha1.Realm
 
-	State    State
-	Lifetime string
-	Answers  []answer
-	// Namespaces says in words who may have clients.
+	State      State
+	Lifetime   string
+	Conditions []conditionView
+	// Namespaces describes the allowed namespaces.
 	Namespaces string
 }
 
 func viewRealm(realm *v1alpha1.Realm) realmView {
 	return realmView{
 		Realm: realm, State: stateOf(realm.Status.Conditions, realm.Generation),
-		Lifetime: lifetime(realm.Status.TokenLifetime), Answers: answersOf(realm.Status.Conditions),
+		Lifetime: formatLifetime(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions),
 		Namespaces: namespacesOf(realm.Spec.AllowedNamespaces),
 	}
 }
@@ -34,27 +34,27 @@ func viewRealm(realm *v1alpha1.Realm) realmView {
 func namespacesOf(allowed v1alpha1.AllowedNamespaces) string {
 	switch allowed.From {
 	case v1alpha1.NamespacesFromAll:
-		return "all namespaces"
+		return "All namespaces"
 	case v1alpha1.NamespacesFromNames:
 		return strings.Join(allowed.Names, ", ")
 	}
-	return "namespaces with certain labels"
+	return "Namespaces with matching labels"
 }
 
-// realmsPage lists the realms.
+// realmsPage is the list of realms.
 type realmsPage struct {
 	Realms []realmView
-	// Hidden: the person may not list them.
+	// Hidden is set if the user may not list realms.
 	Hidden bool
 	Grant  string
 }
 
-func (p *portal) listRealms(w http.ResponseWriter, v *visit) error {
-	realms, hidden, err := v.realms()
+func (p *portal) listRealms(w http.ResponseWriter, req *request) error {
+	realms, hidden, err := req.realms()
 	if err != nil {
 		return err
 	}
-	page := realmsPage{Hidden: hidden, Grant: v.session.Person.GrantCommand("")}
+	page := realmsPage{Hidden: hidden, Grant: req.session.User.GrantCommand("")}
 	for k := range realms {
 		page.Realms = append(page.Realms, viewRealm(&realms[k]))
 	}
@@ -62,15 +62,15 @@ func (p *portal) listRealms(w http.ResponseWriter, v *visit) error {
 	if hidden {
 		status = http.StatusForbidden
 	}
-	p.render(w, v, status, "realms.html", "Realms", page)
+	p.render(w, req, status, "realms.html", "Realms", page)
 	return nil
 }
 
-// realms returns all of them by name, or that the person may not see them. There are few: each is
-// an issuer of its own.
-func (v *visit) realms() (realms []v1alpha1.Realm, hidden bool, err error) {
+// realms returns all realms sorted by name. hidden is true if the user may not list them. The list
+// is not paged, because there are few realms.
+func (req *request) realms() (realms []v1alpha1.Realm, hidden bool, err error) {
 	list := &v1alpha1.RealmList{}
-	if err := v.as.List(v.ctx(), list); err != nil {
+	if err := req.api.List(req.ctx(), list); err != nil {
 		if apierrors.IsForbidden(err) {
 			return nil, true, nil
 		}
@@ -80,14 +80,14 @@ func (v *visit) realms() (realms []v1alpha1.Realm, hidden bool, err error) {
 	return list.Items, false, nil
 }
 
-func (p *portal) showRealm(w http.ResponseWriter, v *visit) error {
+func (p *portal) showRealm(w http.ResponseWriter, req *request) error {
 	realm := &v1alpha1.Realm{}
-	if !canBeName(v.r.PathValue("realm")) {
-		return errNoSuchPage
+	if !validName(req.r.PathValue("realm")) {
+		return errPageNotFound
 	}
-	if err := v.as.Get(v.ctx(), client.ObjectKey{Name: v.r.PathValue("realm")}, realm); err != nil {
+	if err := req.api.Get(req.ctx(), client.ObjectKey{Name: req.r.PathValue("realm")}, realm); err != nil {
 		return err
 	}
-	p.render(w, v, http.StatusOK, "realm.html", realm.Name, viewRealm(realm))
+	p.render(w, req, http.StatusOK, "realm.html", realm.Name, viewRealm(realm))
 	return nil
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 )
 
-// overlap is how long an old secret stays valid beside its successor.
+// overlap is how long the current secret stays valid after a rotation.
 type overlap struct {
-	Value, Words string
-	lasts        time.Duration
+	Value, Label string
+	duration     time.Duration
 }
 
-// overlaps are those that a person can choose; the first is the usual one.
+// overlaps are the choices for the user. The first is the default.
 var overlaps = []overlap{
-	{"24h", "a day", 24 * time.Hour},
-	{"1h", "an hour", time.Hour},
-	{"168h", "a week", 7 * 24 * time.Hour},
-	{"720h", "30 days", 30 * 24 * time.Hour},
-	{"0s", "not at all: it leaked", 0},
+	{"24h", "In 1 day", 24 * time.Hour},
+	{"1h", "In 1 hour", time.Hour},
+	{"168h", "In 7 days", 7 * 24 * time.Hour},
+	{"720h", "In 30 days", 30 * 24 * time.Hour},
+	{"0s", "Now (compromised)", 0},
 }
 
-// newSecret is a client secret that was made here. It is shown once, and only the hash is kept.
+// newSecret is a generated client secret. It is shown once and only its hash is stored.
 type newSecret struct {
 	plain, id, hash string
 }
 
-func makeSecret(random io.Reader) (newSecret, error) {
+func generateSecret(random io.Reader) (newSecret, error) {
 	plain, err := clientsecret.Generate(random)
 	if err != nil {
 		return newSecret{}, err
@@ -47,39 +47,39 @@ func makeSecret(random io.Reader) (newSecret, error) {
 	return newSecret{plain: plain, id: verifier.ID(), hash: verifier.String()}, nil
 }
 
-// rotate gives a client another secret.
-func (p *portal) rotate(w http.ResponseWriter, v *visit) error {
+// rotate generates a new secret for a client.
+func (p *portal) rotate(w http.ResponseWriter, req *request) error {
 	live := &v1alpha1.ApiClient{}
-	if err := v.get(live); err != nil {
+	if err := req.get(live); err != nil {
 		return err
 	}
 	if live.GeneratesSecret() {
-		return p.rotateGenerated(w, v)
+		return p.rotateGenerated(w, req)
 	}
-	if err := v.r.ParseForm(); err != nil {
+	if err := req.r.ParseForm(); err != nil {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
-	chosen := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == v.r.PostForm.Get("overlap") })
+	chosen := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == req.r.PostForm.Get("overlap") })
 	if chosen < 0 {
-		return fmt.Errorf("%w: choose how long the old secret stays valid", errInput)
+		return fmt.Errorf("%w: select when the current secret expires", errInput)
 	}
-	secret, err := makeSecret(p.Random)
+	secret, err := generateSecret(p.Random)
 	if err != nil {
 		return err
 	}
-	ends := p.Now().Add(overlaps[chosen].lasts).UTC().Truncate(time.Second)
-	err = p.change(v, edit{action: audit.ActionRotate, path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		return secret.id, addSecret(live, spec, secret, ends, p.Now())
+	expiry := p.Now().Add(overlaps[chosen].duration).UTC().Truncate(time.Second)
+	err = p.change(req, edit{action: audit.ActionRotate, path: secretPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+		return secret.id, addSecret(live, spec, secret, expiry, p.Now())
 	}})
 	if err != nil {
 		return err
 	}
-	return p.showSecret(w, v, live, secret)
+	return p.showSecret(w, req, live, secret)
 }
 
-// rotateGenerated has the operator make another secret, with the overlap that the spec says.
-func (p *portal) rotateGenerated(w http.ResponseWriter, v *visit) error {
-	err := p.change(v, edit{action: audit.ActionRotate, path: rotateAfterPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+// rotateGenerated makes the operator rotate the secret with the overlap from the spec.
+func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
+	err := p.change(req, edit{action: audit.ActionRotate, path: rotateAfterPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if !live.GeneratesSecret() {
 			return "", errChanged
 		}
@@ -95,14 +95,14 @@ func (p *portal) rotateGenerated(w http.ResponseWriter, v *visit) error {
 		spec.Secret.Generated.Rotation.WithRotateAfter(metav1.NewTime(p.Now().UTC().Truncate(time.Second)))
 		return "", nil
 	}})
-	return p.backToClient(w, v, err)
+	return p.backToClient(w, req, err)
 }
 
-// addSecret adds a secret to those of a client, sets the end of the one that is valid, and removes
-// one that has ended.
-func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, secret newSecret, ends, now time.Time) error {
+// addSecret adds a secret to a client, sets the expiration of the current secret and removes an
+// expired one.
+func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, secret newSecret, expiry, now time.Time) error {
 	if live.Spec.Secret == nil || live.Spec.Secret.Hashed == nil {
-		return fmt.Errorf("%w: the secret of this client isn't made here", errInput)
+		return fmt.Errorf("%w: the secret of this client is not managed in the portal", errInput)
 	}
 	if spec.Secret == nil {
 		spec.WithSecret(apply.ClientSecretSource())
@@ -115,11 +115,11 @@ func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfigura
 				return err
 			}
 		case valid == 1:
-			return fmt.Errorf("%w: two secrets are valid already; end one of them first", errInput)
+			return fmt.Errorf("%w: this client already has two valid secrets; revoke one first", errInput)
 		default:
 			valid++
-			if h.ExpiresAt == nil || ends.Before(h.ExpiresAt.Time) {
-				hashedOf(spec, h.ID).WithExpiresAt(metav1.NewTime(ends))
+			if h.ExpiresAt == nil || expiry.Before(h.ExpiresAt.Time) {
+				hashedOf(spec, h.ID).WithExpiresAt(metav1.NewTime(expiry))
 			}
 		}
 	}
@@ -127,11 +127,12 @@ func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfigura
 	return nil
 }
 
-// removeSecret leaves out a secret that we have set. What others have set stays, and would be
-// valid again without the end that we have set.
+// removeSecret removes an expired secret from the fields that the portal owns. It fails if another
+// field manager owns the secret. That secret would remain and would become valid again without the
+// expiration that the portal has set.
 func removeSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, id string) error {
-	if ownedBy(live, hashedPath(id), isForeign) {
-		return fmt.Errorf("%w: secret %s has ended, and was set with another tool, which alone can remove it; there is room for two", errInput, id)
+	if ownedBy(live, hashedPath(id), isOtherManager) {
+		return fmt.Errorf("%w: remove the expired secret %s with the tool that added it; a client can have two secrets", errInput, id)
 	}
 	spec.Secret.Hashed = slices.DeleteFunc(spec.Secret.Hashed, func(h apply.HashedSecretApplyConfiguration) bool {
 		return h.ID != nil && *h.ID == id
@@ -139,7 +140,8 @@ func removeSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfig
 	return nil
 }
 
-// hashedOf returns the entry of a secret among those that the portal sets.
+// hashedOf returns the entry of a secret in the fields that the portal owns. It adds a missing
+// entry.
 func hashedOf(spec *apply.ApiClientSpecApplyConfiguration, id string) *apply.HashedSecretApplyConfiguration {
 	at := slices.IndexFunc(spec.Secret.Hashed, func(h apply.HashedSecretApplyConfiguration) bool {
 		return h.ID != nil && *h.ID == id
@@ -151,15 +153,15 @@ func hashedOf(spec *apply.ApiClientSpecApplyConfiguration, id string) *apply.Has
 	return &spec.Secret.Hashed[at]
 }
 
-// endSecret ends a secret at once.
-func (p *portal) endSecret(w http.ResponseWriter, v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
+// revokeSecret expires a secret immediately.
+func (p *portal) revokeSecret(w http.ResponseWriter, req *request) error {
+	if err := req.r.ParseForm(); err != nil {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
-	id := v.r.PostForm.Get("id")
-	err := p.change(v, edit{action: audit.ActionRevokeSecret, path: secretPath, decide: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
+	id := req.r.PostForm.Get("id")
+	err := p.change(req, edit{action: audit.ActionRevokeSecret, path: secretPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if live.Spec.Secret == nil || !slices.ContainsFunc(live.Spec.Secret.Hashed, func(h v1alpha1.HashedSecret) bool { return h.ID == id }) {
-			return "", fmt.Errorf("%w: the client has no such secret", errInput)
+			return "", fmt.Errorf("%w: the client has no secret with this ID", errInput)
 		}
 		if spec.Secret == nil {
 			spec.WithSecret(apply.ClientSecretSource())
@@ -167,5 +169,5 @@ func (p *portal) endSecret(w http.ResponseWriter, v *visit) error {
 		hashedOf(spec, id).WithExpiresAt(metav1.NewTime(p.Now().UTC().Truncate(time.Second)))
 		return id, nil
 	}})
-	return p.backToClient(w, v, err)
+	return p.backToClient(w, req, err)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// signInPage offers the ways to sign in.
+// signInPage is the sign-in form.
 type signInPage struct {
-	Provider bool   // there is an identity provider
-	Command  string // gives a token
+	Provider bool   // whether an identity provider is configured
+	Command  string // creates a token
 	Problem  string
 }
 
@@ -31,10 +31,10 @@ func (p *portal) renderSignIn(w http.ResponseWriter, status int, problem string)
 	})
 }
 
-// toSignIn sends a person who isn't signed in, or no longer, to the page where they can.
-func (p *portal) toSignIn(w http.ResponseWriter, r *http.Request) {
+// redirectToSignIn redirects a user without a session to the sign-in page.
+func (p *portal) redirectToSignIn(w http.ResponseWriter, r *http.Request) {
 	if isPart(r) {
-		w.Header().Set("HX-Redirect", "/sign-in") // the whole page, and not the part
+		w.Header().Set("HX-Redirect", "/sign-in") // redirects the whole page instead of replacing a part
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -43,31 +43,31 @@ func (p *portal) toSignIn(w http.ResponseWriter, r *http.Request) {
 
 func (p *portal) signInByToken(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		p.renderSignIn(w, http.StatusBadRequest, "That is no form of this page.")
+		p.renderSignIn(w, http.StatusBadRequest, "The form data is not valid. Try again.")
 		return
 	}
 	p.signIn(w, r, strings.TrimSpace(r.PostForm.Get("token")))
 }
 
-// signIn begins a session with a token that the API server accepts.
+// signIn starts a session if the API server accepts the token.
 func (p *portal) signIn(w http.ResponseWriter, r *http.Request, token string) {
 	if err := access.CheckToken(token); err != nil {
 		p.renderSignIn(w, http.StatusUnprocessableEntity, sentence(err))
 		return
 	}
-	person, err := p.Cluster.Who(r.Context(), token)
+	user, err := p.Cluster.Identify(r.Context(), token)
 	switch {
 	case apierrors.IsUnauthorized(err):
-		p.renderSignIn(w, http.StatusUnauthorized, "Kubernetes doesn't accept this token: it has ended, or is for another cluster.")
+		p.renderSignIn(w, http.StatusUnauthorized, "Kubernetes rejected this token. It may have expired or belong to another cluster.")
 		return
 	case err != nil:
 		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusBadGateway, "The API server of Kubernetes can't be reached. Please try again.")
+		p.renderSignIn(w, http.StatusBadGateway, "The Kubernetes API server is unavailable. Try again later.")
 		return
 	}
-	if err := p.Sessions.Write(w, p.Sessions.New(person, token)); err != nil {
+	if err := p.Sessions.Write(w, p.Sessions.New(user, token)); err != nil {
 		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusInternalServerError, "The session can't be sealed.")
+		p.renderSignIn(w, http.StatusInternalServerError, "The session could not be created. See the portal log.")
 		return
 	}
 	http.Redirect(w, r, "/clients", http.StatusSeeOther)
@@ -75,18 +75,18 @@ func (p *portal) signIn(w http.ResponseWriter, r *http.Request, token string) {
 
 func (p *portal) beginSignIn(w http.ResponseWriter, r *http.Request) {
 	if p.Provider == nil {
-		p.toSignIn(w, r)
+		p.redirectToSignIn(w, r)
 		return
 	}
 	if err := p.Provider.Begin(w, r); err != nil {
 		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusBadGateway, "The identity provider can't be reached. Please try again.")
+		p.renderSignIn(w, http.StatusBadGateway, "The identity provider is unavailable. Try again later.")
 	}
 }
 
 func (p *portal) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	if p.Provider == nil {
-		p.toSignIn(w, r)
+		p.redirectToSignIn(w, r)
 		return
 	}
 	token, err := p.Provider.Complete(w, r)
@@ -95,7 +95,7 @@ func (p *portal) completeSignIn(w http.ResponseWriter, r *http.Request) {
 		p.renderSignIn(w, http.StatusForbidden, sentence(err))
 	case err != nil:
 		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusBadGateway, "The identity provider's answer can't be used. The portal's log says why.")
+		p.renderSignIn(w, http.StatusBadGateway, "The response of the identity provider is not valid. See the portal log.")
 	default:
 		p.signIn(w, r, token)
 	}
@@ -103,7 +103,7 @@ func (p *portal) completeSignIn(w http.ResponseWriter, r *http.Request) {
 
 func (p *portal) signOut(w http.ResponseWriter, r *http.Request) {
 	p.Sessions.End(w)
-	// Without HTTPS browsers pass over it.
+	// Browsers ignore this header without HTTPS.
 	w.Header().Set("Clear-Site-Data", `"cache", "storage"`)
 	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
 }

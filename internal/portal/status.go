@@ -3,8 +3,6 @@ package portal
 import (
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,104 +10,103 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// State is how a client or realm is, in a word.
+// State summarizes the conditions of a client or realm.
 type State struct {
-	Word string
-	// Kind is good, busy, off or bad: what colour and shape the word has.
+	Name string
+	// Kind is good, busy, off or bad. It selects the style of the badge.
 	Kind string
-	// Why says more; empty while all is well.
-	Why string
+	// Message explains the state. It is empty if the object is ready.
+	Message string
 }
 
-// The states, by which lists can be filtered.
+// The names of the states, by which lists can be filtered.
 const (
-	StateReady     = "Ready"
-	StateWorking   = "Working"
-	StateSuspended = "Suspended"
-	StateExpired   = "Expired"
-	StateFault     = "Fault"
+	StateReady       = "Ready"
+	StateProgressing = "Progressing"
+	StateSuspended   = "Suspended"
+	StateExpired     = "Expired"
+	StateNotReady    = "Not ready"
 )
 
-var allStates = []string{StateReady, StateWorking, StateSuspended, StateExpired, StateFault}
+var allStates = []string{StateReady, StateProgressing, StateSuspended, StateExpired, StateNotReady}
 
-// stateOf sums up the conditions of an object.
+// stateOf summarizes the conditions of an object.
 func stateOf(conditions []metav1.Condition, generation int64) State {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != generation {
-		return State{StateWorking, "busy", "The operator hasn't seen the last change yet."}
+		return State{StateProgressing, "busy", "The operator hasn't processed the latest change yet."}
 	}
 	reason := v1alpha1.ConditionReason(ready.Reason)
 	switch {
 	case ready.Status == metav1.ConditionTrue:
-		return State{Word: StateReady, Kind: "good"}
+		return State{Name: StateReady, Kind: "good"}
 	case ready.Status == metav1.ConditionUnknown:
-		return State{StateWorking, "busy", ready.Message}
+		return State{StateProgressing, "busy", ready.Message}
 	case reason == v1alpha1.ReasonSuspended:
-		return State{StateSuspended, "off", reasonWords[reason]}
+		return State{StateSuspended, "off", reasonText[reason]}
 	case reason == v1alpha1.ReasonExpired:
-		return State{StateExpired, "off", reasonWords[reason]}
+		return State{StateExpired, "off", reasonText[reason]}
 	}
-	return State{StateFault, "bad", wordsOf(ready)}
+	return State{StateNotReady, "bad", describe(ready)}
 }
 
-// conditionWords ask in a question what a condition answers.
-var conditionWords = map[v1alpha1.ConditionType]string{
-	v1alpha1.ConditionAccepted:    "Is it valid?",
-	v1alpha1.ConditionProgrammed:  "Do all token servers know it?",
-	v1alpha1.ConditionReady:       "Can tokens be had?",
-	v1alpha1.ConditionReconciling: "Is the operator working on it?",
-	v1alpha1.ConditionStalled:     "Does somebody have to act?",
+// conditionLabels are the labels of the conditions.
+var conditionLabels = map[v1alpha1.ConditionType]string{
+	v1alpha1.ConditionReady:       "Ready",
+	v1alpha1.ConditionAccepted:    "Configuration valid",
+	v1alpha1.ConditionProgrammed:  "Loaded by token servers",
+	v1alpha1.ConditionReconciling: "Reconciling",
+	v1alpha1.ConditionStalled:     "Action required",
 }
 
-// reasonWords say for people what a reason means, and who can do something about it.
-var reasonWords = map[v1alpha1.ConditionReason]string{
-	v1alpha1.ReasonAccepted:                       "All that it says is valid, and all that it refers to is there.",
-	v1alpha1.ReasonReady:                          "All is well.",
-	v1alpha1.ReasonProgressing:                    "Work is under way, and needs nobody's help.",
-	v1alpha1.ReasonSuspended:                      "Somebody has suspended it. No token is issued until somebody resumes it.",
-	v1alpha1.ReasonNoTokenServer:                  "No token server is running. Whoever runs this instance has to look.",
-	v1alpha1.ReasonLifetimeExceedsInstanceMaximum: "Its token lifetime is longer than the instance allows.",
-	v1alpha1.ReasonKeysUnreadable:                 "The keys of the realm can't be read. Whoever runs this instance has to restore them.",
-	v1alpha1.ReasonRealmNotFound:                  "Its realm doesn't exist. It goes on as soon as somebody makes the realm.",
-	v1alpha1.ReasonNamespaceNotAllowed:            "The realm doesn't allow clients from this namespace.",
-	v1alpha1.ReasonScopeNotInRealm:                "It lists a scope that the realm doesn't have.",
-	v1alpha1.ReasonAudienceNotInRealm:             "It lists an audience that the realm doesn't have.",
-	v1alpha1.ReasonLifetimeExceedsRealm:           "Its token lifetime is longer than that of the realm.",
-	v1alpha1.ReasonClientIDConflict:               "An older client of the realm has the same client id.",
-	v1alpha1.ReasonSecretConflict:                 "A Secret of the name that it needs is there already, and is somebody else's.",
-	v1alpha1.ReasonRealmNotReady:                  "The realm itself issues no tokens at the moment.",
-	v1alpha1.ReasonExpired:                        "Its time is over, or that of all its secrets. A later time revives it.",
-	v1alpha1.ReasonRecordUnreadable:               "What the token servers know of it can't be read. Whoever runs this instance has to restore it.",
-	v1alpha1.ReasonSecretNotFound:                 "The Secret that it takes its secret from isn't there, or lacks the key.",
-	v1alpha1.ReasonSecretNotLabelled:              "The Secret that it takes its secret from lacks the label that lets the operator read it.",
-	v1alpha1.ReasonSecretTooShort:                 "The secret that somebody provides is too short.",
-	v1alpha1.ReasonSecretNotUsable:                "The secret that somebody provides has characters that no client can send, or is too long.",
-	v1alpha1.ReasonHashNotSupported:               "The hash of its secret has a form that isn't supported.",
-	v1alpha1.ReasonServiceAccountNotFound:         "None of its service accounts exists. It goes on as soon as somebody makes one.",
-	v1alpha1.ReasonPublicKeyNotSupported:          "One of its public keys has a form that isn't supported.",
+// reasonText describes the reasons of conditions for users.
+var reasonText = map[v1alpha1.ConditionReason]string{
+	v1alpha1.ReasonAccepted:                       "The configuration is valid and all referenced objects exist.",
+	v1alpha1.ReasonReady:                          "Everything is working.",
+	v1alpha1.ReasonProgressing:                    "A change is in progress. No action is needed.",
+	v1alpha1.ReasonSuspended:                      "No tokens are issued while it's suspended.",
+	v1alpha1.ReasonNoTokenServer:                  "No token server is running. Contact your administrator.",
+	v1alpha1.ReasonLifetimeExceedsInstanceMaximum: "The token lifetime exceeds the maximum of this instance.",
+	v1alpha1.ReasonKeysUnreadable:                 "The realm's keys can't be read. Your administrator must restore them.",
+	v1alpha1.ReasonRealmNotFound:                  "The realm doesn't exist.",
+	v1alpha1.ReasonNamespaceNotAllowed:            "The realm doesn't allow clients in this namespace.",
+	v1alpha1.ReasonScopeNotInRealm:                "The realm doesn't define all scopes of the client.",
+	v1alpha1.ReasonAudienceNotInRealm:             "The realm doesn't define all audiences of the client.",
+	v1alpha1.ReasonLifetimeExceedsRealm:           "The token lifetime exceeds the token lifetime of the realm.",
+	v1alpha1.ReasonClientIDConflict:               "An older client in the realm has the same client ID.",
+	v1alpha1.ReasonSecretConflict:                 "The client needs a Secret whose name is already in use.",
+	v1alpha1.ReasonRealmNotReady:                  "The realm isn't issuing tokens.",
+	v1alpha1.ReasonExpired:                        "The client or all of its secrets have expired. Set a later expiration or add a secret.",
+	v1alpha1.ReasonRecordUnreadable:               "The client's data for the token servers can't be read. Your administrator must restore it.",
+	v1alpha1.ReasonSecretNotFound:                 "The Secret with the provided client secret doesn't exist or has no such key.",
+	v1alpha1.ReasonSecretNotLabelled:              "The Secret with the provided client secret lacks the label that lets the operator read it.",
+	v1alpha1.ReasonSecretTooShort:                 "The provided secret is too short.",
+	v1alpha1.ReasonSecretNotUsable:                "The provided secret is too long or contains unsupported characters.",
+	v1alpha1.ReasonHashNotSupported:               "The format of a secret hash isn't supported.",
+	v1alpha1.ReasonServiceAccountNotFound:         "None of the client's service accounts exist.",
+	v1alpha1.ReasonPublicKeyNotSupported:          "The format of a public key isn't supported.",
 }
 
-// wordsOf says what a condition means, and what the operator says of this very object.
-func wordsOf(c *metav1.Condition) string {
-	words, ok := reasonWords[v1alpha1.ConditionReason(c.Reason)]
-	switch {
-	case !ok:
-		return c.Message // of a newer operator
-	case c.Message == "" || c.Status == metav1.ConditionTrue:
-		return words
+// describe returns the message of a condition, which names the objects involved. If the condition
+// is true or has no message, it returns the text for the reason. A newer operator may use a reason
+// that has no text.
+func describe(c *metav1.Condition) string {
+	text, ok := reasonText[v1alpha1.ConditionReason(c.Reason)]
+	if !ok || c.Status != metav1.ConditionTrue && c.Message != "" {
+		return c.Message
 	}
-	return words + " " + c.Message
+	return text
 }
 
-// answer is a condition in words.
-type answer struct {
-	Question, Answer, Why, Kind string
-	Since                       metav1.Time
+// conditionView is a condition as pages show it.
+type conditionView struct {
+	Label, Status, Message, Kind string
+	Since                        metav1.Time
 }
 
-// answersOf puts conditions into words, in the order in which they are decided.
-func answersOf(conditions []metav1.Condition) []answer {
-	var answers []answer
+// conditionsOf returns the conditions of an object, the summary first and then in evaluation order.
+func conditionsOf(conditions []metav1.Condition) []conditionView {
+	var views []conditionView
 	for _, c := range []v1alpha1.ConditionType{
 		v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
 		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
@@ -118,30 +115,24 @@ func answersOf(conditions []metav1.Condition) []answer {
 		if found == nil {
 			continue
 		}
-		a := answer{Question: conditionWords[c], Answer: "Not yet", Kind: "busy", Why: wordsOf(found), Since: found.LastTransitionTime}
+		view := conditionView{Label: conditionLabels[c], Status: "Pending", Kind: "busy", Message: describe(found), Since: found.LastTransitionTime}
 		switch found.Status {
 		case metav1.ConditionTrue:
-			a.Answer, a.Kind = "Yes", "good"
+			view.Status, view.Kind = "Yes", "good"
 			if c == v1alpha1.ConditionStalled {
-				a.Kind = "bad"
+				view.Kind = "bad"
 			}
 		case metav1.ConditionFalse:
-			a.Answer, a.Kind = "No", "bad"
+			view.Status, view.Kind = "No", "bad"
 		}
-		answers = append(answers, a)
+		views = append(views, view)
 	}
-	return answers
+	return views
 }
 
-// sentence makes one of an error, as Go writes them.
-func sentence(err error) string {
-	s := strings.TrimSuffix(err.Error(), ".")
-	first, size := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(first)) + s[size:] + "."
-}
-
-// lifetime writes a duration as people do.
-func lifetime(d *metav1.Duration) string {
+// formatLifetime formats a duration without zero units, such as 1h30m. It returns an empty string
+// for nil.
+func formatLifetime(d *metav1.Duration) string {
 	if d == nil {
 		return ""
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 )
 
-// Every condition and every reason of the API has words.
-func TestEveryReasonHasWords(t *testing.T) {
+// TestEveryReasonHasText checks all condition types and reasons of the API.
+func TestEveryReasonHasText(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/condition_types.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -35,18 +35,18 @@ func TestEveryReasonHasWords(t *testing.T) {
 		found++
 		switch kind.Name {
 		case "ConditionReason":
-			if portal.ReasonWords[v1alpha1.ConditionReason(value)] == "" {
-				t.Errorf("The reason %s has no words", value)
+			if portal.ReasonText[v1alpha1.ConditionReason(value)] == "" {
+				t.Errorf("Reason %s has no text", value)
 			}
 		case "ConditionType":
-			if portal.ConditionWords[v1alpha1.ConditionType(value)] == "" {
-				t.Errorf("The condition %s has no words", value)
+			if portal.ConditionLabels[v1alpha1.ConditionType(value)] == "" {
+				t.Errorf("Condition %s has no label", value)
 			}
 		}
 		return true
 	})
 	if found < 20 {
-		t.Errorf("Only %d constants were found", found)
+		t.Errorf("Found %d constants, want at least 20", found)
 	}
 }
 
@@ -59,17 +59,21 @@ func TestStateOf(t *testing.T) {
 		generation int64
 		want       portal.State
 	}{
-		"nobody has looked yet": {nil, 1, portal.State{Word: portal.StateWorking, Kind: "busy", Why: "The operator hasn't seen the last change yet."}},
-		"a change is new":       {ready(metav1.ConditionTrue, v1alpha1.ReasonReady, ""), 3, portal.State{Word: portal.StateWorking, Kind: "busy", Why: "The operator hasn't seen the last change yet."}},
-		"ready":                 {ready(metav1.ConditionTrue, v1alpha1.ReasonReady, "All well."), 2, portal.State{Word: portal.StateReady, Kind: "good"}},
-		"working":               {ready(metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "Waiting."), 2, portal.State{Word: portal.StateWorking, Kind: "busy", Why: "Waiting."}},
-		"suspended":             {ready(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "x"), 2, portal.State{Word: portal.StateSuspended, Kind: "off", Why: portal.ReasonWords[v1alpha1.ReasonSuspended]}},
-		"expired":               {ready(metav1.ConditionFalse, v1alpha1.ReasonExpired, "x"), 2, portal.State{Word: portal.StateExpired, Kind: "off", Why: portal.ReasonWords[v1alpha1.ReasonExpired]}},
-		"a fault": {
-			ready(metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, "Realm x doesn't exist."), 2,
-			portal.State{Word: portal.StateFault, Kind: "bad", Why: "Its realm doesn't exist. It goes on as soon as somebody makes the realm. Realm x doesn't exist."},
+		"no conditions yet": {nil, 1, portal.State{Name: portal.StateProgressing, Kind: "busy", Message: "The operator hasn't processed the latest change yet."}},
+		"stale condition":   {ready(metav1.ConditionTrue, v1alpha1.ReasonReady, ""), 3, portal.State{Name: portal.StateProgressing, Kind: "busy", Message: "The operator hasn't processed the latest change yet."}},
+		"ready":             {ready(metav1.ConditionTrue, v1alpha1.ReasonReady, "Message."), 2, portal.State{Name: portal.StateReady, Kind: "good"}},
+		"progressing":       {ready(metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "Waiting."), 2, portal.State{Name: portal.StateProgressing, Kind: "busy", Message: "Waiting."}},
+		"suspended":         {ready(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "x"), 2, portal.State{Name: portal.StateSuspended, Kind: "off", Message: portal.ReasonText[v1alpha1.ReasonSuspended]}},
+		"expired":           {ready(metav1.ConditionFalse, v1alpha1.ReasonExpired, "x"), 2, portal.State{Name: portal.StateExpired, Kind: "off", Message: portal.ReasonText[v1alpha1.ReasonExpired]}},
+		"not ready": {
+			ready(metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, `Realm "x" not found.`), 2,
+			portal.State{Name: portal.StateNotReady, Kind: "bad", Message: `Realm "x" not found.`},
 		},
-		"a fault of a newer operator": {ready(metav1.ConditionFalse, "Unheard", "It says."), 2, portal.State{Word: portal.StateFault, Kind: "bad", Why: "It says."}},
+		"not ready without a message": {
+			ready(metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, ""), 2,
+			portal.State{Name: portal.StateNotReady, Kind: "bad", Message: portal.ReasonText[v1alpha1.ReasonRealmNotFound]},
+		},
+		"reason of a newer operator": {ready(metav1.ConditionFalse, "Unknown", "Message."), 2, portal.State{Name: portal.StateNotReady, Kind: "bad", Message: "Message."}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,13 +84,13 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// A cursor comes from an address that anybody can write.
+// The cursor comes from the URL, so it can be any string.
 func TestParseCursor(t *testing.T) {
-	for typed, want := range map[string]string{
+	for value, want := range map[string]string{
 		"": "", "7.abc": "7.abc", "0.abc": "0.abc", "12.": "12.", "-1.abc": "", "501.abc": "", "x.abc": "", "7": "", "7.a.b": "7.a.b",
 	} {
-		if got := portal.ParseCursor(typed).String(); got != want {
-			t.Errorf("%q is read as %q, want %q", typed, got, want)
+		if got := portal.ParseCursor(value).String(); got != want {
+			t.Errorf("ParseCursor(%q) = %q, want %q", value, got, want)
 		}
 	}
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
 )
 
-// The ports are below the range that the kernel uses for outgoing connections (32768 and
-// higher on Linux), so that the kernel doesn't take a port between its reservation and use.
+// The ports lie below those that the kernel gives to outgoing connections (32768 and
+// up on Linux), so that none is lost between the reservation and the listening.
 const (
 	firstPort = 20000
 	lastPort  = 29999
 )
 
-// Port is a TCP port on 127.0.0.1 that is reserved for its holder.
+// Port is a TCP port of 127.0.0.1 that no other holder of a Port has.
 type Port struct {
 	number int
 	lock   filelock.Lock
 }
 
-// ReservePort reserves an unused port until Release or until this process exits or crashes,
-// because the reservation is a file lock. Processes of the same user never reserve the same
-// port.
+// ReservePort reserves a port that nobody listens on. It stays reserved until Release
+// or until this process ends, however that happens, because the reservation is a file
+// lock. Runs of the same user on one machine therefore never collide.
 func ReservePort() (*Port, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -37,10 +37,10 @@ func ReservePort() (*Port, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
-	// Start at a random port, so that a recently used port, whose clients may still be
-	// connecting, isn't the first to be reused.
+	// A random start keeps a port that has just been in use, whose clients may still
+	// be calling, from being the first to be taken again.
 	const count = lastPort - firstPort + 1
-	start := rand.IntN(count) //nolint:gosec // Not used for security.
+	start := rand.IntN(count) //nolint:gosec // Nothing is guarded by it.
 	for i := range count {
 		number := firstPort + (start+i)%count
 		lock, err := filelock.Try(filepath.Join(dir, strconv.Itoa(number)))
@@ -55,11 +55,10 @@ func ReservePort() (*Port, error) {
 		}
 		port.Release()
 	}
-	return nil, fmt.Errorf("reserve a port: all ports from %d to %d are in use", firstPort, lastPort)
+	return nil, fmt.Errorf("reserve a port: all from %d to %d are taken", firstPort, lastPort)
 }
 
-// free reports whether no program listens on the port, including programs that don't use
-// the locks.
+// free tells whether nobody listens, not even one who knows nothing of the locks.
 func (p *Port) free() bool {
 	listener, err := net.Listen("tcp", p.Address())
 	if err != nil {
@@ -68,20 +67,20 @@ func (p *Port) free() bool {
 	return listener.Close() == nil
 }
 
-// Number returns the port number.
+// Number is the port's number.
 func (p *Port) Number() int { return p.number }
 
-// Address returns the host:port of the port.
+// Address is the port's host:port.
 func (p *Port) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.number)) }
 
-// Lock returns the locked file. A child process that inherits it (process.Command.Inherit)
-// keeps the port reserved while it runs.
+// Lock is the file whose lock is the reservation. A child process that inherits it
+// (process.Command.Inherit) keeps the port reserved as long as it lives.
 func (p *Port) Lock() *os.File { return p.lock.File() }
 
-// Release releases this process's reservation.
+// Release gives this process's hold on the port up.
 func (p *Port) Release() { p.lock.Release() }
 
-// ports are the ports of one control plane.
+// ports are those of one control plane.
 type ports struct {
 	etcdClient, etcdPeer, apiServer *Port
 }

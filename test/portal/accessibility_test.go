@@ -22,14 +22,14 @@ import (
 	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-var screenshots = flag.Bool("screenshots", false, "write those of docs/portal anew")
+var screenshots = flag.Bool("screenshots", false, "Update the screenshots in docs/portal")
 
-// axe finds violations of the Web Content Accessibility Guidelines.
+// axe is a script that finds violations of the Web Content Accessibility Guidelines (WCAG).
 //
 //go:embed testdata/axe/axe-4.14.1.min.js
 var axe string
 
-// A device is what somebody holds.
+// device is a screen size.
 type device struct {
 	name          string
 	width, height int64
@@ -37,14 +37,15 @@ type device struct {
 
 var devices = []device{{"desktop", 1280, 800}, {"phone", 390, 844}}
 
-// Every page passes axe by WCAG 2.1 AA, light on a desk and dark on a phone, and at 200% zoom none is
-// too wide. With -screenshots it is light and dark on both, and the screenshots of docs are taken.
+// everyPage checks that each page conforms to WCAG 2.1 AA, in light mode on a desktop and in dark
+// mode on a phone, and that it isn't too wide at 200% zoom. With -screenshots it checks both modes
+// on both devices and updates the screenshots in docs/portal.
 func everyPage(t *testing.T, i *instance, b *browser) {
-	const team = "acme-apps" // it is in the pictures
+	const team = "acme-apps" // visible in the screenshots
 	i.Create(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}},
 		testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) {
-			c.Spec.Description, c.Spec.Scopes = "Invoices, by the billing team", []string{"orders.read"}
+			c.Spec.Description, c.Spec.Scopes = "Sends invoices. Owned by the billing team.", []string{"orders.read"}
 		}),
 		testinstall.ApiClient(team, "reports", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }),
 		testinstall.ApiClient(team, "trial", "nowhere"),
@@ -82,47 +83,48 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	}
 	b.open("/clients/new?realm=acme&namespace=" + team)
 	b.fill("#name", "orders")
-	b.fill("#description", "The shop's order service")
+	b.fill("#description", "Order service of the shop")
 	b.click(`input[value="orders.read"]`)
-	b.press("Create the client")
+	b.press("Create client")
 	b.inspect("secret")
-	b.press("I have copied it")
-	b.awaits("#state .badge.good")
+	b.press("Done")
+	b.waitFor("#state .badge.good")
 	b.press("Rotate")
-	b.press("I have copied it")
-	b.awaits("#state .badge.good")
+	b.press("Done")
+	b.waitFor("#state .badge.good")
 	b.inspect("client")
 }
 
-// inspect looks at the page as it is shown in each way.
+// inspect checks the current page on each device and in each color scheme.
 func (b *browser) inspect(name string) {
 	b.t.Helper()
 	for k, scheme := range []string{"light", "dark"} {
 		for l, d := range devices {
 			if k != l && !*screenshots {
-				continue // Colours and widths have little to do with each other.
+				continue // Colors and widths are mostly independent.
 			}
 			b.show(scheme, d)
 			for _, v := range b.violations() {
-				b.t.Errorf("The page %s, %s on a %s: %s", name, scheme, d.name, v)
+				b.t.Errorf("Page %s (%s, %s): %s", name, d.name, scheme, v)
 			}
 			if *screenshots {
-				b.photograph(fmt.Sprintf("%s-%s-%s", name, d.name, scheme))
+				b.screenshot(fmt.Sprintf("%s-%s-%s", name, d.name, scheme))
 			}
 		}
 	}
-	// At 200% zoom a window of 1280 pixels has 640.
+	// At 200% zoom, a window of 1280 pixels shows 640 CSS pixels.
 	b.show("light", device{"zoomed desktop", 640, 400})
-	if beyond := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); beyond > 0 {
-		b.t.Errorf("The page %s is %d pixels too wide at 200%% zoom", name, beyond)
+	if overflow := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); overflow > 0 {
+		b.t.Errorf("Page %s is %d pixels too wide at 200%% zoom", name, overflow)
 	}
 	b.show("light", devices[0])
 }
 
+// show sets the color scheme and the viewport.
 func (b *browser) show(scheme string, d device) {
 	b.t.Helper()
-	run(b, "Holding a "+d.name, chromedp.EmulateViewport(d.width, d.height))
-	run(b, "Turning "+scheme, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+	run(b, "Setting the viewport of the "+d.name, chromedp.EmulateViewport(d.width, d.height))
+	run(b, "Setting the color scheme "+scheme, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
 		})
@@ -130,32 +132,32 @@ func (b *browser) show(scheme string, d device) {
 	}))
 }
 
-// violations returns what axe finds, a line each.
+// violations returns the violations that axe finds, one per line.
 func (b *browser) violations() []string {
 	b.t.Helper()
 	if !evaluate[bool](b, "'axe' in window") {
 		run(b, "Loading axe", chromedp.Evaluate[chromedp.Void](axe))
 	}
 	return evaluate[[]string](b, `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}).then(found => {
-		if (found.passes.length === 0) { return ["axe has looked at nothing"]; }
+		if (found.passes.length === 0) { return ["axe checked nothing"]; }
 		return found.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.failureSummary.replaceAll("\n", " ") + " at " + n.html));
 	})`)
 }
 
-// veil covers the secret of the page, since not even one of an instance that is gone belongs in docs.
-const veil = `{
+// maskSecrets is a script that masks secrets on the page, so that no secret is visible in the docs.
+const maskSecrets = `{
 	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 	while (texts.nextNode()) {
 		texts.currentNode.data = texts.currentNode.data.replace(/rk_[0-9A-Za-z]{49}/g, "rk_" + "x".repeat(49));
 	}
 }`
 
-// photograph writes a screenshot for docs, with few colours: it is a page, and not a picture.
-func (b *browser) photograph(name string) {
+// screenshot writes a screenshot for the docs with a reduced palette.
+func (b *browser) screenshot(name string) {
 	b.t.Helper()
-	run(b, "Covering the secret", chromedp.Evaluate[chromedp.Void](veil))
+	run(b, "Masking secrets", chromedp.Evaluate[chromedp.Void](maskSecrets))
 	shot := run(b, "Taking a screenshot", chromedp.FullScreenshot(100))
-	small, err := reduced(shot)
+	small, err := reducePalette(shot)
 	if err != nil {
 		b.t.Fatal(err)
 	}

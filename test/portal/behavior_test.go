@@ -21,39 +21,40 @@ import (
 	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// What people type is shown as it is, and does nothing.
-func hostileNames(t *testing.T, i *instance, b *browser) {
+// maliciousInput tests that user input is shown as text and never interpreted.
+func maliciousInput(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	hostile := `<script>window.hacked=1</script><img src=x onerror="window.hacked=1">` + "\u202e\u2066gpj.exe" + strings.Repeat("W", 150)
+	malicious := `<script>window.hacked=1</script><img src=x onerror="window.hacked=1">` + "\u202e\u2066gpj.exe" + strings.Repeat("W", 150)
 	long := strings.Repeat("long", 55)
-	i.Create(t, testinstall.ApiClient(team, long, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Description = hostile }))
+	i.Create(t, testinstall.ApiClient(team, long, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Description = malicious }))
 	b.signIn(i.admin)
-	run(b, "Holding a phone", chromedp.EmulateViewport(360, 740))
+	run(b, "Setting the viewport", chromedp.EmulateViewport(360, 740))
 	for _, path := range []string{
-		"/clients?namespace=" + team, "/clients/" + team + "/" + long, "/clients?search=" + url.QueryEscape(hostile),
-		"/clients?namespace=" + url.QueryEscape(hostile), "/clients/new?realm=" + url.QueryEscape(hostile),
-		"/clients/" + url.PathEscape(hostile) + "/" + url.PathEscape(hostile), "/realms/" + url.PathEscape(hostile),
+		"/clients?namespace=" + team, "/clients/" + team + "/" + long, "/clients?search=" + url.QueryEscape(malicious),
+		"/clients?namespace=" + url.QueryEscape(malicious), "/clients/new?realm=" + url.QueryEscape(malicious),
+		"/clients/" + url.PathEscape(malicious) + "/" + url.PathEscape(malicious), "/realms/" + url.PathEscape(malicious),
 	} {
 		b.open(path)
 		if evaluate[bool](b, "'hacked' in window") {
-			t.Errorf("%s runs what somebody typed", path)
+			t.Errorf("%s executes user input", path)
 		}
-		if beyond := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); beyond > 0 {
-			t.Errorf("%s is %d pixels too wide for a phone", path, beyond)
+		if overflow := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); overflow > 0 {
+			t.Errorf("%s is %d pixels too wide for a phone", path, overflow)
 		}
 	}
 	b.open("/clients/" + team + "/" + long)
-	b.wants(hostile[:28])
+	b.wantText(malicious[:28])
 	b.open("/clients/new?realm=acme&namespace=" + team)
 	b.fill("#name", `"><script>window.hacked=1</script>`)
-	b.press("Create the client")
+	b.press("Create client")
 	if evaluate[bool](b, "'hacked' in window") {
-		t.Error("The form runs what somebody typed")
+		t.Error("Form executes user input")
 	}
-	b.wants("metadata.name")
+	b.wantText("metadata.name")
 }
 
-// Of two people who change a client at once the second is told, and the change of the first stays.
+// concurrentEdits tests that a change based on a stale page is rejected and keeps the earlier
+// change.
 func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	billing := testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
@@ -66,38 +67,39 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	}
 	first.press("Suspend")
 	second.fill("#expires", "2031-01-01T00:00")
-	second.press("Set the end")
-	second.wants("Somebody was faster")
+	second.press("Save")
+	second.wantText("This client has changed")
 	i.get(t, billing)
 	if !billing.Spec.Suspend || billing.Spec.ExpiresAt != nil {
-		t.Errorf("The first suspended it, and the second was refused, but now it is %+v", billing.Spec)
+		t.Errorf("Spec after a stale change is %+v, want only the first change", billing.Spec)
 	}
-	second.press("Go on")
+	second.press("Back to client")
 	second.fill("#expires", "2031-01-01T00:00")
-	second.press("Set the end")
+	second.press("Save")
 	i.get(t, billing)
 	if !billing.Spec.Suspend || billing.Spec.ExpiresAt == nil {
-		t.Errorf("Both have changed it, but now it is %+v", billing.Spec)
+		t.Errorf("Spec is %+v, want both changes", billing.Spec)
 	}
 
-	// A name that somebody has taken is told, and theirs stays.
+	// An existing client isn't overwritten.
 	second.open("/clients/new?realm=acme&namespace=" + team)
 	second.fill("#name", "billing")
-	second.press("Create the client")
-	second.wants("There is a client of this name")
+	second.press("Create client")
+	second.wantText("A client with this name already exists")
 
-	// One that was deleted and made again is another.
+	// A recreated client is a different client.
 	first.open("/clients/" + team + "/billing")
 	i.Delete(t, billing)
-	again := testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
-	i.Create(t, again)
+	recreated := testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
+	i.Create(t, recreated)
 	first.fill("#confirm", "billing")
-	first.press("Delete the client")
-	first.wants("Somebody was faster")
-	i.get(t, again)
+	first.press("Delete")
+	first.wantText("This client has changed")
+	i.get(t, recreated)
 }
 
-// What Argo CD, Flux and Helm would set back can't be changed, and what they wouldn't can.
+// managedClients tests that fields which Argo CD, Flux or Helm set can't be changed, and that other
+// fields can.
 func managedClients(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	source := func() *apply.ApiClientSpecApplyConfiguration {
@@ -126,33 +128,34 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 		i.get(t, live)
 		path := "/clients/" + team + "/" + name
 		b.open(path)
-		b.wants("This client is managed by " + want)
-		b.wants("sets spec.suspend, and would set it back")
+		b.wantText("This client is managed by " + want)
+		b.wantText("sets spec.suspend and would revert the change")
 		disabled := evaluate[[]string](b, `[...document.querySelectorAll(".actions button:disabled")].map(b => b.textContent)`)
-		if want := []string{"Suspend", "Rotate", "Delete the client"}; !slices.Equal(disabled, want) {
-			t.Errorf("Of %s these can't be done: %q, want %q", name, disabled, want)
+		if want := []string{"Suspend", "Rotate", "Delete"}; !slices.Equal(disabled, want) {
+			t.Errorf("Client %s: disabled actions %q, want %q", name, disabled, want)
 		}
 		for action, form := range map[string]url.Values{"suspend": {}, "rotate": {"overlap": {"1h"}}, "end-secret": {"id": {"a"}}, "delete": {"confirm": {name}}} {
 			form.Set("uid", string(live.UID))
 			form.Set("generation", strconv.FormatInt(live.Generation, 10))
 			if status := b.post(path+"/"+action, form); status != http.StatusConflict {
-				t.Errorf("POST %s of %s is answered with %d, want 409", action, name, status)
+				t.Errorf("POST %s of client %s: status %d, want 409", action, name, status)
 			}
 		}
-		b.fill("#expires", "2031-01-01T00:00") // which Git doesn't say
-		b.press("Set the end")
+		b.fill("#expires", "2031-01-01T00:00") // not set by the tools
+		b.press("Save")
 		i.get(t, live)
 		if live.Spec.ExpiresAt == nil || live.Spec.Suspend {
-			t.Errorf("%s is %+v", name, live.Spec)
+			t.Errorf("Client %s: spec is %+v", name, live.Spec)
 		}
 	}
 }
 
-// A generated secret is rotated by the operator, and a provided one where it is.
-func otherSecrets(t *testing.T, i *instance, b *browser) {
+// otherSecretSources tests clients with generated, provided and no secrets, and with a secret that
+// was generated outside the portal.
+func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	generated, provided := testinstall.ApiClient(team, "generated", "acme"), testinstall.ApiClient(team, "provided", "acme", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "vault"}}}
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "provided-secret"}}}
 	})
 	signing := testinstall.ApiClient(team, "signing", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
@@ -166,48 +169,49 @@ func otherSecrets(t *testing.T, i *instance, b *browser) {
 	before := i.ConsumerSecret(t, generated)
 	b.signIn(i.admin)
 	b.open("/clients/" + team + "/generated")
-	b.wants("keeps it in the Secret generated of namespace " + team)
-	// A secret of this very second would stay.
-	testinstall.Eventually(t, "the next second", func() error {
+	b.wantText("stores it in the Secret generated in namespace " + team)
+	// rotateAfter has a resolution of one second. Rotate in a later second than the secret was
+	// created.
+	testinstall.Eventually(t, "next second", func() error {
 		if now := metav1.Now(); now.Unix() <= generated.Status.Secrets[0].CreatedAt.Unix() {
-			return fmt.Errorf("it is %s", now)
+			return fmt.Errorf("time is %s", now)
 		}
 		return nil
 	})
 	b.press("Rotate")
-	testinstall.Eventually(t, "another secret", func() error {
+	testinstall.Eventually(t, "new secret", func() error {
 		after := &corev1.Secret{}
 		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(before), after); err != nil {
 			return err
 		}
 		if bytes.Equal(after.Data[v1alpha1.SecretKeyClientSecret], before.Data[v1alpha1.SecretKeyClientSecret]) {
-			return fmt.Errorf("it is still the old one")
+			return errors.New("secret is unchanged")
 		}
 		return nil
 	})
-	testinstall.Eventually(t, "the Event of the rotation on the page", func() error {
+	testinstall.Eventually(t, "rotation event on the page", func() error {
 		b.open("/clients/" + team + "/generated")
 		if text := b.text(); !strings.Contains(text, string(v1alpha1.EventSecretRotated)) {
 			return errors.New(text)
 		}
 		return nil
 	})
-	if strings.Contains(strings.Join(b.seen, ""), string(before.Data[v1alpha1.SecretKeyClientSecret])) {
-		t.Error("The portal shows a secret that it doesn't have to read")
+	if strings.Contains(strings.Join(b.sources, ""), string(before.Data[v1alpha1.SecretKeyClientSecret])) {
+		t.Error("Portal shows a generated secret")
 	}
 	b.open("/clients/" + team + "/provided")
-	b.wants("in the Secret vault, under the key client_secret")
-	b.wants("it changes with the Secret that it is in")
+	b.wantText("in the Secret provided-secret, under the key client_secret")
+	b.wantText("update the Secret that provides it")
 	b.open("/clients/" + team + "/elsewhere")
 	b.press("Rotate")
 	i.wantTokens(t, team, "elsewhere", b.secret(), true)
-	i.wantTokens(t, team, "elsewhere", "made elsewhere", true)
+	i.wantTokens(t, team, "elsewhere", "generated elsewhere", true)
 	b.open("/clients/" + team + "/signing")
-	b.wants("The client has none: it authenticates by what it signs")
-	b.wants("2026-03")
+	b.wantText("This client has no secret. It authenticates with JWTs that it signs itself")
+	b.wantText("2026-03")
 }
 
-// A list of many goes on from page to page, with each client once, also where some are passed over.
+// pagedLists tests that the pages of a list contain each matching client exactly once.
 func pagedLists(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	const clients = 55
@@ -217,7 +221,7 @@ func pagedLists(t *testing.T, i *instance, b *browser) {
 	// The API server filters by realm.
 	others := &v1alpha1.ApiClientList{}
 	if err := i.Env.Client.List(t.Context(), others, client.InNamespace(team), client.MatchingFields{"spec.realmRef.name": "other"}); err != nil || len(others.Items) > 0 {
-		t.Errorf("Of another realm there are %d clients (%v)", len(others.Items), err)
+		t.Errorf("API server returned %d clients of another realm, %v; want none", len(others.Items), err)
 	}
 	b.signIn(i.admin)
 	for query, want := range map[string]int{"": clients, "&realm=acme": clients, "&realm=other": 0, "&search=CLIENT-": clients, "&realm=acme&search=-01": 1} {
@@ -232,15 +236,15 @@ func pagedLists(t *testing.T, i *instance, b *browser) {
 		}
 		slices.Sort(names)
 		if got := len(slices.Compact(slices.Clone(names))); got != want || len(names) != want {
-			t.Errorf("With %q there are %d clients in %d rows, want %d once each", query, got, len(names), want)
+			t.Errorf("Query %q: %d clients in %d rows, want %d clients once each", query, got, len(names), want)
 		}
 	}
-	// With scripts the list follows while one types.
+	// With scripts, the list updates while the user types.
 	b.open("/clients?namespace=" + team)
 	run(b, "Typing", chromedp.SendKeys("#search", "client-1"))
-	testinstall.Eventually(t, "the list to follow", func() error {
+	testinstall.Eventually(t, "updated list", func() error {
 		if rows := evaluate[int](b, `document.querySelectorAll("tbody tr").length`); rows != 10 {
-			return fmt.Errorf("it has %d rows", rows)
+			return fmt.Errorf("list has %d rows, want 10", rows)
 		}
 		return nil
 	})

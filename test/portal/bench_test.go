@@ -15,41 +15,41 @@ import (
 	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// What pages of the list cost among 10,000 clients, beside what the API server takes for the same
-// objects; and a search that finds nothing, which reads all of them.
+// BenchmarkList measures a page of the list and a search without matches among 10,000 clients. It
+// compares them with API requests for the same objects.
 func BenchmarkList(b *testing.B) {
 	const clients = 10_000
 	i := startInstance(b)
-	i.StopOperator(b) // it would write as many statuses
+	i.StopOperator(b) // to avoid as many status updates
 	team := i.Env.Namespace(b)
-	var making errgroup.Group
-	making.SetLimit(16)
+	var creating errgroup.Group
+	creating.SetLimit(16)
 	for k := range clients {
-		making.Go(func() error {
+		creating.Go(func() error {
 			return i.Env.Client.Create(b.Context(), testinstall.ApiClient(team, fmt.Sprintf("client-%05d", k), "acme"))
 		})
 	}
-	if err := making.Wait(); err != nil {
+	if err := creating.Wait(); err != nil {
 		b.Fatal(err)
 	}
 	session := signedIn(b, i)
-	b.Run("a page of the portal", func(b *testing.B) {
+	b.Run("portal page", func(b *testing.B) {
 		for b.Loop() {
 			fetch(b, i.portal.URL+"/clients?realm=acme", session)
 		}
 	})
 	api := apiServer(b, i)
-	b.Run("the same objects of the API server", func(b *testing.B) {
+	b.Run("API request for one page", func(b *testing.B) {
 		for b.Loop() {
 			api("limit=50&fieldSelector=spec.realmRef.name%3Dacme")
 		}
 	})
-	b.Run("a search through all", func(b *testing.B) {
+	b.Run("search without matches", func(b *testing.B) {
 		for b.Loop() {
 			fetch(b, i.portal.URL+"/clients?search=nothing-like-it", session)
 		}
 	})
-	b.Run("all objects of the API server", func(b *testing.B) {
+	b.Run("API requests for all objects", func(b *testing.B) {
 		for b.Loop() {
 			for token := "-"; token != ""; {
 				token = api("limit=500&continue=" + strings.Trim(token, "-"))
@@ -58,7 +58,7 @@ func BenchmarkList(b *testing.B) {
 	})
 }
 
-// apiServer returns what reads a list of clients and nothing of it but where it goes on.
+// apiServer returns a function that lists ApiClients and returns the continue token.
 func apiServer(b *testing.B, i *instance) func(query string) string {
 	b.Helper()
 	c, err := rest.HTTPClientFor(i.Env.Config)
@@ -71,14 +71,14 @@ func apiServer(b *testing.B, i *instance) func(query string) string {
 		if err != nil {
 			b.Fatal(err)
 		}
-		answer, err := c.Do(r)
+		response, err := c.Do(r)
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			b.Fatalf("GET %s is answered with %s: %v", query, answer.Status, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			b.Fatalf("GET %s: %s, %v", query, response.Status, err)
 		}
 		if found := next.FindSubmatch(body[max(0, len(body)-4096):]); found != nil {
 			return string(found[1])
@@ -87,7 +87,7 @@ func apiServer(b *testing.B, i *instance) func(query string) string {
 	}
 }
 
-// signedIn returns the cookies of the initial admin.
+// signedIn signs in as the initial admin and returns the session cookies.
 func signedIn(b *testing.B, i *instance) []*http.Cookie {
 	b.Helper()
 	form := url.Values{"token": {i.admin}}.Encode()
@@ -96,12 +96,12 @@ func signedIn(b *testing.B, i *instance) []*http.Cookie {
 		b.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	answer, err := http.DefaultTransport.RoundTrip(r)
+	response, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer answer.Body.Close()
-	return answer.Cookies()
+	defer response.Body.Close()
+	return response.Cookies()
 }
 
 func fetch(b *testing.B, url string, session []*http.Cookie) {
@@ -115,12 +115,12 @@ func fetch(b *testing.B, url string, session []*http.Cookie) {
 			r.AddCookie(c)
 		}
 	}
-	answer, err := http.DefaultTransport.RoundTrip(r)
+	response, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != http.StatusOK {
-		b.Fatalf("GET %s is answered with %s: %v", url, answer.Status, err)
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+		b.Fatalf("GET %s: %s, %v", url, response.Status, err)
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience bounds what a browser does. It is no promise of speed.
-const patience = 30 * time.Second
+// timeout limits each browser action.
+const timeout = 30 * time.Second
 
-// browser is a tab of a browser that shares nothing with any other.
+// browser is a browser tab with its own cookies.
 type browser struct {
 	t   *testing.T
 	ctx context.Context
 	url string // of the portal
-	// seen are the sources of all pages that there were.
-	seen []string
+	// sources are the HTML sources of all visited pages.
+	sources []string
 }
 
-// startBrowser starts Debian's chromium, and shuts it down when the test ends.
+// startBrowser starts Chromium and stops it when the test ends.
 func startBrowser(t *testing.T, url string) *browser {
 	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
@@ -37,13 +37,13 @@ func startBrowser(t *testing.T, url string) *browser {
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true), chromedp.IgnoreCertErrors,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience), chromedp.WindowSize(1280, 900),
+		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(timeout), chromedp.WindowSize(1280, 900),
 	)
 	t.Cleanup(stop)
 	return newTab(t, url, allocator)
 }
 
-// tab returns another tab for a test, with cookies of its own.
+// tab returns a new tab for a test.
 func (b *browser) tab(t *testing.T) *browser {
 	t.Helper()
 	return newTab(t, b.url, b.ctx, chromedp.WithNewBrowserContext())
@@ -53,102 +53,102 @@ func newTab(t *testing.T, url string, parent context.Context, options ...chromed
 	t.Helper()
 	ctx, stop := chromedp.NewContext(parent, options...)
 	t.Cleanup(stop)
-	// The first context of a browser is the one that it lives by, so this has no deadline.
+	// The browser stops with its first context, so this context has no deadline.
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("Starting the browser: %v", err)
 	}
 	return &browser{t: t, ctx: ctx, url: url}
 }
 
-// run does something in the browser and returns its result, or fails the test.
+// run runs an action in the browser and returns its result. It fails the test on an error.
 func run[T any](b *browser, what string, action chromedp.Action[T]) T {
 	b.t.Helper()
 	result, err := try(b, action)
 	if err != nil {
-		at, _ := try(b, chromedp.Location())
+		location, _ := try(b, chromedp.Location())
 		text, _ := try(b, chromedp.Evaluate[string]("document.body.innerText"))
-		b.t.Fatalf("%s: %v\nThe browser is at %s and shows:\n%s", what, err, at, text)
+		b.t.Fatalf("%s: %v\nPage %s shows:\n%s", what, err, location, text)
 	}
 	return result
 }
 
 func try[T any](b *browser, action chromedp.Action[T]) (T, error) {
-	ctx, stop := context.WithTimeout(b.ctx, patience)
+	ctx, stop := context.WithTimeout(b.ctx, timeout)
 	defer stop()
 	return chromedp.Run(ctx, action)
 }
 
-// leading does what leads to another page, and waits for that.
-func (b *browser) leading(what string, action chromedp.Action[chromedp.Void]) {
+// navigate runs an action that loads another page and waits for that page.
+func (b *browser) navigate(what string, action chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, stop := context.WithTimeout(b.ctx, patience)
+	ctx, stop := context.WithTimeout(b.ctx, timeout)
 	defer stop()
 	if _, err := chromedp.RunResponse(ctx, action); err != nil {
-		b.t.Fatalf("%s: %v\nThe browser is at %s and shows:\n%s", what, err, b.at(), b.text())
+		b.t.Fatalf("%s: %v\nPage %s shows:\n%s", what, err, b.path(), b.text())
 	}
-	b.seen = append(b.seen, b.source())
+	b.sources = append(b.sources, b.source())
 }
 
-// open shows a page of the portal.
+// open opens a page of the portal.
 func (b *browser) open(path string) {
 	b.t.Helper()
 	run(b, "Opening "+path, chromedp.Navigate(b.url+path))
-	b.seen = append(b.seen, b.source())
+	b.sources = append(b.sources, b.source())
 }
 
-// press clicks on the button or link of that text and waits for the page that it leads to.
+// press clicks the button or link with the given text and waits for the next page.
 func (b *browser) press(text string) {
 	b.t.Helper()
-	b.leading("Pressing "+text, chromedp.Click(labelled(text), chromedp.NodeEnabled))
+	b.navigate("Clicking "+text, chromedp.Click(labeled(text), chromedp.NodeEnabled))
 }
 
-// labelled selects the button or link of that text.
-func labelled(text string) string {
+// labeled returns a selector for the button or link with the given text.
+func labeled(text string) string {
 	return fmt.Sprintf(`//*[self::button or self::a][normalize-space(.)=%q]`, text)
 }
 
-// click clicks on what a selector finds.
+// click clicks the element that a selector finds.
 func (b *browser) click(selector string) {
 	b.t.Helper()
-	run(b, "Clicking on "+selector, chromedp.Click(selector))
+	run(b, "Clicking "+selector, chromedp.Click(selector))
 }
 
-// fill types into a field, in the place of what stands there.
+// fill replaces the value of a field.
 func (b *browser) fill(selector, text string) {
 	b.t.Helper()
 	run(b, "Filling "+selector, chromedp.SetValue(selector, text))
 }
 
-// read returns the text of what a selector finds.
+// read returns the text of the element that a selector finds.
 func (b *browser) read(selector string) string {
 	b.t.Helper()
 	return strings.TrimSpace(run(b, "Reading "+selector, chromedp.TextContent(selector)))
 }
 
-// awaits waits until a selector finds something visible.
-func (b *browser) awaits(selector string) {
+// waitFor waits until a selector finds a visible element.
+func (b *browser) waitFor(selector string) {
 	b.t.Helper()
 	run(b, "Waiting for "+selector, chromedp.WaitVisible(selector))
 }
 
-// text is what the page shows.
+// text returns the visible text of the page.
 func (b *browser) text() string { return evaluate[string](b, "document.body.innerText") }
 
-// at is the address of the page, without the portal's.
-func (b *browser) at() string {
+// path returns the URL of the page without the portal's URL.
+func (b *browser) path() string {
 	b.t.Helper()
-	return strings.TrimPrefix(run(b, "Reading the address", chromedp.Location()), b.url)
+	return strings.TrimPrefix(run(b, "Reading the URL", chromedp.Location()), b.url)
 }
 
-// wants fails the test unless the page shows a text.
-func (b *browser) wants(text string) {
+// wantText fails the test unless the page shows a text.
+func (b *browser) wantText(text string) {
 	b.t.Helper()
 	if got := b.text(); !strings.Contains(got, text) {
-		b.t.Fatalf("The page %s doesn't show %q:\n%s", b.at(), text, got)
+		b.t.Fatalf("Page %s doesn't show %q:\n%s", b.path(), text, got)
 	}
 }
 
-// source returns the HTML of the page as it is now.
+// source returns the current HTML of the page.
 func (b *browser) source() string {
 	b.t.Helper()
 	return run(b, "Reading the page", chromedp.OuterHTML("html"))
@@ -160,7 +160,7 @@ func evaluate[T any](b *browser, script string) T {
 	return run(b, "Running a script", chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 }
 
-// cookies returns all that the portal has set, as they are.
+// cookies returns all cookies as name=value.
 func (b *browser) cookies() (values []string) {
 	b.t.Helper()
 	found := run(b, "Reading the cookies", chromedp.Action[network.GetCookiesResult](func(ctx context.Context, t *chromedp.Target) (network.GetCookiesResult, error) {
@@ -172,7 +172,7 @@ func (b *browser) cookies() (values []string) {
 	return values
 }
 
-// signIn signs in with a token of Kubernetes.
+// signIn signs in with a Kubernetes token.
 func (b *browser) signIn(token string) {
 	b.t.Helper()
 	b.open("/sign-in")
@@ -180,16 +180,16 @@ func (b *browser) signIn(token string) {
 	b.press("Sign in")
 }
 
-// lacks fails the test if the page shows a text.
-func (b *browser) lacks(text string) {
+// wantNoText fails the test if the page shows a text.
+func (b *browser) wantNoText(text string) {
 	b.t.Helper()
 	if got := b.text(); strings.Contains(got, text) {
-		b.t.Fatalf("The page %s shows %q:\n%s", b.at(), text, got)
+		b.t.Fatalf("Page %s shows %q:\n%s", b.path(), text, got)
 	}
 }
 
-// post sends a form as a script of the portal's page could, and returns the status of the answer.
+// post sends a form from a script on the page and returns the status of the response.
 func (b *browser) post(path string, form url.Values) int {
 	b.t.Helper()
-	return evaluate[int](b, fmt.Sprintf(`fetch(%q, {method: "POST", redirect: "manual", body: new URLSearchParams(%q)}).then(a => a.status)`, path, form.Encode()))
+	return evaluate[int](b, fmt.Sprintf(`fetch(%q, {method: "POST", redirect: "manual", body: new URLSearchParams(%q)}).then(r => r.status)`, path, form.Encode()))
 }

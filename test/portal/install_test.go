@@ -16,16 +16,17 @@ import (
 	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// instance is an installation with a portal, and people who use it.
+// instance is an installation with a portal and its users.
 type instance struct {
 	*testinstall.Installation
 
 	portal *testinstall.Portal
-	// admin holds the role everywhere, and viewer may only look.
+	// admin and viewer are tokens. admin has the role in all namespaces and viewer has read-only
+	// access.
 	admin, viewer string
 }
 
-// startInstance starts operator, token server and portal, with a realm named acme.
+// startInstance starts the operator, a token server and the portal, and creates the realm acme.
 func startInstance(t testing.TB) *instance {
 	t.Helper()
 	env := testenv.Start(t)
@@ -39,22 +40,22 @@ func startInstance(t testing.TB) *instance {
 	i.StartOperator(t, "")
 	i.StartTokenServer(t)
 	i.AwaitReady(t, testinstall.Realm("acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
-	i.admin = i.person(t, "initial-admin", "manage-api-credentials", "")
-	i.viewer = i.person(t, "viewer", "realmkeeper-view", "")
+	i.admin = i.user(t, "initial-admin", "manage-api-credentials", "")
+	i.viewer = i.user(t, "viewer", "realmkeeper-view", "")
 	i.portal = i.StartPortal(t, "--initial-admin", i.Namespace+"/initial-admin")
 	return i
 }
 
-// person makes a service account that holds a role in a namespace, or everywhere, and returns its token.
-func (i *instance) person(t testing.TB, name, role, namespace string) string {
+// user creates a service account with a role in a namespace, or in all namespaces if it is empty,
+// and returns its token.
+func (i *instance) user(t testing.TB, name, role, namespace string) string {
 	t.Helper()
 	token := i.ServiceAccount(t, i.Namespace, name)
 	i.Bind(t, role, namespace, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.Namespace, Name: name})
 	return token
 }
 
-// wantTokens fails the test unless the token servers give the client a token for a secret, or refuse it, within
-// the patience of tests.
+// wantTokens waits until the token servers grant the client a token for a secret, or reject it.
 func (i *instance) wantTokens(t *testing.T, namespace, name, secret string, granted bool) {
 	t.Helper()
 	realm := testinstall.Realm("acme")
@@ -67,7 +68,7 @@ func (i *instance) wantTokens(t *testing.T, namespace, name, secret string, gran
 	}}, granted)
 }
 
-// get reads an object anew.
+// get reads the current state of an object.
 func (i *instance) get(t *testing.T, obj client.Object) {
 	t.Helper()
 	if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -75,10 +76,10 @@ func (i *instance) get(t *testing.T, obj client.Object) {
 	}
 }
 
-// hashed is the source of a secret that somebody has made elsewhere.
+// hashed returns a secret source with the hash of a secret that was generated outside the portal.
 func hashed(t *testing.T, id string) *v1alpha1.ClientSecretSource {
 	t.Helper()
-	verifier, err := clientsecret.Hash("made elsewhere", rand.Reader)
+	verifier, err := clientsecret.Hash("generated elsewhere", rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

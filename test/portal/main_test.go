@@ -9,7 +9,7 @@ import (
 	testissuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
-// issuer is where people sign in; the API server trusts it.
+// issuer is an OpenID Connect issuer that the API server trusts.
 var issuer *testissuer.Issuer
 
 func TestMain(m *testing.M) {

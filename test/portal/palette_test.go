@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// reduced writes a screenshot with the 64 colours that it has most of, which is enough for text on grounds,
-// and a third of the size.
-func reduced(screenshot []byte) ([]byte, error) {
+// reducePalette encodes a screenshot with its 64 most frequent colors. That is enough for text on
+// plain backgrounds and reduces the size by two thirds.
+func reducePalette(screenshot []byte) ([]byte, error) {
 	from, err := png.Decode(bytes.NewReader(screenshot))
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func reduced(screenshot []byte) ([]byte, error) {
 	at := func(x, y int) color.RGBA {
 		c, ok := color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)
 		if !ok {
-			panic("RGBAModel gives another colour")
+			panic("RGBAModel returned another color type")
 		}
 		return color.RGBA{c.R &^ 3, c.G &^ 3, c.B &^ 3, 255}
 	}
@@ -31,9 +31,9 @@ func reduced(screenshot []byte) ([]byte, error) {
 			count[at(x, y)]++
 		}
 	}
-	most := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return cmp.Compare(count[b], count[a]) })
+	byCount := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return cmp.Compare(count[b], count[a]) })
 	palette := color.Palette{}
-	for _, c := range most[:min(len(most), 64)] {
+	for _, c := range byCount[:min(len(byCount), 64)] {
 		palette = append(palette, c)
 	}
 	to := image.NewPaletted(bounds, palette)

@@ -16,21 +16,22 @@ import (
 	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// Who may look but not change sees so, and is refused when they ask the portal for it directly.
-func viewerChangesNothing(t *testing.T, i *instance, b *browser) {
+// viewerPermissions tests that a user with read-only access sees no enabled actions and that direct
+// requests are denied.
+func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	billing := testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, billing)
 	b.signIn(i.viewer)
 	b.open("/clients?namespace=" + team)
-	b.wants("billing")
-	b.lacks("Create a client")
-	b.wants("You may look at clients here, and not create any.")
+	b.wantText("billing")
+	b.wantNoText("Create client")
+	b.wantText("You don't have permission to create clients here.")
 	b.open("/clients/" + team + "/billing")
-	b.wants("You don't hold the role Manage api credentials here.")
-	b.wants("kubectl create rolebinding NAME --namespace=" + team + " --clusterrole=manage-api-credentials --serviceaccount=" + i.Namespace + ":viewer")
+	b.wantText("You don't have the role Manage api credentials here.")
+	b.wantText("kubectl create rolebinding NAME --namespace=" + team + " --clusterrole=manage-api-credentials --serviceaccount=" + i.Namespace + ":viewer")
 	if n := evaluate[int](b, `document.querySelectorAll(".actions button:not(:disabled), td button").length`); n != 0 {
-		t.Errorf("The page offers %d changes", n)
+		t.Errorf("Page has %d enabled actions, want none", n)
 	}
 
 	i.get(t, billing)
@@ -43,57 +44,58 @@ func viewerChangesNothing(t *testing.T, i *instance, b *browser) {
 	} {
 		maps.Copy(form, seen)
 		if status := b.post(target, form); status != http.StatusForbidden {
-			t.Errorf("POST %s is answered with %d, want 403", target, status)
+			t.Errorf("POST %s: status %d, want 403", target, status)
 		}
 	}
 	after := billing.DeepCopy()
 	i.get(t, after)
 	if after.Generation != billing.Generation {
-		t.Error("The client was changed")
+		t.Error("Client was changed")
 	}
-	testinstall.Eventually(t, "the audit lines", func() error {
-		refused := 0
-		for _, line := range i.changes(t) {
-			if strings.HasPrefix(line.ClientID, team+".") && line.Outcome == audit.Refused && line.Reason == audit.ReasonForbidden {
-				refused++
+	testinstall.Eventually(t, "audit events", func() error {
+		denied := 0
+		for _, event := range i.changes(t) {
+			if strings.HasPrefix(event.ClientID, team+".") && event.Outcome == audit.Refused && event.Reason == audit.ReasonForbidden {
+				denied++
 			}
 		}
-		if refused != 7 {
-			return fmt.Errorf("%d refusals, want 7", refused)
+		if denied != 7 {
+			return fmt.Errorf("%d denied requests, want 7", denied)
 		}
 		return nil
 	})
 }
 
-// The role in one namespace gives its clients and no others.
-func roleInANamespace(t *testing.T, i *instance, b *browser) {
+// namespacedRole tests that a role binding in one namespace grants access to its clients only.
+func namespacedRole(t *testing.T, i *instance, b *browser) {
 	mine, theirs := i.Env.Namespace(t), i.Env.Namespace(t)
 	i.Create(t, testinstall.ApiClient(mine, "mine", "acme"), testinstall.ApiClient(theirs, "theirs", "acme"))
-	b.signIn(i.person(t, "local", "manage-api-credentials", mine))
-	b.wants("You may not see the clients of")
+	b.signIn(i.user(t, "local", "manage-api-credentials", mine))
+	b.wantText("You don't have permission to list clients in")
 	b.fill("#namespace", mine)
-	b.press("Show")
-	b.wants("mine")
-	b.lacks("theirs")
+	b.press("Show clients")
+	b.wantText("mine")
+	b.wantNoText("theirs")
 	for _, path := range []string{"/clients/" + theirs + "/theirs", "/clients?namespace=" + theirs, "/realms"} {
 		b.open(path)
-		b.wants("You don't hold the role Manage api credentials here.")
+		b.wantText("You don't have the role Manage api credentials here.")
 	}
-	// They may not see realms, and need not.
+	// Creating a client doesn't require permission to read realms.
 	b.open("/clients/new?namespace=" + mine)
 	b.fill("#realm", "acme")
-	b.press("Go on")
+	b.press("Continue")
 	b.fill("#name", "own")
 	b.fill("#scope", "orders.read orders.write")
-	b.press("Create the client")
+	b.press("Create client")
 	i.wantTokens(t, mine, "own", b.secret(), true)
 }
 
-// Without a session there is nothing, and what another site sends is refused with one.
-func requestsFromElsewhere(t *testing.T, i *instance, _ *browser) {
+// crossSiteRequests tests that requests without a session and requests from other sites are
+// rejected.
+func crossSiteRequests(t *testing.T, i *instance, _ *browser) {
 	team := i.Env.Namespace(t)
 	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	var cookies []*http.Cookie // a jar would keep them for HTTPS
+	var cookies []*http.Cookie // a cookie jar would send them over HTTPS only
 	send := func(method, path, site string, form url.Values) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, i.portal.URL+path, strings.NewReader(form.Encode()))
@@ -105,48 +107,48 @@ func requestsFromElsewhere(t *testing.T, i *instance, _ *browser) {
 		for _, cookie := range cookies {
 			r.AddCookie(cookie)
 		}
-		answer, err := c.Do(r)
+		response, err := c.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
-		if policy := answer.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") ||
+		response.Body.Close()
+		if policy := response.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") ||
 			!strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") {
-			t.Errorf("%s has the policy %q", path, policy)
+			t.Errorf("%s: Content-Security-Policy is %q", path, policy)
 		}
-		if answer.StatusCode != http.StatusOK || !strings.HasPrefix(path, "/assets/") {
-			if got := answer.Header.Get("Cache-Control"); got != "no-store" {
-				t.Errorf("%s may be cached: %q", path, got)
+		if response.StatusCode != http.StatusOK || !strings.HasPrefix(path, "/assets/") {
+			if got := response.Header.Get("Cache-Control"); got != "no-store" {
+				t.Errorf("%s: Cache-Control is %q, want no-store", path, got)
 			}
 		}
-		return answer
+		return response
 	}
 	create := url.Values{"realm": {"acme"}, "namespace": {team}, "name": {"forged"}}
 	for _, path := range []string{"/clients", "/realms", "/clients/a/b", "/realms/acme", "/nowhere"} {
 		if got := send(http.MethodGet, path, "none", nil); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/sign-in" {
-			t.Errorf("Without a session GET %s is answered with %s", path, got.Status)
+			t.Errorf("GET %s without a session: status %s, want a redirect to /sign-in", path, got.Status)
 		}
 	}
 	if got := send(http.MethodPost, "/clients", "same-origin", create); got.StatusCode != http.StatusSeeOther {
-		t.Errorf("Without a session a creation is answered with %s", got.Status)
+		t.Errorf("Create without a session: status %s, want 303", got.Status)
 	}
 	if got := send(http.MethodPost, "/sign-in", "cross-site", url.Values{"token": {i.admin}}); got.StatusCode != http.StatusForbidden {
-		t.Errorf("A sign-in from another site is answered with %s", got.Status)
+		t.Errorf("Cross-site sign-in: status %s, want 403", got.Status)
 	}
 	if got := send(http.MethodPost, "/sign-in", "same-origin", url.Values{"token": {"nonsense"}}); got.StatusCode != http.StatusUnauthorized {
-		t.Errorf("A token that isn't one is answered with %s", got.Status)
+		t.Errorf("Sign-in with an invalid token: status %s, want 401", got.Status)
 	}
 	cookies = send(http.MethodPost, "/sign-in", "same-origin", url.Values{"token": {i.admin}}).Cookies()
 	for _, site := range []string{"cross-site", "same-site"} {
 		if got := send(http.MethodPost, "/clients", site, create); got.StatusCode != http.StatusForbidden {
-			t.Errorf("A creation from a %s page is answered with %s", site, got.Status)
+			t.Errorf("Create from a %s page: status %s, want 403", site, got.Status)
 		}
 	}
 	err := i.Env.Client.Get(t.Context(), types.NamespacedName{Namespace: team, Name: "forged"}, &v1alpha1.ApiClient{})
 	if err == nil {
-		t.Error("What another site sent was done")
+		t.Error("Cross-site request created a client")
 	}
 	if got := send(http.MethodPost, "/clients", "same-origin", create); got.StatusCode != http.StatusOK {
-		t.Errorf("A creation from the portal itself is answered with %s", got.Status)
+		t.Errorf("Create from the portal: status %s, want 200", got.Status)
 	}
 }

@@ -2,23 +2,23 @@ package portal_test
 
 import "testing"
 
-// What people do in the portal, in one installation and one browser. Each test has a namespace and a
-// tab of its own.
+// TestPortal tests the portal in one installation and one browser. Each test has its own namespace
+// and tab.
 func TestPortal(t *testing.T) {
 	i := startInstance(t)
 	b := startBrowser(t, i.portal.URL)
 	for name, test := range map[string]func(*testing.T, *instance, *browser){
-		"the life of a client":                   lifeOfAClient,
-		"a viewer changes nothing":               viewerChangesNothing,
-		"a role in a namespace is for it alone":  roleInANamespace,
-		"sign-in at an issuer":                   signInAtAnIssuer,
-		"requests from elsewhere are refused":    requestsFromElsewhere,
-		"hostile names are harmless":             hostileNames,
-		"of two people the second is told":       concurrentEdits,
-		"what other tools manage is left":        managedClients,
-		"clients with other kinds of secrets":    otherSecrets,
-		"lists go on from page to page":          pagedLists,
-		"every page is accessible and has looks": everyPage,
+		"client lifecycle":                       clientLifecycle,
+		"viewer can't change clients":            viewerPermissions,
+		"role is limited to its namespace":       namespacedRole,
+		"sign-in with OpenID Connect":            oidcSignIn,
+		"cross-site requests are rejected":       crossSiteRequests,
+		"user input is escaped":                  maliciousInput,
+		"concurrent edits are detected":          concurrentEdits,
+		"fields of other tools can't be changed": managedClients,
+		"other secret sources":                   otherSecretSources,
+		"lists are paged":                        pagedLists,
+		"every page is accessible":               everyPage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, i, b.tab(t)) })
 	}

@@ -24,42 +24,42 @@ import (
 	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// The life of a client in the browser of the initial admin, who has scripts switched off. Each secret is
-// in the one page that shows it, and nowhere else.
-func lifeOfAClient(t *testing.T, i *instance, b *browser) {
+// clientLifecycle tests all actions on a client without scripts. Each secret appears on a single
+// page and nowhere else.
+func clientLifecycle(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	b.withoutScripts()
 	b.open("/")
-	b.wants("kubectl create token initial-admin --namespace " + i.Namespace)
+	b.wantText("kubectl create token initial-admin --namespace " + i.Namespace)
 	b.signIn(i.admin)
 	b.press("Realms")
 	b.press("acme")
-	b.wants("Acme Corporation")
-	b.press("Create a client")
-	run(b, "Choosing the namespace", chromedp.SetValue("#namespace", team))
+	b.wantText("Acme Corporation")
+	b.press("Create client")
+	run(b, "Selecting the namespace", chromedp.SetValue("#namespace", team))
 	b.fill("#name", "billing")
-	b.fill("#description", "The billing of Acme")
+	b.fill("#description", "Billing of Acme")
 	b.click(`input[value="orders.read"]`)
-	b.press("Create the client")
+	b.press("Create client")
 	first := b.secret()
 	i.wantTokens(t, team, "billing", first, true)
-	b.press("I have copied it")
+	b.press("Done")
 
 	b.press("Rotate")
 	second := b.secret()
 	i.wantTokens(t, team, "billing", second, true)
 	i.wantTokens(t, team, "billing", first, true)
-	b.press("I have copied it")
-	b.press("End it now")
+	b.press("Done")
+	b.press("Revoke")
 	i.wantTokens(t, team, "billing", first, false)
 	i.wantTokens(t, team, "billing", second, true)
 
-	began := time.Now()
+	start := time.Now()
 	b.press("Suspend")
 	i.wantTokens(t, team, "billing", second, false)
-	t.Logf("Refused %s after the click on Suspend", time.Since(began))
-	testinstall.Eventually(t, "the page to say so", func() error {
-		b.open("/clients/" + team + "/billing") // without scripts
+	t.Logf("Token requests rejected %s after Suspend", time.Since(start))
+	testinstall.Eventually(t, "page of the suspended client", func() error {
+		b.open("/clients/" + team + "/billing")
 		if text := b.text(); !strings.Contains(text, "Suspended") {
 			return errors.New(text)
 		}
@@ -68,43 +68,43 @@ func lifeOfAClient(t *testing.T, i *instance, b *browser) {
 	b.press("Resume")
 	i.wantTokens(t, team, "billing", second, true)
 
-	b.press("Rotate") // the one that has ended makes room
+	b.press("Rotate") // replaces the revoked secret
 	third := b.secret()
 	i.wantTokens(t, team, "billing", third, true)
-	b.press("I have copied it")
-	wantNowhere(t, i, b, first, second, third)
+	b.press("Done")
+	wantNotLeaked(t, i, b, first, second, third)
 
 	b.fill("#expires", "2020-01-01T00:00")
-	b.press("Set the end")
+	b.press("Save")
 	i.wantTokens(t, team, "billing", third, false)
 	b.fill("#expires", "")
-	b.press("Set the end")
+	b.press("Save")
 	i.wantTokens(t, team, "billing", third, true)
 
 	b.fill("#confirm", "another")
-	b.press("Delete the client")
-	b.wants("type its name")
-	b.press("Go on")
+	b.press("Delete")
+	b.wantText("Enter the exact client name")
+	b.press("Back to client")
 	b.fill("#confirm", "billing")
-	b.press("Delete the client")
+	b.press("Delete")
 	i.wantTokens(t, team, "billing", third, false)
 	b.open("/clients/" + team + "/billing")
-	b.wants("It isn't there")
+	b.wantText("Not found")
 
 	b.press("Sign out")
 	b.open("/clients")
-	b.wants("Token of Kubernetes")
-	wantNowhere(t, i, b, first, second, third)
+	b.wantText("Kubernetes token")
+	wantNotLeaked(t, i, b, first, second, third)
 	wantAudited(t, i, team, "billing", []audit.Action{
 		audit.ActionCreate, audit.ActionRotate, audit.ActionRevokeSecret, audit.ActionSuspend, audit.ActionResume,
 		audit.ActionRotate, audit.ActionSetExpiration, audit.ActionSetExpiration, audit.ActionDelete,
 	})
 }
 
-// withoutScripts keeps the tab from loading any.
+// withoutScripts prevents the tab from loading scripts.
 func (b *browser) withoutScripts() {
 	b.t.Helper()
-	run(b, "Watching the network", chromedp.Action[chromedp.Void](func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+	run(b, "Blocking scripts", chromedp.Action[chromedp.Void](func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
 			return chromedp.Void{}, err
 		}
@@ -115,48 +115,49 @@ func (b *browser) withoutScripts() {
 	}))
 }
 
-// secret returns the secret that the page shows.
+// secret returns the client secret on the page.
 func (b *browser) secret() string {
 	b.t.Helper()
 	secret := b.read("#client-secret")
 	if !clientsecret.WellFormed(secret) {
-		b.t.Fatalf("%q is no secret", secret)
+		b.t.Fatalf("%q is not a client secret", secret)
 	}
 	return secret
 }
 
-// wantNowhere fails the test unless each secret was in one page, and is in no log, object or cookie.
-func wantNowhere(t *testing.T, i *instance, b *browser, secrets ...string) {
+// wantNotLeaked fails the test unless each secret was on exactly one page and is in no log, object
+// or cookie.
+func wantNotLeaked(t *testing.T, i *instance, b *browser, secrets ...string) {
 	t.Helper()
-	places := map[string]string{
-		"the log of the portal": string(i.portal.Log(t)), "the log of the operator": string(i.OperatorLog(t)),
-		"a cookie": strings.Join(b.cookies(), "\n"), "the objects": objects(t, i),
+	sources := map[string]string{
+		"portal log": string(i.portal.Log(t)), "operator log": string(i.OperatorLog(t)),
+		"cookies": strings.Join(b.cookies(), "\n"), "objects": objects(t, i),
 	}
 	for _, s := range i.Servers() {
-		places["the log of "+s.Name] = string(i.Log(t, s))
+		sources["log of "+s.Name] = string(i.Log(t, s))
 	}
 	for _, secret := range secrets {
-		for place, content := range places {
+		for source, content := range sources {
 			if strings.Contains(content, secret) {
-				t.Errorf("A secret is in %s", place)
+				t.Errorf("Secret found in %s", source)
 			}
 		}
 		pages := 0
-		for _, page := range b.seen {
+		for _, page := range b.sources {
 			if strings.Contains(page, secret) {
 				pages++
 			}
 		}
 		if pages != 1 {
-			t.Errorf("A secret was in %d of %d pages, want 1", pages, len(b.seen))
+			t.Errorf("Secret found on %d of %d pages, want 1", pages, len(b.sources))
 		}
 	}
-	if !strings.Contains(places["the objects"], "Acme Corporation") {
-		t.Error("The search through the objects doesn't find what is there")
+	if !strings.Contains(sources["objects"], "Acme Corporation") {
+		t.Error("Search through the objects doesn't find a known value")
 	}
 }
 
-// objects returns all objects in which a secret might be.
+// objects returns the content of all objects that may contain a secret.
 func objects(t *testing.T, i *instance) string {
 	t.Helper()
 	var all strings.Builder
@@ -171,7 +172,7 @@ func objects(t *testing.T, i *instance) string {
 			t.Fatal(err)
 		}
 		all.Write(content)
-		if secrets, ok := list.(*corev1.SecretList); ok { // as JSON has them encoded
+		if secrets, ok := list.(*corev1.SecretList); ok { // values in JSON are base64-encoded
 			for _, secret := range secrets.Items {
 				for _, value := range secret.Data {
 					all.Write(value)
@@ -182,19 +183,19 @@ func objects(t *testing.T, i *instance) string {
 	return all.String()
 }
 
-// wantAudited fails the test unless these actions on a client are in the audit, in their order, with
-// the initial admin, and unless the API server's audit log has them with the same person.
+// wantAudited waits for the audit events of the actions on a client, in order and with the initial
+// admin as actor. It also checks the user in the API server's audit log.
 func wantAudited(t *testing.T, i *instance, namespace, name string, want []audit.Action) {
 	t.Helper()
 	admin := "system:serviceaccount:" + i.Namespace + ":initial-admin"
-	testinstall.Eventually(t, "the audit lines", func() error {
+	testinstall.Eventually(t, "audit events", func() error {
 		var got []audit.Action
-		for _, line := range i.changes(t) {
-			if line.ClientID == namespace+"."+name {
-				got = append(got, line.Action)
+		for _, event := range i.changes(t) {
+			if event.ClientID == namespace+"."+name {
+				got = append(got, event.Action)
 			}
-			if line.ClientID == namespace+"."+name && (line.Actor != admin || line.Outcome != audit.Granted || line.Realm != "acme" || !line.Source.IsValid()) {
-				t.Fatalf("The audit has %+v", line)
+			if event.ClientID == namespace+"."+name && (event.Actor != admin || event.Outcome != audit.Granted || event.Realm != "acme" || !event.Source.IsValid()) {
+				t.Fatalf("Unexpected audit event %+v", event)
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -208,25 +209,25 @@ func wantAudited(t *testing.T, i *instance, namespace, name string, want []audit
 			continue
 		}
 		if event.User.Username != admin || !strings.HasPrefix(event.UserAgent, "realmkeeper-portal/") {
-			t.Errorf("The API server's audit log has %s as %s", event.UserAgent, event.User.Username)
+			t.Errorf("API server audit log: user agent %s, user %s", event.UserAgent, event.User.Username)
 		}
 		writes++
 	}
 	if writes < len(want) {
-		t.Errorf("The API server's audit log has %d writes, want at least %d", writes, len(want))
+		t.Errorf("API server audit log has %d writes, want at least %d", writes, len(want))
 	}
 }
 
-// changes are the audit lines of the portal.
+// changes returns the audit events of the portal.
 func (i *instance) changes(t *testing.T) (events []audit.Event) {
 	t.Helper()
 	for line := range bytes.Lines(i.portal.Log(t)) {
 		var event audit.Event
 		if !bytes.HasSuffix(line, []byte("}\n")) || !bytes.Contains(line, []byte(`"action":`)) {
-			continue // it is being written, or of the log
+			continue // incomplete, or a log line
 		}
 		if err := json.Unmarshal(line, &event); err != nil {
-			t.Fatalf("The portal writes %q: %v", line, err)
+			t.Fatalf("Invalid audit event %q: %v", line, err)
 		}
 		events = append(events, event)
 	}

@@ -13,9 +13,9 @@ import (
 	testissuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
-// People sign in at an issuer that the API server trusts, and have there the rights that Kubernetes gives
-// the name in their token. Each replica opens what another has sealed.
-func signInAtAnIssuer(t *testing.T, i *instance, b *browser) {
+// oidcSignIn tests that users sign in at an issuer that the API server trusts and have the
+// permissions of the user name in their token. Each replica accepts the sessions of the others.
+func oidcSignIn(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	authority := filepath.Join(t.TempDir(), "issuer.crt")
 	if err := os.WriteFile(authority, issuer.Authority(), 0o600); err != nil {
@@ -27,39 +27,39 @@ func signInAtAnIssuer(t *testing.T, i *instance, b *browser) {
 
 	b.url = portal.URL
 	b.signInAs("grace")
-	b.wants("oidc:grace")
+	b.wantText("oidc:grace")
 	b.open("/clients/new?realm=acme&namespace=" + team)
 	b.fill("#name", "from-oidc")
-	b.press("Create the client")
+	b.press("Create client")
 	i.wantTokens(t, team, "from-oidc", b.secret(), true)
 
-	// Cookies of localhost are for all of its ports.
+	// Browsers send the cookies of localhost to all ports.
 	replica := &browser{t: t, ctx: b.ctx, url: other.URL}
 	replica.open("/clients?namespace=" + team)
-	replica.wants("from-oidc")
+	replica.wantText("from-oidc")
 
-	nobody := b.tab(t)
-	nobody.signInAs("nobody")
-	nobody.wants("You don't hold the role Manage api credentials here.")
-	nobody.wants("kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=oidc:nobody")
+	unprivileged := b.tab(t)
+	unprivileged.signInAs("nobody")
+	unprivileged.wantText("You don't have the role Manage api credentials here.")
+	unprivileged.wantText("kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=oidc:nobody")
 
-	t.Run("the session ends with the token", func(t *testing.T) {
+	t.Run("session expires with the token", func(t *testing.T) {
 		issuer.TokensLast(2 * time.Second)
 		defer issuer.TokensLast(time.Hour)
 		short := b.tab(t)
 		short.signInAs("grace")
-		testinstall.Eventually(t, "the session to end", func() error {
+		testinstall.Eventually(t, "session expiration", func() error {
 			short.open("/clients")
-			if short.at() != "/sign-in" {
-				return errors.New("it goes on")
+			if short.path() != "/sign-in" {
+				return errors.New("the session is still valid")
 			}
 			return nil
 		})
 	})
-	t.Run("an answer that nobody asked for is refused", func(t *testing.T) {
-		stranger := b.tab(t)
-		stranger.open("/sign-in/callback?code=x&state=y")
-		stranger.wants("The sign-in can't be completed")
+	t.Run("unsolicited callback is rejected", func(t *testing.T) {
+		other := b.tab(t)
+		other.open("/sign-in/callback?code=x&state=y")
+		other.wantText("Sign-in failed")
 	})
 }
 

@@ -1,5 +1,5 @@
-// Package access says who a person is and what they may do, as the API server decides it.
-// It holds no rights: every request carries the person's own token.
+// Package access signs users in, keeps their sessions and accesses the API server as the user. It
+// has no permissions of its own. Every request carries the user's token.
 package access
 
 import (
@@ -24,14 +24,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
-// Role is the ClusterRole that lets people manage API credentials, and RoleTitle is what
-// it is called among people.
+// Role is the ClusterRole for managing API credentials. RoleTitle is its display name.
 const (
 	Role      = "manage-api-credentials"
 	RoleTitle = "Manage api credentials"
 )
 
-// Cluster is the API server of a cluster, for whoever has a token.
+// Cluster creates clients for the API server that authenticate with the tokens of users.
 type Cluster struct {
 	config *rest.Config // without credentials
 	codecs serializer.CodecFactory
@@ -39,8 +38,9 @@ type Cluster struct {
 	mapper meta.RESTMapper
 }
 
-// NewCluster returns the cluster whose API server is at an https URL, and has a certificate of the
-// authorities in ca (PEM); without any, one of the system's.
+// NewCluster returns a Cluster for the API server at an https URL. ca contains the PEM certificates
+// of the authorities for the server certificate. If it is empty, the system's root certificates are
+// used.
 func NewCluster(url string, ca []byte) (*Cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -54,21 +54,21 @@ func NewCluster(url string, ca []byte) (*Cluster, error) {
 		config: &rest.Config{
 			Host:            url,
 			TLSClientConfig: rest.TLSClientConfig{CAData: ca},
-			QPS:             -1, // The API server knows best whom to slow down.
+			QPS:             -1, // No client-side rate limit. The API server limits requests per user.
 			UserAgent:       "realmkeeper-portal/" + version.Version,
 		},
 		codecs: serializer.NewCodecFactory(scheme),
 		scheme: scheme,
 		mapper: newMapper(),
 	}
-	if _, err := c.as(""); err != nil {
-		return nil, fmt.Errorf("preparing to reach the API server at %s: %w", url, err)
+	if _, err := c.clientFor(""); err != nil {
+		return nil, fmt.Errorf("creating a client for the API server at %s: %w", url, err)
 	}
 	return c, nil
 }
 
-// newMapper knows the kinds that the portal asks for, so that it need not ask the API
-// server for them once for each person.
+// newMapper returns a mapper with the kinds that the portal uses, so that it doesn't need to
+// discover them for each user.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
@@ -84,26 +84,27 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-// Client acts with a token and nothing else.
+// Client accesses the API server with the token of one user.
 type Client struct {
 	client.Client
 
 	rest *rest.RESTClient
 }
 
-// As returns a client for a token. An empty one is refused, as it would let an anonymous person act.
-func (c *Cluster) As(token string) (*Client, error) {
+// ClientFor returns a client that authenticates with a token. It returns ErrNoToken for an empty
+// token, because requests would be anonymous.
+func (c *Cluster) ClientFor(token string) (*Client, error) {
 	if token == "" {
 		return nil, ErrNoToken
 	}
-	return c.as(token)
+	return c.clientFor(token)
 }
 
-func (c *Cluster) as(token string) (*Client, error) {
+func (c *Cluster) clientFor(token string) (*Client, error) {
 	config := rest.AnonymousClientConfig(c.config)
 	config.BearerToken = token
 	config.NegotiatedSerializer = c.codecs.WithoutConversion()
-	// Connections are shared by all, for they are the same without the header.
+	// Clients share connections because only the Authorization header differs.
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -117,16 +118,16 @@ func (c *Cluster) as(token string) (*Client, error) {
 	return &Client{Client: typed, rest: raw}, err
 }
 
-// Page says which part of the ApiClients to read.
+// Page selects a chunk of the list of ApiClients.
 type Page struct {
-	Namespace string // empty: all
-	Realm     string // empty: all
+	Namespace string // empty for all namespaces
+	Realm     string // empty for all realms
 	Limit     int
 	Continue  string
 }
 
-// ListApiClients reads ApiClients as JSON into a list that need have no more members than somebody
-// looks at: most of what a list costs is to read the others.
+// ListApiClients decodes a list of ApiClients from JSON into a value that can omit fields. Most of
+// the cost of a list is decoding all fields.
 func (c *Client) ListApiClients(ctx context.Context, page Page, into any) error {
 	request := c.rest.Get().AbsPath("apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version).
 		NamespaceIfScoped(page.Namespace, page.Namespace != "").Resource("apiclients").
@@ -137,11 +138,11 @@ func (c *Client) ListApiClients(ctx context.Context, page Page, into any) error 
 	if page.Realm != "" {
 		request.Param("fieldSelector", fields.OneTermEqualSelector("spec.realmRef.name", page.Realm).String())
 	}
-	answer := request.Do(ctx)
-	if err := answer.Error(); err != nil {
+	response := request.Do(ctx)
+	if err := response.Error(); err != nil {
 		return fmt.Errorf("listing ApiClients: %w", err)
 	}
-	body, err := answer.Raw()
+	body, err := response.Raw()
 	if err == nil {
 		err = json.Unmarshal(body, into)
 	}
@@ -151,38 +152,38 @@ func (c *Client) ListApiClients(ctx context.Context, page Page, into any) error 
 	return nil
 }
 
-// Person is who a token is for, as the API server says.
-type Person struct {
+// User is the user that the API server returns for a token.
+type User struct {
 	Name string `json:"name"`
 	UID  string `json:"uid,omitempty"`
 }
 
-// Who asks the API server for whom a token is. The error is apierrors.IsUnauthorized for a
-// token that it doesn't accept.
-func (c *Cluster) Who(ctx context.Context, token string) (Person, error) {
-	as, err := c.As(token)
+// Identify returns the user of a token. The error satisfies apierrors.IsUnauthorized if the API
+// server rejects the token.
+func (c *Cluster) Identify(ctx context.Context, token string) (User, error) {
+	api, err := c.ClientFor(token)
 	if err != nil {
-		return Person{}, err
+		return User{}, err
 	}
 	review := &authenticationv1.SelfSubjectReview{}
-	if err := as.Create(ctx, review); err != nil {
-		return Person{}, fmt.Errorf("asking the API server whose token it is: %w", err)
+	if err := api.Create(ctx, review); err != nil {
+		return User{}, fmt.Errorf("identifying the user of the token: %w", err)
 	}
 	user := review.Status.UserInfo
-	return Person{Name: user.Username, UID: user.UID}, nil
+	return User{Name: user.Username, UID: user.UID}, nil
 }
 
-// May asks the API server whether the person behind a client may do something to an ApiClient:
-// to any where the name is empty, and in any namespace where that is empty too. It is for what to
-// show; what is done, the API server decides again.
-func May(ctx context.Context, as client.Client, verb, namespace, name string) (bool, error) {
+// Allowed reports whether the user of a client has permission for a verb on an ApiClient. An empty
+// name stands for all ApiClients and an empty namespace for all namespaces. The result only
+// determines what pages show. The API server authorizes each change itself.
+func Allowed(ctx context.Context, api client.Client, verb, namespace, name string) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Namespace: namespace, Name: name, Verb: verb, Group: v1alpha1.GroupVersion.Group, Resource: "apiclients",
 		},
 	}}
-	if err := as.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("asking the API server who may %s ApiClients: %w", verb, err)
+	if err := api.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("checking permission to %s ApiClients: %w", verb, err)
 	}
 	return review.Status.Allowed, nil
 }

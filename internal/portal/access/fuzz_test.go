@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// No cookie that we haven't sealed is a session.
+// FuzzSessionCookie checks that a cookie from another source is never accepted as a session.
 func FuzzSessionCookie(f *testing.F) {
 	f.Add("")
 	f.Add("MTc3MjM2NjQwMHxhYmN8ZGVm")
@@ -22,12 +22,12 @@ func FuzzSessionCookie(f *testing.F) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.AddCookie(&http.Cookie{Name: "__Host-realmkeeper-session", Value: value})
 		if _, err := s.Read(r); !errors.Is(err, access.ErrNoSession) {
-			t.Errorf("Read gives %v", err)
+			t.Errorf("Read(): %v, want ErrNoSession", err)
 		}
 	})
 }
 
-// Whatever a token says of its end, a session has one within bounds.
+// FuzzToken checks that the duration of a session is limited for any token.
 func FuzzToken(f *testing.F) {
 	for _, token := range []string{token(now, 100), token(now.Add(time.Hour), 100), "a.b.c", "opaque", "e30.eyJleHAiOi0xfQ.x", "e30.eyJleHAiOjFlMzA4fQ.x"} {
 		f.Add(token)
@@ -40,16 +40,16 @@ func FuzzToken(f *testing.F) {
 		if access.CheckToken(token) != nil {
 			return
 		}
-		session := s.New(access.Person{}, token)
-		if session.Ends.After(now.Add(access.LongestSession)) {
-			t.Errorf("It ends %s", session.Ends)
+		session := s.New(access.User{}, token)
+		if session.ExpiresAt.After(now.Add(access.MaxSessionDuration)) {
+			t.Errorf("Session expires at %s, after the maximum", session.ExpiresAt)
 		}
 		w := httptest.NewRecorder()
 		if err := s.Write(w, session); err != nil {
-			t.Errorf("Write gives %v", err)
+			t.Errorf("Write(): %v", err)
 		}
-		if got, err := s.Read(request(w)); session.Ends.After(now) && (err != nil || got.Token != token) {
-			t.Errorf("Read gives %q and %v", got.Token, err)
+		if got, err := s.Read(request(w)); session.ExpiresAt.After(now) && (err != nil || got.Token != token) {
+			t.Errorf("Read() = token %q, %v", got.Token, err)
 		}
 	})
 }

@@ -1,26 +1,24 @@
 package access
 
-import (
-	"strings"
-)
+import "strings"
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
-// ServiceAccount returns namespace and name of the service account that the person is, or
-// false for anyone else.
-func (p Person) ServiceAccount() (namespace, name string, ok bool) {
-	rest, ok := strings.CutPrefix(p.Name, serviceAccountPrefix)
+// ServiceAccount returns the namespace and name of the service account. It returns false if the
+// user isn't a service account.
+func (u User) ServiceAccount() (namespace, name string, ok bool) {
+	rest, ok := strings.CutPrefix(u.Name, serviceAccountPrefix)
 	if !ok {
 		return "", "", false
 	}
 	return strings.Cut(rest, ":")
 }
 
-// GrantCommand returns the command by which an administrator lets the person manage the
-// clients of a namespace, or of all of them when that is empty.
-func (p Person) GrantCommand(namespace string) string {
-	subject := "--user=" + quote(p.Name)
-	if in, name, ok := p.ServiceAccount(); ok {
+// GrantCommand returns the command that grants the user the role in a namespace. An empty namespace
+// stands for the whole cluster.
+func (u User) GrantCommand(namespace string) string {
+	subject := "--user=" + quote(u.Name)
+	if in, name, ok := u.ServiceAccount(); ok {
 		subject = "--serviceaccount=" + quote(in+":"+name)
 	}
 	if namespace == "" {
@@ -29,8 +27,8 @@ func (p Person) GrantCommand(namespace string) string {
 	return "kubectl create rolebinding NAME --namespace=" + quote(namespace) + " --clusterrole=" + Role + " " + subject
 }
 
-// quote writes an argument for a POSIX shell. A name comes from an identity provider, where
-// its owner may have chosen it.
+// quote quotes an argument for a POSIX shell. User names come from an identity provider and may be
+// chosen by an attacker.
 func quote(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:@%_+=/-"
 	if s != "" && strings.Trim(s, plain) == "" {

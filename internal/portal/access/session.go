@@ -14,123 +14,124 @@ import (
 )
 
 const (
-	// The prefix __Host- binds a cookie to this host and to HTTPS, and to the whole of it: nobody
-	// beside us can set it (RFC 6265bis, section 4.1.3.2). Browsers take localhost for safe.
+	// The prefix __Host- restricts a cookie to HTTPS, this host and the path /, so other hosts
+	// can't set it (RFC 6265bis, section 4.1.3.2). Browsers treat localhost as secure.
 	sessionCookie = "__Host-realmkeeper-session"
 	signInCookie  = "__Host-realmkeeper-sign-in"
 
-	// A cookie holds at most 4096 bytes with its name and attributes; a session has several.
+	// Browsers limit a cookie to 4096 bytes, including its name and attributes. A session is split
+	// into several cookies.
 	cookieBytes = 3800
 	maxCookies  = 4
 
-	// LongestSession bounds a session whose token says no end, or a later one.
-	LongestSession = 12 * time.Hour
-	// signInTime is how long a sign-in at the identity provider may take.
-	signInTime = 10 * time.Minute
+	// MaxSessionDuration limits a session if its token expires later or has no known expiration.
+	MaxSessionDuration = 12 * time.Hour
+	// signInTimeout limits a sign-in at the identity provider.
+	signInTimeout = 10 * time.Minute
 
-	// MinSessionKey is the shortest session key, in bytes.
+	// MinSessionKey is the minimum length of a session key in bytes.
 	MinSessionKey = 32
 )
 
 var (
-	// ErrNoSession says that nobody is signed in, or no longer.
-	ErrNoSession = errors.New("there is no session")
-	// ErrSessionKey says that a session key is too short.
-	ErrSessionKey = fmt.Errorf("a session key needs at least %d bytes", MinSessionKey)
+	// ErrNoSession means that the request has no valid session.
+	ErrNoSession = errors.New("no session")
+	// ErrSessionKey means that a session key is too short.
+	ErrSessionKey = fmt.Errorf("session key must have at least %d bytes", MinSessionKey)
 )
 
-// Session is a signed-in person.
+// Session is the session of a signed-in user.
 type Session struct {
-	Person Person    `json:"person"`
-	Token  string    `json:"token"`
-	Ends   time.Time `json:"ends"`
+	User      User      `json:"person"`
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"ends"`
 }
 
-// Sessions seals sessions into cookies and opens them. Nothing is stored: whoever has the key can
-// open them, so that all replicas serve everybody.
+// Sessions encrypts sessions in cookies and reads them. Nothing is stored on the server, so all
+// replicas with the same key accept the same sessions.
 type Sessions struct {
 	session, signIn *securecookie.SecureCookie
 	now             func() time.Time
 }
 
-// NewSessions returns sessions sealed with a key that all replicas have.
-// Its error is ErrSessionKey.
+// NewSessions returns Sessions with an encryption key, which all replicas must share. It returns
+// ErrSessionKey if the key is too short.
 func NewSessions(key []byte, now func() time.Time) (*Sessions, error) {
 	if len(key) < MinSessionKey {
 		return nil, ErrSessionKey
 	}
-	session, err := sealer(key, sessionCookie, LongestSession)
+	session, err := newCodec(key, sessionCookie, MaxSessionDuration)
 	if err != nil {
 		return nil, err
 	}
-	signIn, err := sealer(key, signInCookie, signInTime)
+	signIn, err := newCodec(key, signInCookie, signInTimeout)
 	if err != nil {
 		return nil, err
 	}
 	return &Sessions{session: session, signIn: signIn, now: now}, nil
 }
 
-// sealer derives a pair of keys for each use, so that one cookie can't stand in for another.
-func sealer(key []byte, use string, lasts time.Duration) (*securecookie.SecureCookie, error) {
+// newCodec returns a codec with keys derived for one use, so that one cookie can't replace another.
+func newCodec(key []byte, use string, lifetime time.Duration) (*securecookie.SecureCookie, error) {
 	derived, err := hkdf.Key(sha256.New, key, nil, use, 96)
 	if err != nil {
-		return nil, fmt.Errorf("deriving the keys of sessions: %w", err)
+		return nil, fmt.Errorf("deriving session keys: %w", err)
 	}
 	s := securecookie.New(derived[:64], derived[64:]) // HMAC-SHA-256 over AES-256-CTR
 	s.SetSerializer(securecookie.JSONEncoder{})
-	s.MaxAge(int(lasts.Seconds()))
+	s.MaxAge(int(lifetime.Seconds()))
 	s.MaxLength(maxCookies * cookieBytes)
 	return s, nil
 }
 
-// New returns the session of a person: it ends with the token.
-func (s *Sessions) New(person Person, token string) Session {
-	ends := s.now().Add(LongestSession)
-	if by := expiry(token); !by.IsZero() && by.Before(ends) {
-		ends = by
+// New returns a session of a user, which expires with the token.
+func (s *Sessions) New(user User, token string) Session {
+	expiresAt := s.now().Add(MaxSessionDuration)
+	if exp := tokenExpiry(token); !exp.IsZero() && exp.Before(expiresAt) {
+		expiresAt = exp
 	}
-	return Session{Person: person, Token: token, Ends: ends}
+	return Session{User: user, Token: token, ExpiresAt: expiresAt}
 }
 
 // Write sets the cookies of a session.
 func (s *Sessions) Write(w http.ResponseWriter, session Session) error {
-	sealed, err := s.session.Encode(sessionCookie, session)
+	encrypted, err := s.session.Encode(sessionCookie, session)
 	if err != nil {
-		return fmt.Errorf("sealing a session: %w", err)
+		return fmt.Errorf("encrypting the session: %w", err)
 	}
-	lasts := int(session.Ends.Sub(s.now()).Seconds())
+	maxAge := int(session.ExpiresAt.Sub(s.now()).Seconds())
 	for i := range maxCookies {
-		part := sealed[min(i*cookieBytes, len(sealed)):min((i+1)*cookieBytes, len(sealed))]
+		part := encrypted[min(i*cookieBytes, len(encrypted)):min((i+1)*cookieBytes, len(encrypted))]
 		if part == "" {
-			expire(w, partName(i)) // a longer session may have stood here
+			expire(w, partName(i)) // may be left from a longer session
 			continue
 		}
-		http.SetCookie(w, cookie(partName(i), part, max(1, lasts)))
+		http.SetCookie(w, cookie(partName(i), part, max(1, maxAge)))
 	}
 	return nil
 }
 
-// Read returns the session of a request. Its error is ErrNoSession.
+// Read returns the session of a request. It returns ErrNoSession if there is no valid one.
 func (s *Sessions) Read(r *http.Request) (Session, error) {
-	var sealed strings.Builder
+	var encrypted strings.Builder
 	for i := range maxCookies {
 		c, err := r.Cookie(partName(i))
 		if err != nil {
 			break
 		}
-		sealed.WriteString(c.Value)
+		encrypted.WriteString(c.Value)
 	}
 	var session Session
-	if err := s.session.Decode(sessionCookie, sealed.String(), &session); err != nil {
+	if err := s.session.Decode(sessionCookie, encrypted.String(), &session); err != nil {
 		return Session{}, ErrNoSession
 	}
-	if !s.now().Before(session.Ends) {
+	if !s.now().Before(session.ExpiresAt) {
 		return Session{}, ErrNoSession
 	}
 	return session, nil
 }
 
-// End removes the cookies of a session.
+// End deletes the cookies of a session.
 func (s *Sessions) End(w http.ResponseWriter) {
 	for i := range maxCookies {
 		expire(w, partName(i))
@@ -144,11 +145,12 @@ func partName(i int) string {
 	return sessionCookie + "-" + strconv.Itoa(i)
 }
 
-// cookie returns one for the whole host. Lax lets a person come from a link elsewhere, or from the
-// identity provider; requests that change something are held to their origin besides.
-func cookie(name, value string, seconds int) *http.Cookie {
+// cookie returns a cookie for the whole host. SameSite=Lax allows links from other sites and the
+// redirect from the identity provider. The portal also checks the origin of requests that change
+// something.
+func cookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: name, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// key is long enough, and a second one differs.
+// key returns a session key of the minimum length.
 func key(b byte) []byte { return []byte(strings.Repeat(string(b), access.MinSessionKey)) }
 
 func sessions(t *testing.T, key []byte, at time.Time) *access.Sessions {
@@ -29,14 +29,14 @@ func sessions(t *testing.T, key []byte, at time.Time) *access.Sessions {
 	return s
 }
 
-// token returns a JWT with such an exp claim and so many characters.
+// token returns a JWT with the given exp claim and length.
 func token(exp time.Time, length int) string {
 	payload := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp":%d}`, exp.Unix()))
 	start := "e30." + payload + "."
 	return start + strings.Repeat("x", length-len(start))
 }
 
-// request returns one that carries the cookies of an answer, as a browser sends them.
+// request returns a request with the cookies of a response, like a browser.
 func request(w *httptest.ResponseRecorder) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	for _, c := range w.Result().Cookies() {
@@ -47,77 +47,77 @@ func request(w *httptest.ResponseRecorder) *http.Request {
 	return r
 }
 
-func TestSessionsAreSealed(t *testing.T) {
-	person := access.Person{Name: "grace", UID: "1"}
+func TestSessionRoundTrip(t *testing.T) {
+	user := access.User{Name: "grace", UID: "1"}
 	for _, length := range []int{100, 1500, 4000, access.MaxTokenLength} {
 		s := sessions(t, key('a'), now)
-		session := s.New(person, token(now.Add(time.Hour), length))
+		session := s.New(user, token(now.Add(time.Hour), length))
 		w := httptest.NewRecorder()
 		if err := s.Write(w, session); err != nil {
-			t.Fatalf("A token of %d characters: %v", length, err)
+			t.Fatalf("Write() with a token of %d bytes: %v", length, err)
 		}
 		for _, c := range w.Result().Cookies() {
 			if len(c.String()) > 4096 {
-				t.Errorf("A cookie has %d characters, more than browsers keep", len(c.String()))
+				t.Errorf("Cookie has %d bytes, which exceeds the browser limit", len(c.String()))
 			}
 			if !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || !strings.HasPrefix(c.Name, "__Host-") {
-				t.Errorf("The cookie %s isn't bound to this host", c.Name)
+				t.Errorf("Cookie %s isn't restricted to this host", c.Name)
 			}
 			if strings.Contains(c.Value, "grace") || strings.Contains(c.Value, strings.Repeat("x", 20)) {
-				t.Error("A cookie shows what it holds")
+				t.Error("Cookie isn't encrypted")
 			}
 		}
-		got, err := sessions(t, key('a'), now).Read(request(w)) // by another replica
+		got, err := sessions(t, key('a'), now).Read(request(w)) // as another replica
 		if diff := cmp.Diff(session, got); diff != "" || err != nil {
-			t.Errorf("Read gives %v (-want +got):\n%s", err, diff)
+			t.Errorf("Read(): %v (-want +got):\n%s", err, diff)
 		}
 		if _, err := sessions(t, key('b'), now).Read(request(w)); !errors.Is(err, access.ErrNoSession) {
-			t.Errorf("Read with another key gives %v", err)
+			t.Errorf("Read() with another key: %v, want ErrNoSession", err)
 		}
 	}
 }
 
-func TestSessionsEnd(t *testing.T) {
+func TestSessionExpires(t *testing.T) {
 	tests := map[string]struct {
 		token string
 		want  time.Time
 	}{
-		"with the token":                       {token(now.Add(time.Hour), 100), now.Add(time.Hour)},
-		"at last, where the token lasts long":  {token(now.Add(100*time.Hour), 100), now.Add(access.LongestSession)},
-		"at last, where the token doesn't say": {"opaque", now.Add(access.LongestSession)},
-		"at last, where it isn't JSON":         {"a.b.c", now.Add(access.LongestSession)},
+		"with the token":             {token(now.Add(time.Hour), 100), now.Add(time.Hour)},
+		"before a long-lived token":  {token(now.Add(100*time.Hour), 100), now.Add(access.MaxSessionDuration)},
+		"with an opaque token":       {"opaque", now.Add(access.MaxSessionDuration)},
+		"with a payload not in JSON": {"a.b.c", now.Add(access.MaxSessionDuration)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := sessions(t, key('a'), now)
-			session := s.New(access.Person{Name: "grace"}, tc.token)
-			if !session.Ends.Equal(tc.want) {
-				t.Errorf("It ends %s, want %s", session.Ends, tc.want)
+			session := s.New(access.User{Name: "grace"}, tc.token)
+			if !session.ExpiresAt.Equal(tc.want) {
+				t.Errorf("Session expires at %s, want %s", session.ExpiresAt, tc.want)
 			}
 			w := httptest.NewRecorder()
 			if err := s.Write(w, session); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := sessions(t, key('a'), tc.want.Add(-time.Second)).Read(request(w)); err != nil {
-				t.Errorf("Read before gives %v", err)
+				t.Errorf("Read() before the expiration: %v", err)
 			}
 			if _, err := sessions(t, key('a'), tc.want).Read(request(w)); !errors.Is(err, access.ErrNoSession) {
-				t.Errorf("Read at the end gives %v", err)
+				t.Errorf("Read() at the expiration: %v, want ErrNoSession", err)
 			}
 		})
 	}
 }
 
-// A changed character anywhere, a missing part, and parts of another session are no session.
-func TestForgedSessions(t *testing.T) {
+// A session with a changed character or a missing part is rejected.
+func TestForgedSessionRejected(t *testing.T) {
 	s := sessions(t, key('a'), now)
 	w := httptest.NewRecorder()
-	if err := s.Write(w, s.New(access.Person{Name: "grace"}, token(now.Add(time.Hour), 3000))); err != nil {
+	if err := s.Write(w, s.New(access.User{Name: "grace"}, token(now.Add(time.Hour), 3000))); err != nil {
 		t.Fatal(err)
 	}
 	good := request(w).Cookies()
 	if len(good) < 2 {
-		t.Fatalf("%d cookies, want a session that has several", len(good))
+		t.Fatalf("Session has %d cookies, want several", len(good))
 	}
 	for at := 0; at < len(good[0].Value); at += 97 {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -126,19 +126,19 @@ func TestForgedSessions(t *testing.T) {
 		r.AddCookie(&http.Cookie{Name: good[0].Name, Value: string(changed)})
 		r.AddCookie(good[1])
 		if _, err := s.Read(r); !errors.Is(err, access.ErrNoSession) {
-			t.Fatalf("With another character at %d Read gives %v", at, err)
+			t.Fatalf("Read() with a changed character at %d: %v, want ErrNoSession", at, err)
 		}
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.AddCookie(good[0])
 	if _, err := s.Read(r); !errors.Is(err, access.ErrNoSession) {
-		t.Errorf("Without its second part Read gives %v", err)
+		t.Errorf("Read() without the second cookie: %v, want ErrNoSession", err)
 	}
 }
 
-func TestShortKeysAreRefused(t *testing.T) {
+func TestShortSessionKeyRejected(t *testing.T) {
 	if _, err := access.NewSessions(key('a')[1:], time.Now); !errors.Is(err, access.ErrSessionKey) {
-		t.Errorf("NewSessions gives %v", err)
+		t.Errorf("NewSessions(): %v, want ErrSessionKey", err)
 	}
 }
 
@@ -147,17 +147,17 @@ func TestCheckToken(t *testing.T) {
 		token string
 		want  error
 	}{
-		"a JWT":      {"eyJh.eyJz.c2ln_-", nil},
+		"JWT":        {"eyJh.eyJz.c2ln_-", nil},
 		"opaque":     {"abc/def+ghi=", nil},
-		"none":       {"", access.ErrNoToken},
+		"empty":      {"", access.ErrNoToken},
 		"too long":   {strings.Repeat("x", access.MaxTokenLength+1), access.ErrTokenTooLong},
-		"a line":     {"abc\ndef", access.ErrTokenForm},
+		"line break": {"abc\ndef", access.ErrTokenForm},
 		"two tokens": {"abc def", access.ErrTokenForm},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if err := access.CheckToken(tc.token); !errors.Is(err, tc.want) {
-				t.Errorf("CheckToken gives %v, want %v", err, tc.want)
+				t.Errorf("CheckToken(): %v, want %v", err, tc.want)
 			}
 		})
 	}
@@ -165,21 +165,21 @@ func TestCheckToken(t *testing.T) {
 
 func TestGrantCommand(t *testing.T) {
 	tests := map[string]struct {
-		person, namespace, want string
+		user, namespace, want string
 	}{
-		"a user": {"grace@example.com", "", "kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=grace@example.com"},
-		"a service account": {
+		"user": {"grace@example.com", "", "kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=grace@example.com"},
+		"service account": {
 			"system:serviceaccount:system:initial-admin", "team",
 			"kubectl create rolebinding NAME --namespace=team --clusterrole=manage-api-credentials --serviceaccount=system:initial-admin",
 		},
-		"one with a name for shells": {
+		"name with shell metacharacters": {
 			"$(reboot)'; x", "",
 			`kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user='$(reboot)'\''; x'`,
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := (access.Person{Name: tc.person}).GrantCommand(tc.namespace); got != tc.want {
+			if got := (access.User{Name: tc.user}).GrantCommand(tc.namespace); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})

@@ -4,23 +4,25 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
 
-// MaxTokenLength bounds the tokens that a session can hold, in bytes.
+// MaxTokenLength is the maximum length of a token in bytes, so that a session fits in its cookies.
 const MaxTokenLength = 6 << 10
 
 var (
-	// ErrNoToken says that there is no token at all.
-	ErrNoToken = errors.New("there is no token")
-	// ErrTokenTooLong says that a token exceeds MaxTokenLength.
-	ErrTokenTooLong = errors.New("the token is too long for a session")
-	// ErrTokenForm says that a token has characters that no bearer token has (RFC 6750, section 2.1).
-	ErrTokenForm = errors.New("the token has characters that no token has")
+	// ErrNoToken means that the token is empty.
+	ErrNoToken = errors.New("token is missing")
+	// ErrTokenTooLong means that a token exceeds MaxTokenLength.
+	ErrTokenTooLong = fmt.Errorf("token must not exceed %d bytes", MaxTokenLength)
+	// ErrTokenForm means that a token contains characters that are not allowed in a bearer token
+	// (RFC 6750, section 2.1).
+	ErrTokenForm = errors.New("token contains invalid characters")
 )
 
-// CheckToken tells whether something can be a bearer token at all.
+// CheckToken returns ErrNoToken, ErrTokenTooLong or ErrTokenForm if token can't be a bearer token.
 func CheckToken(token string) error {
 	switch {
 	case token == "":
@@ -33,10 +35,10 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// expiry returns when a token ends by its own word: the exp claim of a JWT (RFC 7519, section 4.1.4).
-// It is zero for any other token. Nobody checks the signature here, for the API server does so
+// tokenExpiry returns the expiration time in the exp claim of a JWT (RFC 7519, section 4.1.4). It
+// returns zero for any other token. The signature isn't verified, because the API server does so
 // with each request.
-func expiry(token string) time.Time {
+func tokenExpiry(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return time.Time{}

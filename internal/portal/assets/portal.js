@@ -1,4 +1,4 @@
-// Copy buttons. Without this script they stay hidden, and people select the text.
+// Shows the copy buttons. Without this script they stay hidden and users select the text.
 document.querySelectorAll("button[data-copy]").forEach((button) => {
   const source = document.getElementById(button.dataset.copy);
   if (!source || !navigator.clipboard) {

@@ -6,16 +6,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// listed is a part of the list of ApiClients, with no more of each than a row takes: most of the
-// cost of a page is to read what the API server sends.
-type listed struct {
+// clientList is a chunk of an ApiClientList. It decodes only the fields that a row needs, because
+// most of the cost of a page is decoding the response of the API server.
+type clientList struct {
 	Metadata struct {
 		Continue string `json:"continue"`
 	} `json:"metadata"`
-	Items []listedClient `json:"items"`
+	Items []listItem `json:"items"`
 }
 
-type listedClient struct {
+type listItem struct {
 	Metadata struct {
 		Namespace     string            `json:"namespace"`
 		Name          string            `json:"name"`
@@ -32,12 +32,12 @@ type listedClient struct {
 		Description string                  `json:"description"`
 	} `json:"spec"`
 	Status struct {
-		Conditions []listedCondition `json:"conditions"`
+		Conditions []itemCondition `json:"conditions"`
 	} `json:"status"`
 }
 
-// listedCondition is a condition without its time.
-type listedCondition struct {
+// itemCondition is a condition without its transition time.
+type itemCondition struct {
 	Type               string                 `json:"type"`
 	Status             metav1.ConditionStatus `json:"status"`
 	Reason             string                 `json:"reason"`
@@ -45,8 +45,8 @@ type listedCondition struct {
 	ObservedGeneration int64                  `json:"observedGeneration"`
 }
 
-// apiClient returns the part of the client that was read.
-func (l *listedClient) apiClient() *v1alpha1.ApiClient {
+// apiClient returns an ApiClient with the decoded fields.
+func (l *listItem) apiClient() *v1alpha1.ApiClient {
 	c := &v1alpha1.ApiClient{}
 	c.Namespace, c.Name, c.Generation = l.Metadata.Namespace, l.Metadata.Name, l.Metadata.Generation
 	c.Labels, c.Annotations = l.Metadata.Labels, l.Metadata.Annotations
