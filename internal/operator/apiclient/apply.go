@@ -14,23 +14,26 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// applied is what became of a decision.
+// applied is the outcome of writing a decision.
 type applied struct {
-	// recorded means that the record is what was decided.
+	// recorded reports whether the record is as decided.
 	recorded bool
-	// state is how far the token servers are with the record, and version is its; nil where there is none.
+	// state is the acknowledgement of the record by the token servers, and version its resource
+	// version. state is nil if there is no record.
 	state   *acknowledgement.State
 	version string
-	// seamless means that they are yet to load the record, and that no workload notices.
-	seamless bool
-	// refused is why the consumer Secret could not be written; nil where it was, or didn't have to be.
-	refused error
+	// secretsOnly reports whether token servers must still load the record, but workloads do not
+	// depend on the change.
+	secretsOnly bool
+	// writeErr is the error of writing the credentials Secret; nil if it succeeded or was not
+	// necessary.
+	writeErr error
 }
 
-// apply writes the record, then the consumer Secret.
+// apply writes the record, then the credentials Secret, and deletes obsolete credentials Secrets.
 //
-// The record comes first: a secret is never handed out that nobody will accept. A crash
-// in between leaves a verifier without its secret, and the next look makes another.
+// The record comes first so that a secret is never delivered before it can be verified. A crash
+// in between leaves a verifier without its secret, and the next reconcile generates another.
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (applied, error) {
 	var a applied
 	secret := seen.record
@@ -43,7 +46,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 			return a, fmt.Errorf("writing the record of ApiClient %s: %w", req, err)
 		}
 		a.recorded = true
-		r.unclaimed.put(req.NamespacedName, d.plan.Pending)
+		r.pending.put(req.NamespacedName, d.plan.Pending)
 	}
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Client, req)
@@ -51,45 +54,46 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 		state := r.Tracker.State(acknowledgement.Client, req, secret.ResourceVersion)
 		a.state = &state
 		a.version = secret.ResourceVersion
-		a.seamless = r.isSeamless(req, seen, d, a)
+		a.secretsOnly = r.isSecretsOnly(req, seen, d, a)
 	}
-	if d.consumer != nil {
-		if _, err := apply.Secret(ctx, r.Client, seen.consumer, d.consumer); err != nil {
-			a.refused = err
-			return a, fmt.Errorf("writing the consumer Secret of ApiClient %s: %w", req, err)
+	if d.credentials != nil {
+		if _, err := apply.Secret(ctx, r.Client, seen.credentials, d.credentials); err != nil {
+			a.writeErr = err
+			return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, err)
 		}
 		if d.plan.Deliver == d.plan.Pending {
-			r.unclaimed.put(req.NamespacedName, "")
+			r.pending.put(req.NamespacedName, "")
 		}
 	}
-	return a, r.remove(ctx, req, d.needless)
+	return a, r.deleteObsolete(ctx, req, d.obsolete)
 }
 
-// remove deletes consumer Secrets without need, as they were seen.
-func (r *Reconciler) remove(ctx context.Context, req ctrl.Request, needless []corev1.Secret) error {
-	for i := range needless {
-		secret := &needless[i]
+// deleteObsolete deletes credentials Secrets, unless they have changed since they were read.
+func (r *Reconciler) deleteObsolete(ctx context.Context, req ctrl.Request, obsolete []corev1.Secret) error {
+	for i := range obsolete {
+		secret := &obsolete[i]
 		err := r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("removing Secret %s, which ApiClient %s needs no more: %w", client.ObjectKeyFromObject(secret), req, err)
+			return fmt.Errorf("deleting the obsolete credentials Secret %s of ApiClient %s: %w", client.ObjectKeyFromObject(secret), req, err)
 		}
 		r.Metrics.GarbageCollected(metrics.CredentialsSecret)()
-		ctrl.LoggerFrom(ctx).Info("Consumer Secret without need was removed", "secret", secret.Name)
+		ctrl.LoggerFrom(ctx).Info("Deleted obsolete credentials Secret", "secret", secret.Name)
 	}
 	return nil
 }
 
-// isSeamless tells and remembers whether the token servers serve all of the record that
-// workloads notice: the record before was acknowledged, or is such a one too, and the change is seamless.
-func (r *Reconciler) isSeamless(req ctrl.Request, seen observed, d decision, a applied) bool {
+// isSecretsOnly reports whether token servers already serve everything in the record that
+// workloads depend on: the change affects only secrets, and the previous record was acknowledged
+// or was itself such a change. It remembers the version of the record for the next reconcile.
+func (r *Reconciler) isSecretsOnly(req ctrl.Request, seen observed, d decision, a applied) bool {
 	version := ""
 	switch before := seen.record; {
 	case *a.state != acknowledgement.Waiting || before == nil:
 	case before.ResourceVersion == a.version:
-		version = r.seamless.get(req.NamespacedName)
-	case d.seamless && (seen.state == acknowledgement.Acknowledged || r.seamless.get(req.NamespacedName) == before.ResourceVersion):
+		version = r.secretsOnly.get(req.NamespacedName)
+	case d.secretsOnly && (seen.state == acknowledgement.Acknowledged || r.secretsOnly.get(req.NamespacedName) == before.ResourceVersion):
 		version = a.version
 	}
-	r.seamless.put(req.NamespacedName, version)
+	r.secretsOnly.put(req.NamespacedName, version)
 	return version != "" && version == a.version
 }

@@ -12,29 +12,29 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Census counts ApiClients whenever metrics are read: by realm and by what Ready says, for a
-// label of their own would be too many. It is a prometheus.Collector.
-type Census struct {
+// ClientCollector is a prometheus.Collector that counts ApiClients by realm and state whenever
+// metrics are scraped. A label for each client would create too many time series.
+type ClientCollector struct {
 	cache   client.Reader
 	clients *prometheus.Desc
 }
 
-// NewCensus returns a census of what a cache holds.
-func NewCensus(cache client.Reader) *Census {
-	return &Census{cache: cache, clients: prometheus.NewDesc("realmkeeper_clients",
-		`ApiClients by realm and by state: "Ready", or the reason why not. The realm is empty where it doesn't exist. Each replica of the operator counts all.`,
+// NewClientCollector returns a collector that counts the ApiClients in the cache.
+func NewClientCollector(cache client.Reader) *ClientCollector {
+	return &ClientCollector{cache: cache, clients: prometheus.NewDesc("realmkeeper_clients",
+		`ApiClients by realm and state, which is "Ready" or the reason why the client is not Ready. The realm is empty if it does not exist. Each replica of the operator reports all ApiClients.`,
 		[]string{"realm", "state"}, nil)}
 }
 
-// censusTimeout bounds the wait for a cache that is not filled yet.
-const censusTimeout = time.Second
+// collectTimeout bounds the wait for a cache that is not synced.
+const collectTimeout = time.Second
 
-// Describe tells what is counted.
-func (c *Census) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.clients }
+// Describe sends the descriptor of the metric.
+func (c *ClientCollector) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.clients }
 
-// Collect counts. There is no count while the cache can't be read.
-func (c *Census) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), censusTimeout)
+// Collect counts the clients. It sends nothing if the cache cannot be read.
+func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
 	realms, clients := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}
 	if c.cache.List(ctx, realms, client.UnsafeDisableDeepCopy) != nil || c.cache.List(ctx, clients, client.UnsafeDisableDeepCopy) != nil {
@@ -48,7 +48,7 @@ func (c *Census) Collect(metrics chan<- prometheus.Metric) {
 	for i := range clients.Items {
 		realm := clients.Items[i].Spec.RealmRef.Name
 		if !exists[realm] {
-			realm = "" // anybody can name anything
+			realm = "" // Users can enter any name, so it must not become a label value.
 		}
 		counts[[2]string{realm, state(&clients.Items[i])}]++
 	}
@@ -57,7 +57,7 @@ func (c *Census) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// state is the reason of Ready. There are as many as there are constants.
+// state returns the reason of the Ready condition, which is one of a fixed set of constants.
 func state(c *v1alpha1.ApiClient) string {
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {

@@ -1,5 +1,5 @@
-// Package apiclient reconciles ApiClients: it resolves the realm, keeps the client's
-// secret and its verifiers, and writes record, consumer Secret and status.
+// Package apiclient reconciles ApiClients. It resolves the Realm, plans the client's secrets, and
+// writes the record for the token servers, the credentials Secret, and the status.
 package apiclient
 
 import (
@@ -34,18 +34,18 @@ import (
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// Of service accounts, which hold nothing secret, no more than the metadata is read.
+// The controller reads only the metadata of service accounts.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch
 
-// concurrency is how many ApiClients are reconciled at once. Nearly all of the time goes
-// into waiting for the API server.
+// concurrency is the number of ApiClients reconciled in parallel. A reconcile spends nearly all of
+// its time waiting for the API server.
 const concurrency = 16
 
 // Reconciler reconciles ApiClients. All exported fields are required.
 type Reconciler struct {
 	Client    client.Client
-	Live      client.Reader // asks the API server itself
-	Accounts  cache.Cache   // the metadata of all service accounts
+	Live      client.Reader // reads from the API server instead of the cache
+	Accounts  cache.Cache   // metadata of all service accounts
 	Records   *recordstore.Store
 	Authority *servingcert.AuthorityReader
 	Tracker   *acknowledgement.Tracker
@@ -55,21 +55,20 @@ type Reconciler struct {
 	Now       func() time.Time
 	Random    io.Reader
 
-	// unclaimed are the secrets whose verifiers are recorded and that no consumer Secret
-	// holds yet: until the token servers accept them, or while the Secret can't be written, because of
-	// a quota, say, or an admission policy. Each try then hands out the same one, where another each
-	// time would be another record for every token server to load. A crash forgets them, and others are made.
-	unclaimed memory
-	// seamless are the versions of records that token servers are yet to load, though no
-	// workload notices.
-	seamless memory
-	// hashing lets one slow hash be made at a time: each takes a core and 19 MiB.
+	// pending are the secrets that are recorded but not delivered, because token servers have not
+	// acknowledged them or because the credentials Secret cannot be written, for example due to a
+	// quota or an admission policy. Retries deliver the same secret; a new one for each retry would
+	// make every token server load another record. After a crash the operator generates new ones.
+	pending memory
+	// secretsOnly are the resource versions of records that token servers have not loaded, but whose
+	// change does not affect workloads.
+	secretsOnly memory
+	// hashing serializes Argon2id hashes, each of which takes one core and 19 MiB.
 	hashing sync.Mutex
 }
 
-// SetupWithManager makes the manager run the reconciler: when the ApiClient's spec changes,
-// when a Secret or record of it changes, when what it refers to changes, and when the token
-// servers have come further with it.
+// SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,
+// its record, or an object that it refers to changes, and when token servers acknowledge its record.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("indexing ApiClients: %w", err)
@@ -77,11 +76,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.ApiClient{}, builder.WithPredicates(condition.Changed())).
 		Owns(&corev1.Secret{}).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsWith)).
-		Watches(&v1alpha1.ApiClient{}, handler.EnqueueRequestsFromMapFunc(r.rivalsOf),
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret)).
+		Watches(&v1alpha1.ApiClient{}, handler.EnqueueRequestsFromMapFunc(r.clientsWithSameID),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOf), builder.WithPredicates(realmMatters())).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clientsIn), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters())).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(r.accountSource()).
 		WatchesRawSource(r.Records.Source(record.KindClient)).
 		WatchesRawSource(r.Authority.Source(r.allClients)).

@@ -15,9 +15,9 @@ import (
 
 const kind = "ApiClient"
 
-// newConsumer returns the Secret that hands the client's secret to workloads, with
-// everything that they need to get a token.
-func newConsumer(seen observed, secret string, instance *config.Instance) *corev1ac.SecretApplyConfiguration {
+// newCredentials returns the credentials Secret, which contains everything that workloads need to
+// get a token.
+func newCredentials(seen observed, secret string, instance *config.Instance) *corev1ac.SecretApplyConfiguration {
 	c, generated := seen.client, seen.client.GeneratedSecret()
 	issuer := instance.Issuer(seen.realm.Name)
 	values := map[string]string{

@@ -20,22 +20,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// decision is what an ApiClient comes to.
+// decision is the desired state of everything that the controller writes for an ApiClient.
 type decision struct {
+	// accepted is the result for the Accepted condition.
 	accepted condition.Result
-	// blocked says why nothing is written although the spec is accepted.
+	// blocked is why nothing is written although the spec is accepted; nil if something is.
 	blocked *condition.Result
-	// record is what the record shall be; nil: it stays as it is, also when there is none.
+	// record is the desired record; nil leaves it unchanged, even if there is none.
 	record *record.Client
-	// plan is what becomes of the secrets; the record has them.
+	// plan is the plan for the secrets, which the record contains.
 	plan secrets.Plan
-	// seamless means that the record changes in its secrets alone, and that the one which
-	// workloads have is valid before and after: it doesn't matter to them who has loaded the change.
-	seamless bool
-	// consumer is what the consumer Secret shall be; nil: it stays as it is.
-	consumer *corev1ac.SecretApplyConfiguration
-	// needless are Secrets of ours that go.
-	needless []corev1.Secret
+	// secretsOnly reports whether the record changes only in its secrets and the active secret is
+	// valid before and after. Workloads then do not depend on which token servers have loaded it.
+	secretsOnly bool
+	// credentials is the desired credentials Secret; nil leaves it unchanged.
+	credentials *corev1ac.SecretApplyConfiguration
+	// obsolete are the owned credentials Secrets to delete.
+	obsolete []corev1.Secret
 }
 
 // decide is a pure function of what was read, the time and the random source.
@@ -55,31 +56,32 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		}
 		return d, nil
 	}
-	p, err := secrets.Make(secretFacts(&seen), wantedSecret(&seen, instance), now, random)
+	plan, err := secrets.Make(secretFacts(&seen), wantedSecret(&seen, instance), now, random)
 	if err != nil {
 		return decision{}, err
 	}
-	if seen.authorityMissing && seen.client.GeneratesSecret() && !p.Continuous {
-		d.blocked = fault(v1alpha1.ReasonProgressing,
-			"Waiting for the certificate authority of the token servers, Secret %q in the system namespace. The operator's log says why it is missing.", servingcert.AuthoritySecret)
+	if seen.authorityMissing && seen.client.GeneratesSecret() && !plan.Continuous {
+		d.blocked = notReady(v1alpha1.ReasonProgressing,
+			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", servingcert.AuthoritySecret)
 		d.blocked.Status = metav1.ConditionUnknown
 		return d, nil
 	}
-	d.plan = p
-	d.record = newRecord(seen.client, seen.realm, p.Secrets)
-	d.record.CreatedAt = clientSince(&seen, now)
+	d.plan = plan
+	d.record = newRecord(seen.client, seen.realm, plan.Secrets)
+	d.record.CreatedAt = clientIDSince(&seen, now)
 	d.record.ServiceAccounts = serviceAccounts(&seen)
-	d.needless = obsolete(&seen, p)
-	d.seamless = p.Continuous && differInSecretsAlone(seen.current, *d.record)
-	if !seen.authorityMissing && p.Deliver != "" {
-		d.consumer = newConsumer(seen, p.Deliver, instance)
+	d.obsolete = obsolete(&seen, plan)
+	d.secretsOnly = plan.Continuous && differInSecretsOnly(seen.current, *d.record)
+	if !seen.authorityMissing && plan.Deliver != "" {
+		d.credentials = newCredentials(seen, plan.Deliver, instance)
 	}
 	return d, nil
 }
 
-// clientSince returns since when the client id is this client's: since its creation, unless
-// another had it first. The tokens of that one aren't this one's, though they name the same client id.
-func clientSince(seen *observed, now time.Time) time.Time {
+// clientIDSince returns the time since which this client has its client ID: its creation time,
+// or now if another client had the ID first. Tokens of that client name the same client ID, but
+// must not be accepted as tokens of this one.
+func clientIDSince(seen *observed, now time.Time) time.Time {
 	accepted := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
 	if accepted != nil && accepted.Reason == string(v1alpha1.ReasonClientIDConflict) {
 		return now.UTC().Truncate(time.Second)
@@ -90,14 +92,15 @@ func clientSince(seen *observed, now time.Time) time.Time {
 	return seen.current.CreatedAt
 }
 
-// differInSecretsAlone reports whether two records say the same but for their secrets.
-func differInSecretsAlone(a, b record.Client) bool {
+// differInSecretsOnly reports whether two records are equal apart from their secrets.
+func differInSecretsOnly(a, b record.Client) bool {
 	a.Secrets, b.Secrets = nil, nil
 	return record.Equal(a, b)
 }
 
-// obsolete returns the credentials Secrets that the client no longer needs: those with another
-// name, or if its secret is not generated, those without a valid generated secret.
+// obsolete returns the owned credentials Secrets that the client no longer needs. If its secret is
+// generated, those are the ones with another name. Otherwise they are the ones that contain no
+// valid secret.
 func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	return slices.DeleteFunc(slices.Clone(seen.owned), func(s corev1.Secret) bool {
 		if seen.client.GeneratesSecret() {
@@ -132,9 +135,9 @@ func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, planned []record.Cl
 	return body
 }
 
-// ours reports whether a Secret is the consumer Secret of this ApiClient: it carries our
-// label and belongs to this very object. That of a deleted ApiClient of the same name isn't; it is in
-// the way until the garbage collector takes it.
-func ours(secret client.Object, c *v1alpha1.ApiClient) bool {
+// isOwned reports whether a Secret is a credentials Secret of this ApiClient: it has the label, and
+// its controller has the same UID. A Secret of a deleted ApiClient with the same name is not owned,
+// and causes a conflict until the garbage collector deletes it.
+func isOwned(secret client.Object, c *v1alpha1.ApiClient) bool {
 	return secret.GetLabels()[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated && metav1.IsControlledBy(secret, c)
 }

@@ -44,8 +44,8 @@ func seenAt(change ...func(*observed)) observed {
 				Scopes:            []string{"read"},
 			},
 		},
-		claimants: []v1alpha1.ApiClient{c},
-		authority: []byte("PEM"),
+		sameClientID: []v1alpha1.ApiClient{c},
+		authority:    []byte("PEM"),
 	}
 	for _, f := range change {
 		f(&seen)
@@ -75,8 +75,8 @@ func written(t *testing.T, seen observed, d decision) observed {
 		t.Fatal(err)
 	}
 	seen.read(secret)
-	if d.consumer != nil {
-		if seen.consumer, err = apply.Convert[corev1.Secret](d.consumer); err != nil {
+	if d.credentials != nil {
+		if seen.credentials, err = apply.Convert[corev1.Secret](d.credentials); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,9 +100,9 @@ func TestDecideKeepsOrMakesTheSecret(t *testing.T) {
 		"nothing changed":      {func(*observed) {}, true},
 		"keys renamed":         {func(s *observed) { rename(s) }, true},
 		"suspended":            {func(s *observed) { s.client.Spec.Suspend = true }, true},
-		"consumer Secret gone": {func(s *observed) { s.consumer = nil }, false},
+		"consumer Secret gone": {func(s *observed) { s.credentials = nil }, false},
 		"record gone":          {func(s *observed) { s.read(nil) }, false},
-		"secret overwritten":   {func(s *observed) { s.consumer.Data["client_secret"] = []byte("guessable") }, false},
+		"secret overwritten":   {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false},
 		"realm recreated":      {func(s *observed) { s.realm.UID = "r2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestDecideKeepsOrMakesTheSecret(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			consumer, err := apply.Convert[corev1.Secret](d.consumer)
+			consumer, err := apply.Convert[corev1.Secret](d.credentials)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,13 +147,13 @@ func TestDecideSwitchesOffWhatIsNotAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	before.Disabled = true
-	if diff := cmp.Diff(&before, d.record); diff != "" || d.consumer != nil {
-		t.Errorf("record (-want +got):\n%s\nconsumer Secret: %v, want none", diff, d.consumer)
+	if diff := cmp.Diff(&before, d.record); diff != "" || d.credentials != nil {
+		t.Errorf("record (-want +got):\n%s\nconsumer Secret: %v, want none", diff, d.credentials)
 	}
 
 	d, err = decide(seenAt(func(s *observed) { s.realm = nil }), instance(), now, rand.Reader)
-	if err != nil || d.record != nil || d.consumer != nil {
-		t.Errorf("a client that never was accepted gets record %v, consumer Secret %v, error %v", d.record, d.consumer, err)
+	if err != nil || d.record != nil || d.credentials != nil {
+		t.Errorf("a client that never was accepted gets record %v, consumer Secret %v, error %v", d.record, d.credentials, err)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 		t.Errorf("a secret that is handed out counts as unclaimed, error %v", err)
 	}
 
-	first.unclaimed, first.consumer = plaintext(&first), nil
+	first.pending, first.credentials = plaintext(&first), nil
 	d, err = decide(first, instance(), now.Add(time.Minute), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&before, d.record); diff != "" || d.plan.Pending != first.unclaimed {
+	if diff := cmp.Diff(&before, d.record); diff != "" || d.plan.Pending != first.pending {
 		t.Errorf("the second try makes another secret (-first +second):\n%s", diff)
 	}
 }
@@ -194,7 +194,7 @@ func TestNamesakesSecretIsForeign(t *testing.T) {
 // Nothing is handed out before consumers can be told whom to trust.
 func TestDecideWaitsForTheAuthority(t *testing.T) {
 	d, err := decide(seenAt(func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
-	if err != nil || d.record != nil || d.consumer != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
+	if err != nil || d.record != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
 
@@ -203,7 +203,7 @@ func TestDecideWaitsForTheAuthority(t *testing.T) {
 	seen.authority, seen.authorityMissing = nil, true
 	seen.client.Spec.Suspend = true
 	d, err = decide(seen, instance(), now, rand.Reader)
-	if err != nil || d.blocked != nil || d.record == nil || !d.record.Disabled || d.consumer != nil {
+	if err != nil || d.blocked != nil || d.record == nil || !d.record.Disabled || d.credentials != nil {
 		t.Errorf("without the CA a suspension leads to %+v, error %v", d, err)
 	}
 }
@@ -211,7 +211,7 @@ func TestDecideWaitsForTheAuthority(t *testing.T) {
 func TestConsumerSecretHoldsAllThatIsNeeded(t *testing.T) {
 	seen := settled(t, seenAt(func(s *observed) { s.client.Spec.Scopes = []string{"read"} }))
 	got := map[string]string{}
-	for key, value := range seen.consumer.Data {
+	for key, value := range seen.credentials.Data {
 		got[key] = string(value)
 	}
 	want := map[string]string{

@@ -7,14 +7,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 )
 
-// rotated is a pure function: the Event that tells of another secret in force; nil for none.
+// rotated returns the Event for a rotation of the client secret between two versions of the
+// status, or nil if there was none. It is a pure function.
 func rotated(before, after *v1alpha1.ApiClientStatus) *notice.Event {
 	if after.LastRotationTime == nil || after.LastRotationTime.Equal(before.LastRotationTime) || len(after.Secrets) == 0 {
 		return nil
 	}
-	note := fmt.Sprintf("Secret %s is in force from now on.", after.Secrets[len(after.Secrets)-1].ID)
+	note := fmt.Sprintf("Client secret rotated. The active secret is now %s.", after.Secrets[len(after.Secrets)-1].ID)
 	if len(after.Secrets) > 1 {
-		note += fmt.Sprintf(" Secret %s stays valid for the overlap; status.secrets shows its end.", after.Secrets[0].ID)
+		note += fmt.Sprintf(" Secret %s stays valid until the overlap ends; see its expiration in status.secrets.", after.Secrets[0].ID)
 	}
 	return notice.Rotation(v1alpha1.EventSecretRotated, note)
 }

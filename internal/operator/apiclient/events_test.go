@@ -27,12 +27,12 @@ func TestRotated(t *testing.T) {
 		before, after v1alpha1.ApiClientStatus
 		want          *notice.Event
 	}{
-		"the first secret":           {at(nil), at(nil, "a"), nil},
-		"a new secret is known":      {at(nil, "a"), at(nil, "a", "b"), nil},
-		"it is in force":             {at(nil, "a", "b"), at(&first, "a", "b"), of("Secret b is in force from now on. Secret a stays valid for the overlap; status.secrets shows its end.")},
-		"the overlap is over":        {at(&first, "a", "b"), at(&first, "b"), nil},
-		"the next rotation":          {at(&first, "b", "c"), at(&second, "b", "c"), of("Secret c is in force from now on. Secret b stays valid for the overlap; status.secrets shows its end.")},
-		"a rotation without overlap": {at(&first, "b"), at(&second, "c"), of("Secret c is in force from now on.")},
+		"the first secret":             {at(nil), at(nil, "a"), nil},
+		"a pending secret":             {at(nil, "a"), at(nil, "a", "b"), nil},
+		"the pending secret is active": {at(nil, "a", "b"), at(&first, "a", "b"), of("Client secret rotated. The active secret is now b. Secret a stays valid until the overlap ends; see its expiration in status.secrets.")},
+		"the overlap ended":            {at(&first, "a", "b"), at(&first, "b"), nil},
+		"the next rotation":            {at(&first, "b", "c"), at(&second, "b", "c"), of("Client secret rotated. The active secret is now c. Secret b stays valid until the overlap ends; see its expiration in status.secrets.")},
+		"a rotation without overlap":   {at(&first, "b"), at(&second, "c"), of("Client secret rotated. The active secret is now c.")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, rotated(&test.before, &test.after)); diff != "" {

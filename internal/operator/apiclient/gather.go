@@ -19,37 +19,39 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// observed is all that a decision stands on, as it was read. What doesn't exist is nil.
+// observed is what the controller read about an ApiClient. Objects that do not exist are nil.
 type observed struct {
 	client *v1alpha1.ApiClient
 	realm  *v1alpha1.Realm
-	// claimants are the ApiClients with this client id in this realm, this one among them.
-	claimants []v1alpha1.ApiClient
-	// namespaces are the labels of the claimants' namespaces, by name.
+	// sameClientID are the ApiClients with the same client ID in the Realm, including this one.
+	sameClientID []v1alpha1.ApiClient
+	// namespaces are the labels of their namespaces, by name.
 	namespaces map[string]map[string]string
-	// record holds current; unreadable says why it can't be read. state is how far the token servers are with it.
+	// record is the Secret with the record, and current its content. unreadable is why it cannot be
+	// read. state is its acknowledgement by the token servers.
 	record     *corev1.Secret
 	current    record.Client
 	unreadable *condition.Result
 	state      acknowledgement.State
-	// consumer is the Secret that stands under the consumer Secret's name, whosoever it is.
-	// Of a client for which no secret is generated it is one of owned.
-	consumer *corev1.Secret
-	// owned are the Secrets that the operator made for this client.
+	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
+	// client has no generated secret, it is one of owned.
+	credentials *corev1.Secret
+	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
-	// provided is the Secret that the spec refers to. Without the label that allows to read it, it has only metadata.
+	// provided is the Secret that the spec refers to. Without the label that allows reading it, it
+	// has only metadata.
 	provided *corev1.Secret
-	// accounts are the UIDs of the service accounts that the spec names and that exist, by name.
+	// accounts are the UIDs of the existing service accounts listed in the spec, by name.
 	accounts map[string]types.UID
-	// unclaimed is the newest secret that was made and not handed out; empty for none.
-	unclaimed string
-	// authority is the certificate of the managed CA as PEM; empty where certificates come from elsewhere.
+	// pending is the newest secret that was generated but not delivered; empty for none.
+	pending string
+	// authority is the managed CA's certificate in PEM; empty if another CA issues certificates.
 	authority []byte
-	// authorityMissing means that there is a managed CA to come.
+	// authorityMissing reports whether the managed CA does not exist yet.
 	authorityMissing bool
 }
 
-// read takes up the record; a nil one is none.
+// read decodes the record. The Secret may be nil.
 func (o *observed) read(secret *corev1.Secret) {
 	o.record, o.current, o.unreadable = secret, record.Client{}, nil
 	if secret == nil {
@@ -57,40 +59,41 @@ func (o *observed) read(secret *corev1.Secret) {
 	}
 	var err error
 	if o.current, err = record.ReadClient(secret); err != nil {
-		o.unreadable = fault(v1alpha1.ReasonRecordUnreadable,
-			"The client's record can't be read: %v. Token servers go on with its last good state. Restore the Secret from a backup, or delete it to have a new client secret made.", err)
+		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
+			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Restore the Secret from a backup, or delete it to get a new record; this also replaces a generated client secret.", err)
 	}
 }
 
-// secrets returns the secrets that the client has: none in a realm that isn't the one before.
-func (o *observed) secrets() []record.ClientSecret {
+// recordedSecrets returns the recorded secrets of the client. There are none if the Realm was
+// deleted and created again.
+func (o *observed) recordedSecrets() []record.ClientSecret {
 	if o.realm == nil || o.current.RealmUID != o.realm.UID {
 		return nil
 	}
 	return o.current.Secrets
 }
 
-// gather reads the ApiClient and what it stands on, and removes the records of earlier
-// ApiClients of that name. The client is nil when it is gone or going.
+// gather reads the ApiClient and the objects it depends on, and deletes the records of deleted
+// ApiClients with the same name. The client is nil if it does not exist or is being deleted.
 func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, error) {
 	c := &v1alpha1.ApiClient{}
 	if err := r.Client.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
 		return observed{}, fmt.Errorf("reading ApiClient %s: %w", req, err)
 	}
-	gone := c.UID == "" || !c.DeletionTimestamp.IsZero()
+	deleted := c.UID == "" || !c.DeletionTimestamp.IsZero()
 	uid := c.UID
-	if gone {
+	if deleted {
 		uid = types.UID("")
 		r.Tracker.Forget(acknowledgement.Client, req)
-		r.unclaimed.put(req.NamespacedName, "")
-		r.seamless.put(req.NamespacedName, "")
+		r.pending.put(req.NamespacedName, "")
+		r.secretsOnly.put(req.NamespacedName, "")
 		r.Events.Forget(req.NamespacedName)
 	}
 	newest := recordstore.CurrentUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
 	if err := r.Records.DeleteOrphans(ctx, record.KindClient, req.NamespacedName, uid, newest); err != nil {
 		return observed{}, err
 	}
-	if gone {
+	if deleted {
 		return observed{}, nil
 	}
 
@@ -121,19 +124,19 @@ func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
 		seen.realm = realm
 	}
 
-	claimants := &v1alpha1.ApiClientList{}
-	if err := r.Client.List(ctx, claimants, client.MatchingFields{byClientID: clientIDKey(seen.client)}); err != nil {
-		return fmt.Errorf("listing the ApiClients of client id %q in Realm %q: %w", seen.client.EffectiveClientID(), name, err)
+	clients := &v1alpha1.ApiClientList{}
+	if err := r.Client.List(ctx, clients, client.MatchingFields{byClientID: clientIDKey(seen.client)}); err != nil {
+		return fmt.Errorf("listing the ApiClients with client ID %q in Realm %q: %w", seen.client.EffectiveClientID(), name, err)
 	}
-	seen.claimants = claimants.Items
+	seen.sameClientID = clients.Items
 	seen.namespaces = map[string]map[string]string{}
-	for i := range claimants.Items {
+	for i := range clients.Items {
 		namespace := &corev1.Namespace{}
-		err := r.Client.Get(ctx, client.ObjectKey{Name: claimants.Items[i].Namespace}, namespace)
+		err := r.Client.Get(ctx, client.ObjectKey{Name: clients.Items[i].Namespace}, namespace)
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading Namespace %q: %w", claimants.Items[i].Namespace, err)
+			return fmt.Errorf("reading Namespace %q: %w", clients.Items[i].Namespace, err)
 		}
-		seen.namespaces[claimants.Items[i].Namespace] = namespace.Labels
+		seen.namespaces[clients.Items[i].Namespace] = namespace.Labels
 	}
 	return nil
 }
@@ -154,7 +157,7 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 		seen.authorityMissing = seen.authority == nil
 	}
 
-	seen.unclaimed = r.unclaimed.get(client.ObjectKeyFromObject(seen.client))
+	seen.pending = r.pending.get(client.ObjectKeyFromObject(seen.client))
 	owned := &corev1.SecretList{}
 	err = r.Client.List(ctx, owned, client.InNamespace(seen.client.Namespace), client.MatchingFields{byOwner: string(seen.client.UID)})
 	if err != nil {
@@ -162,17 +165,17 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	}
 	seen.owned = owned.Items
 	if seen.client.GeneratesSecret() {
-		return r.gatherConsumer(ctx, seen)
+		return r.gatherCredentials(ctx, seen)
 	}
 	if len(seen.owned) > 0 {
-		seen.consumer = &seen.owned[0]
+		seen.credentials = &seen.owned[0]
 	}
 	return r.gatherProvided(ctx, seen)
 }
 
-// gatherProvided reads the Secret that the spec refers to. The cache has only Secrets with our
-// label, and may lag: what isn't taken up yet is read from the API server, and of a Secret
-// without the label no more than its metadata.
+// gatherProvided reads the Secret that the spec refers to. The cache contains only Secrets with the
+// label, and may be stale. A version that is not recorded is therefore read from the API server. If
+// the Secret does not have the label, only its metadata is read.
 func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	provided := secretSource(seen.client).Provided
 	if provided == nil {
@@ -207,17 +210,18 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// secretMetadata is for reading a Secret without its data.
+// secretMetadata returns an object for reading only the metadata of a Secret.
 func secretMetadata() *metav1.PartialObjectMetadata {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return metadata
 }
 
-// gatherConsumer reads the Secret under the consumer Secret's name. The cache has only
-// Secrets with our label, and may lag: where what it has would lead to a new secret or take back one
-// that was handed out, the API server itself is asked, and of a Secret that isn't ours for no more than its metadata.
-func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
+// gatherCredentials reads the Secret with the credentials Secret's name. The cache contains only
+// Secrets with the label, and may be stale. If the cached Secret would lead to a new secret, or
+// would withdraw one that was delivered, the Secret is read from the API server. If the client does
+// not own it, only its metadata is read.
+func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) error {
 	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
 	cached := &corev1.Secret{}
 	found, err := get(ctx, r.Client, key, cached)
@@ -225,30 +229,30 @@ func (r *Reconciler) gatherConsumer(ctx context.Context, seen *observed) error {
 		return err
 	}
 	if found {
-		if seen.consumer = cached; secrets.Look(secretFacts(seen), r.Now()).Conclusive() {
+		if seen.credentials = cached; secrets.Look(secretFacts(seen), r.Now()).Conclusive() {
 			return nil
 		}
 	}
-	whose := secretMetadata()
-	if found, err = get(ctx, r.Live, key, whose); err != nil {
+	metadata := secretMetadata()
+	if found, err = get(ctx, r.Live, key, metadata); err != nil {
 		return err
 	}
-	seen.consumer = nil
+	seen.credentials = nil
 	switch {
 	case !found:
 		return nil
-	case !ours(whose, seen.client):
-		seen.consumer = &corev1.Secret{ObjectMeta: whose.ObjectMeta}
+	case !isOwned(metadata, seen.client):
+		seen.credentials = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
 		return nil
 	}
 	live := &corev1.Secret{}
 	if found, err = get(ctx, r.Live, key, live); found {
-		seen.consumer = live
+		seen.credentials = live
 	}
 	return err
 }
 
-// get reads a Secret, and reports whether it is there.
+// get reads a Secret and reports whether it exists.
 func get(ctx context.Context, from client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
 	err := from.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {

@@ -6,30 +6,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memory holds one string for each ApiClient in this process alone: a crash forgets all of
-// them. Whether one is of the very object and not of a namesake is for who reads it to see.
+// memory stores one string per ApiClient for the lifetime of the process. It is keyed by name, so
+// readers must check that a value belongs to the current object and not to a deleted one with the
+// same name.
 type memory struct {
-	mu   sync.Mutex
-	held map[types.NamespacedName]string
+	mu     sync.Mutex
+	values map[types.NamespacedName]string
 }
 
-// get returns what is held for an ApiClient; empty for nothing.
+// get returns the value of an ApiClient; empty for none.
 func (m *memory) get(client types.NamespacedName) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.held[client]
+	return m.values[client]
 }
 
-// put holds s for an ApiClient; an empty one is forgotten.
-func (m *memory) put(client types.NamespacedName, s string) {
+// put stores the value of an ApiClient. An empty value deletes the entry.
+func (m *memory) put(client types.NamespacedName, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s == "" {
-		delete(m.held, client)
+	if value == "" {
+		delete(m.values, client)
 		return
 	}
-	if m.held == nil {
-		m.held = map[types.NamespacedName]string{}
+	if m.values == nil {
+		m.values = map[types.NamespacedName]string{}
 	}
-	m.held[client] = s
+	m.values[client] = value
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
-// policy is one rule that needs another object. It returns the verdict of an ApiClient
-// that breaks it, nil of one that doesn't.
+// policy is a rule that the schema cannot check, usually because it depends on another object. It
+// returns nil if the ApiClient complies, and otherwise the result for the Accepted condition.
 type policy func(seen observed, instance *config.Instance) *condition.Result
 
-// policies in the order in which they are told: what must be mended first comes first.
+// policies are ordered by what the user must fix first, because only one result is reported.
 var policies = []policy{
 	realmExists,
 	namespaceAllowed,
@@ -35,16 +35,16 @@ var policies = []policy{
 	serviceAccountExists,
 }
 
-// accepted returns the Accepted condition's verdict: that of the first policy broken.
+// accepted returns the result for the Accepted condition: that of the first failing policy, if any.
 func accepted(seen observed, instance *config.Instance) condition.Result {
-	for _, broken := range policies {
-		if v := broken(seen, instance); v != nil {
-			return *v
+	for _, check := range policies {
+		if result := check(seen, instance); result != nil {
+			return *result
 		}
 	}
-	message := "The spec is valid and the realm allows it."
+	message := "The spec is valid and the Realm allows the client."
 	if missing := missingAccounts(seen); len(missing) > 0 {
-		message += " These service accounts don't exist and are waited for: " + enumerate(missing) + "."
+		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
 	}
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
 }
@@ -53,7 +53,7 @@ func realmExists(seen observed, _ *config.Instance) *condition.Result {
 	if seen.realm != nil {
 		return nil
 	}
-	return fault(v1alpha1.ReasonRealmNotFound, "Realm %q doesn't exist. Create it; this client then goes on by itself.", seen.client.Spec.RealmRef.Name)
+	return notReady(v1alpha1.ReasonRealmNotFound, "Realm %q not found. The client is reconciled automatically after the Realm is created.", seen.client.Spec.RealmRef.Name)
 }
 
 func namespaceAllowed(seen observed, _ *config.Instance) *condition.Result {
@@ -61,63 +61,63 @@ func namespaceAllowed(seen observed, _ *config.Instance) *condition.Result {
 	if allows(seen.realm, namespace, seen.namespaces[namespace]) {
 		return nil
 	}
-	return fault(v1alpha1.ReasonNamespaceNotAllowed, "Realm %q doesn't allow clients in namespace %q. Have its spec.allowedNamespaces extended, or create the client elsewhere.",
+	return notReady(v1alpha1.ReasonNamespaceNotAllowed, "Realm %q does not allow clients in namespace %q. Allow the namespace in spec.allowedNamespaces of the Realm, or create the client in an allowed namespace.",
 		seen.realm.Name, namespace)
 }
 
-// clientIDFree lets the oldest of those that the realm allows have the client id.
+// clientIDFree accepts the oldest of the allowed ApiClients with the same client ID.
 func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
-	winner := seen.client
-	for i := range seen.claimants {
-		rival := &seen.claimants[i]
-		if rival.DeletionTimestamp.IsZero() && allows(seen.realm, rival.Namespace, seen.namespaces[rival.Namespace]) && older(rival, winner) {
-			winner = rival
+	oldest := seen.client
+	for i := range seen.sameClientID {
+		other := &seen.sameClientID[i]
+		if other.DeletionTimestamp.IsZero() && allows(seen.realm, other.Namespace, seen.namespaces[other.Namespace]) && older(other, oldest) {
+			oldest = other
 		}
 	}
-	if winner.UID == seen.client.UID {
+	if oldest.UID == seen.client.UID {
 		return nil
 	}
-	return fault(v1alpha1.ReasonClientIDConflict, "Client id %q of Realm %q belongs to the older ApiClient %s/%s. Choose another client id; this one becomes yours when that ApiClient is deleted.",
-		seen.client.EffectiveClientID(), seen.realm.Name, winner.Namespace, winner.Name)
+	return notReady(v1alpha1.ReasonClientIDConflict, "Client ID %q in Realm %q is used by the older ApiClient %s/%s. Create a client with another spec.clientId, or delete the older ApiClient; this client is then reconciled automatically.",
+		seen.client.EffectiveClientID(), seen.realm.Name, oldest.Namespace, oldest.Name)
 }
 
 func scopesInRealm(seen observed, _ *config.Instance) *condition.Result {
-	missing := without(seen.client.Spec.Scopes, seen.realm.Spec.Scopes)
+	missing := difference(seen.client.Spec.Scopes, seen.realm.Spec.Scopes)
 	if len(missing) == 0 {
 		return nil
 	}
-	return fault(v1alpha1.ReasonScopeNotInRealm, "Realm %q doesn't have these scopes of spec.scopes: %s. Take them out, or have them added to the realm.",
+	return notReady(v1alpha1.ReasonScopeNotInRealm, "Realm %q does not define these scopes from spec.scopes: %s. Remove them or add them to the Realm.",
 		seen.realm.Name, enumerate(missing))
 }
 
 func audiencesInRealm(seen observed, instance *config.Instance) *condition.Result {
-	offered := seen.realm.Spec.Audiences
-	if len(offered) == 0 {
-		offered = []string{instance.Issuer(seen.realm.Name)}
+	defined := seen.realm.Spec.Audiences
+	if len(defined) == 0 {
+		defined = []string{instance.Issuer(seen.realm.Name)}
 	}
-	missing := without(seen.client.Spec.Audiences, offered)
+	missing := difference(seen.client.Spec.Audiences, defined)
 	if len(missing) == 0 {
 		return nil
 	}
-	return fault(v1alpha1.ReasonAudienceNotInRealm, "Realm %q doesn't have these audiences of spec.audiences: %s. Take them out, or have them added to the realm.",
+	return notReady(v1alpha1.ReasonAudienceNotInRealm, "Realm %q does not define these audiences from spec.audiences: %s. Remove them or add them to the Realm.",
 		seen.realm.Name, enumerate(missing))
 }
 
 func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Result {
-	wanted, longest := seen.client.Spec.TokenLifetime, instance.TokenLifetime(seen.realm.Spec.TokenLifetime)
-	if wanted == nil || wanted.Duration <= longest {
+	lifetime, maximum := seen.client.Spec.TokenLifetime, instance.TokenLifetime(seen.realm.Spec.TokenLifetime)
+	if lifetime == nil || lifetime.Duration <= maximum {
 		return nil
 	}
-	return fault(v1alpha1.ReasonLifetimeExceedsRealm, "spec.tokenLifetime %s is longer than %s, the lifetime of Realm %q. Shorten it or leave it out.",
-		wanted.Duration, longest, seen.realm.Name)
+	return notReady(v1alpha1.ReasonLifetimeExceedsRealm, "spec.tokenLifetime %s exceeds %s, the token lifetime of Realm %q. Shorten or remove it.",
+		lifetime.Duration, maximum, seen.realm.Name)
 }
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
-	if seen.consumer == nil || !seen.client.GeneratesSecret() || ours(seen.consumer, seen.client) && seen.consumer.Type == corev1.SecretTypeOpaque {
+	if seen.credentials == nil || !seen.client.GeneratesSecret() || isOwned(seen.credentials, seen.client) && seen.credentials.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
-	return fault(v1alpha1.ReasonSecretConflict, "Secret %q exists and isn't this client's; it stays untouched. Delete or rename it (it is looked at every minute), or create the client with another spec.secret.generated.secretName.",
-		seen.consumer.Name)
+	return notReady(v1alpha1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with another spec.secret.generated.secretName. The operator rechecks every minute.",
+		seen.credentials.Name)
 }
 
 func secretProvided(seen observed, _ *config.Instance) *condition.Result {
@@ -128,19 +128,19 @@ func secretProvided(seen observed, _ *config.Instance) *condition.Result {
 	name, key := provided.SecretRef.Name, provided.SecretRef.EffectiveKey()
 	const label = v1alpha1.ClientSecretLabel + ": \"" + v1alpha1.ClientSecretProvided + "\""
 	if seen.provided == nil {
-		return fault(v1alpha1.ReasonSecretNotFound, "Secret %q doesn't exist. Create it with the client secret under the key %q and the label %s.", name, key, label)
+		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, label)
 	}
 	if !readable(seen.provided) {
-		return fault(v1alpha1.ReasonSecretNotLabelled, "Secret %q may not be read. Give it the label %s (it is looked at every minute).", name, label)
+		return notReady(v1alpha1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, label)
 	}
 	value, ok := seen.provided.Data[key]
 	switch err := clientsecret.CheckChosen(string(value)); {
 	case !ok:
-		return fault(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add it, with the client secret.", name, key)
+		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
 	case errors.Is(err, clientsecret.ErrNotUsable):
-		return fault(v1alpha1.ReasonSecretNotUsable, "No client can send what stands under the key %q of Secret %q. Put a secret there of at most %d characters in UTF-8, without control characters such as a line break at its end.", key, name, clientsecret.LongestChosen)
+		return notReady(v1alpha1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.LongestChosen)
 	case err != nil:
-		return fault(v1alpha1.ReasonSecretTooShort, "The secret under the key %q of Secret %q has fewer than %d characters. Put a longer one there.", key, name, clientsecret.ShortestChosen)
+		return notReady(v1alpha1.ReasonSecretTooShort, "The value of key %q in Secret %q has fewer than %d characters. Use a longer client secret.", key, name, clientsecret.ShortestChosen)
 	}
 	return nil
 }
@@ -148,13 +148,13 @@ func secretProvided(seen observed, _ *config.Instance) *condition.Result {
 func hashesSupported(seen observed, _ *config.Instance) *condition.Result {
 	for _, h := range secretSource(seen.client).Hashed {
 		if _, err := clientsecret.ParseVerifier(h.Hash); err != nil {
-			return fault(v1alpha1.ReasonHashNotSupported, "The hash %q of spec.secret.hashed can't be used: %v.", h.ID, err)
+			return notReady(v1alpha1.ReasonHashNotSupported, "The hash %q in spec.secret.hashed cannot be used: %v. Replace it, for example with the output of \"kubectl realmkeeper hash\".", h.ID, err)
 		}
 	}
 	return nil
 }
 
-// allows reports whether the realm allows clients in a namespace with those labels.
+// allows reports whether the Realm allows clients in a namespace with the given labels.
 func allows(realm *v1alpha1.Realm, namespace string, namespaceLabels map[string]string) bool {
 	switch allowed := realm.Spec.AllowedNamespaces; allowed.From {
 	case v1alpha1.NamespacesFromAll:
@@ -168,7 +168,7 @@ func allows(realm *v1alpha1.Realm, namespace string, namespaceLabels map[string]
 	return false
 }
 
-// older orders claimants by creation, then by namespace and name.
+// older orders ApiClients by creation time, then by namespace and name.
 func older(a, b *v1alpha1.ApiClient) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
@@ -176,25 +176,25 @@ func older(a, b *v1alpha1.ApiClient) bool {
 	return a.Namespace+"/"+a.Name < b.Namespace+"/"+b.Name
 }
 
-// without returns what is in wanted and not in offered, sorted.
-func without(wanted, offered []string) []string {
-	missing := slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return slices.Contains(offered, s) })
+// difference returns the strings in a that are not in b, sorted.
+func difference(a, b []string) []string {
+	missing := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 	slices.Sort(missing)
 	return missing
 }
 
-// shown is how many names a message lists: the API server bounds messages.
-const shown = 5
+// maxListed is the number of names in a message. The API server limits the length of messages.
+const maxListed = 5
 
-// enumerate lists the first names, and says how many more there are.
+// enumerate joins up to maxListed names and adds the number of further ones.
 func enumerate(names []string) string {
-	if len(names) <= shown {
+	if len(names) <= maxListed {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
 }
 
-func fault(reason v1alpha1.ConditionReason, format string, args ...any) *condition.Result {
-	v := condition.NotReady(reason, fmt.Sprintf(format, args...))
-	return &v
+func notReady(reason v1alpha1.ConditionReason, format string, args ...any) *condition.Result {
+	result := condition.NotReady(reason, fmt.Sprintf(format, args...))
+	return &result
 }

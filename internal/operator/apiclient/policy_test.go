@@ -46,7 +46,7 @@ func TestAccepted(t *testing.T) {
 		return func(s *observed) { s.namespaces = map[string]map[string]string{"team": {"realm": value}} }
 	}
 	with := func(c v1alpha1.ApiClient) func(*observed) {
-		return func(s *observed) { s.claimants = append(s.claimants, c) }
+		return func(s *observed) { s.sameClientID = append(s.sameClientID, c) }
 	}
 	for name, test := range map[string]struct {
 		change     []func(*observed)
@@ -67,7 +67,7 @@ func TestAccepted(t *testing.T) {
 		"an older rival that is going": {[]func(*observed){func(s *observed) {
 			going := rival("other", "z", time.Hour)
 			going.DeletionTimestamp = &metav1.Time{Time: now}
-			s.claimants = append(s.claimants, going)
+			s.sameClientID = append(s.sameClientID, going)
 		}}, v1alpha1.ReasonAccepted, ""},
 		"a scope that the realm lacks":     {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1alpha1.ReasonScopeNotInRealm, "write"},
 		"an audience that the realm lacks": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1alpha1.ReasonAudienceNotInRealm, "orders"},
@@ -79,10 +79,10 @@ func TestAccepted(t *testing.T) {
 			s.client.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour + time.Second}
 		}}, v1alpha1.ReasonLifetimeExceedsRealm, "1h0m1s"},
 		"a foreign Secret": {[]func(*observed){func(s *observed) {
-			s.consumer = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "billing"}}
+			s.credentials = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "billing"}}
 		}}, v1alpha1.ReasonSecretConflict, `"billing"`},
 		"a Secret with our label and another's owner": {[]func(*observed){func(s *observed) {
-			s.consumer = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			s.credentials = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 				Name: "billing", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
 			}}
 		}}, v1alpha1.ReasonSecretConflict, `"billing"`},

@@ -77,8 +77,8 @@ func TestProvidedSecret(t *testing.T) {
 	seen.provided = vault(1, password)
 	d := look(t, &seen, now)
 	accepts(t, &seen, now, map[string]bool{password: true, changed: false})
-	if d.consumer != nil || !strings.HasPrefix(d.record.Secrets[0].Hash, "$argon2id$") {
-		t.Errorf("consumer Secret %v, record %+v", d.consumer, d.record)
+	if d.credentials != nil || !strings.HasPrefix(d.record.Secrets[0].Hash, "$argon2id$") {
+		t.Errorf("consumer Secret %v, record %+v", d.credentials, d.record)
 	}
 	first := seen.current.Secrets
 
@@ -88,7 +88,7 @@ func TestProvidedSecret(t *testing.T) {
 	}
 	seen.provided = vault(2, password)
 	d = look(t, &seen, now.Add(time.Hour))
-	if got := seen.current.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.seamless {
+	if got := seen.current.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.secretsOnly {
 		t.Errorf("another version of the same value makes %+v of %+v", got, first)
 	}
 	seen.provided = vault(3, changed)
@@ -134,8 +134,8 @@ func TestHashedSecrets(t *testing.T) {
 	seen := seenAt(hashed(a))
 	d := look(t, &seen, now)
 	want := []record.ClientSecret{{ID: "a", CreatedAt: now, ExpiresAt: now.Add(2 * time.Hour), Hash: a.Hash, Source: "spec"}}
-	if diff := cmp.Diff(want, d.record.Secrets); diff != "" || d.consumer != nil {
-		t.Errorf("consumer Secret %v, secrets (-want +got):\n%s", d.consumer, diff)
+	if diff := cmp.Diff(want, d.record.Secrets); diff != "" || d.credentials != nil {
+		t.Errorf("consumer Secret %v, secrets (-want +got):\n%s", d.credentials, diff)
 	}
 	hashed(a, b)(&seen)
 	look(t, &seen, now.Add(time.Hour))
@@ -143,7 +143,7 @@ func TestHashedSecrets(t *testing.T) {
 		t.Errorf("a second hash: %+v", got)
 	}
 	accepts(t, &seen, now.Add(time.Hour), map[string]bool{"secret-a": true, "secret-b": true})
-	if next := nextLook(seen.client, look(t, &seen, now.Add(time.Hour)), now.Add(time.Hour)); next != time.Hour {
+	if next := requeueAfter(seen.client, look(t, &seen, now.Add(time.Hour)), now.Add(time.Hour)); next != time.Hour {
 		t.Errorf("the next look is in %s, want that at the end of the first", next)
 	}
 	look(t, &seen, now.Add(2*time.Hour))
@@ -196,7 +196,7 @@ func TestBroughtSecretsRefused(t *testing.T) {
 		"a hash of another scheme":   {hashed(v1alpha1.HashedSecret{ID: "a", Hash: "$2b$12$R9h/cIPz0gi.URNNX3kh2O"}), v1alpha1.ReasonHashNotSupported},
 		"a hash that is hostile":     {hashed(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1alpha1.ReasonHashNotSupported},
 		"a hash that is broken":      {hashed(hashOf(t, "a", password), v1alpha1.HashedSecret{ID: "b", Hash: "$hmac-sha256$" + password}), v1alpha1.ReasonHashNotSupported},
-		"another's consumer Secret":  {func(s *observed) { with(password)(s); s.consumer = vault(1, password) }, v1alpha1.ReasonAccepted},
+		"another's consumer Secret":  {func(s *observed) { with(password)(s); s.credentials = vault(1, password) }, v1alpha1.ReasonAccepted},
 		"generated, provided stands": {func(s *observed) { s.provided = vault(1, "short") }, v1alpha1.ReasonAccepted},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,8 +209,8 @@ func TestBroughtSecretsRefused(t *testing.T) {
 				t.Errorf("the message shows the secret: %s", got.Message)
 			}
 			d, err := decide(seen, instance(), now, rand.Reader)
-			if err != nil || (d.record != nil) != (test.want == v1alpha1.ReasonAccepted) || (d.consumer != nil) != (name == "generated, provided stands") {
-				t.Errorf("record %v, consumer Secret %v, error %v", d.record, d.consumer, err)
+			if err != nil || (d.record != nil) != (test.want == v1alpha1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided stands") {
+				t.Errorf("record %v, consumer Secret %v, error %v", d.record, d.credentials, err)
 			}
 		})
 	}
@@ -239,8 +239,8 @@ func TestChangeOfKind(t *testing.T) {
 				seen.state = acknowledgement.Acknowledged
 				own := func() {
 					seen.owned = nil
-					if seen.consumer != nil {
-						seen.owned = []corev1.Secret{*seen.consumer}
+					if seen.credentials != nil {
+						seen.owned = []corev1.Secret{*seen.credentials}
 					}
 				}
 				look(t, &seen, now)
@@ -251,8 +251,8 @@ func TestChangeOfKind(t *testing.T) {
 				for range 4 { // as many looks as it takes
 					seen.state = state
 					d := look(t, &seen, at)
-					if len(d.needless) > 0 {
-						seen.consumer = nil
+					if len(d.obsolete) > 0 {
+						seen.credentials = nil
 					}
 					own()
 					if fresh := after.secret(&seen); !verifiesAny(stillValid(seen.current.Secrets, at), old) && !verifiesAny(stillValid(seen.current.Secrets, at), fresh) {
@@ -264,12 +264,12 @@ func TestChangeOfKind(t *testing.T) {
 				accepts(t, &seen, at, map[string]bool{old: after.overlap > 0, fresh: true})
 				end := at.Add(after.overlap)
 				d := look(t, &seen, end)
-				if len(d.needless) > 0 {
-					seen.consumer = nil
+				if len(d.obsolete) > 0 {
+					seen.credentials = nil
 				}
 				accepts(t, &seen, end, map[string]bool{old: false, fresh: true})
-				if (seen.consumer != nil) != (to == "generated") {
-					t.Errorf("the consumer Secret is there: %t", seen.consumer != nil)
+				if (seen.credentials != nil) != (to == "generated") {
+					t.Errorf("the consumer Secret is there: %t", seen.credentials != nil)
 				}
 			})
 		}

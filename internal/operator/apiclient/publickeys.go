@@ -11,18 +11,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// publicKeysSupported sees what a schema can't: whether the members of a key make one.
+// publicKeysSupported checks that the members of each public key form a valid key, which the
+// schema cannot check.
 func publicKeysSupported(seen observed, _ *config.Instance) *condition.Result {
 	for _, jwk := range seen.client.Spec.PublicKeys {
 		if _, err := parseKey(jwk); err != nil {
-			return fault(v1alpha1.ReasonPublicKeyNotSupported, "The key %q of spec.publicKeys can't be used: %v. Copy it anew from what made it, or make another.", jwk.KeyID, err)
+			return notReady(v1alpha1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys cannot be used: %v. Copy the public key again, or generate a new key pair.", jwk.KeyID, err)
 		}
 	}
 	return nil
 }
 
-// publicKeys returns the keys that the client signs assertions with, sorted by their ids. A client with
-// one that can't be used isn't Accepted.
+// publicKeys returns the keys that verify the client's assertions, sorted by ID. It skips invalid
+// keys, because a client that has one is not Accepted.
 func publicKeys(c *v1alpha1.ApiClient) []signingkey.PublicKey {
 	var keys []signingkey.PublicKey
 	for _, jwk := range c.Spec.PublicKeys {

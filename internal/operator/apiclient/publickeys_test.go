@@ -32,8 +32,8 @@ func TestDecideOnKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.blocked != nil || d.consumer != nil || d.plan.Pending != "" || len(d.record.Secrets) != 0 {
-		t.Errorf("blocked %v, consumer %v, record %+v", d.blocked, d.consumer, d.record)
+	if d.blocked != nil || d.credentials != nil || d.plan.Pending != "" || len(d.record.Secrets) != 0 {
+		t.Errorf("blocked %v, consumer %v, record %+v", d.blocked, d.credentials, d.record)
 	}
 	var got []string
 	for _, key := range d.record.PublicKeys {
@@ -58,14 +58,14 @@ func TestDecideOnKeysBesideASecret(t *testing.T) {
 	if len(seen.current.Secrets) != 1 || len(seen.current.PublicKeys) != 1 || plaintext(&seen) == "" {
 		t.Fatalf("the record is %+v", seen.current)
 	}
-	seen.owned = append(seen.owned, *seen.consumer)
+	seen.owned = append(seen.owned, *seen.credentials)
 	seen.client.Spec.Secret = nil
 	d, err := decide(seen, instance(), now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.record.Secrets) != 0 || d.consumer != nil || len(d.needless) != 1 {
-		t.Errorf("record %+v, consumer %v, needless %v", d.record, d.consumer, d.needless)
+	if len(d.record.Secrets) != 0 || d.credentials != nil || len(d.obsolete) != 1 {
+		t.Errorf("record %+v, consumer %v, needless %v", d.record, d.credentials, d.obsolete)
 	}
 	again, err := decide(written(t, seen, d), instance(), now, rand.Reader)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 )
 
-// unseenInterval is how often a Secret that is in the way, or that may not be read, is looked
-// at again: it carries no label of ours, so no watch tells when it comes or goes.
-const unseenInterval = time.Minute
+// recheckInterval is the period after which a conflicting or unreadable Secret is read again. It
+// has no label that the operator watches, so no event reports its changes.
+const recheckInterval = time.Minute
 
-// Reconcile brings one ApiClient to what its spec says. Status is written whatever happens.
+// Reconcile reconciles one ApiClient. It writes the status even if another write fails.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	seen, err := r.gather(ctx, req)
 	if err != nil || seen.client == nil {
@@ -27,18 +27,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	now := r.Now()
 	decided, err := r.decide(seen, now)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("deciding on ApiClient %s: %w", req, err)
+		return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, err)
 	}
 	done, applyErr := r.apply(ctx, req, seen, decided)
 	if apply.IsStale(applyErr) {
-		// All that was read is in doubt; it is read again, and nothing is said of it.
+		// The decision is based on a stale read, so it must not appear in the status.
 		return ctrl.Result{}, applyErr
 	}
 	r.measure(decided.plan.Step, applyErr)
 	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, done, r.Instance, now))
-	return ctrl.Result{RequeueAfter: nextLook(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
+	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
 }
 
+// decide calls the pure function of the same name, and serializes decisions that may use Argon2id.
 func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
 	if mayHashSlowly(&seen) {
 		r.hashing.Lock()
@@ -47,26 +48,26 @@ func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
 	return decide(seen, r.Instance, now, r.Random)
 }
 
-var errForgotten = errors.New("the new secret was lost before it was handed out")
+var errLost = errors.New("new client secret lost before delivery")
 
-// measure tells of a rotation that has come to its end, or begins again.
+// measure counts a rotation that has completed or failed.
 func (r *Reconciler) measure(step secrets.Step, applyErr error) {
 	switch {
 	case step == secrets.StepLost:
-		r.Metrics.Rotation(metrics.ClientSecret, errForgotten)
+		r.Metrics.Rotation(metrics.ClientSecret, errLost)
 	case step == secrets.StepCompleted, step == secrets.StepBegun && applyErr != nil:
 		r.Metrics.Rotation(metrics.ClientSecret, applyErr)
 	}
 }
 
-// nextLook returns in what time something changes that no watch tells; zero for never.
-func nextLook(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
+// requeueAfter returns the time until the next change that no watch reports; zero for never.
+func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
 	switch d.accepted.Reason {
 	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled:
-		return unseenInterval
+		return recheckInterval
 	}
 	var next time.Time
-	for _, at := range moments(c, d) {
+	for _, at := range transitionTimes(c, d) {
 		if now.Before(at) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
@@ -77,8 +78,8 @@ func nextLook(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
 	return next.Sub(now)
 }
 
-// moments are the times at which something about the client changes.
-func moments(c *v1alpha1.ApiClient, d decision) []time.Time {
+// transitionTimes returns the times at which the client changes without an event.
+func transitionTimes(c *v1alpha1.ApiClient, d decision) []time.Time {
 	at := []time.Time{d.plan.Next}
 	if c.Spec.ExpiresAt != nil {
 		at = append(at, c.Spec.ExpiresAt.Time)

@@ -35,9 +35,9 @@ func look(t *testing.T, seen *observed, at time.Time) decision {
 		t.Fatal(err)
 	}
 	*seen = written(t, *seen, d)
-	seen.unclaimed = d.plan.Pending
-	if d.consumer != nil && d.plan.Deliver == d.plan.Pending {
-		seen.unclaimed = ""
+	seen.pending = d.plan.Pending
+	if d.credentials != nil && d.plan.Deliver == d.plan.Pending {
+		seen.pending = ""
 	}
 	return d
 }
@@ -57,7 +57,7 @@ func TestRotation(t *testing.T) {
 
 	d = look(t, &seen, due)
 	created := d.record.Secrets[len(d.record.Secrets)-1].CreatedAt
-	if d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 || plaintext(&seen) != old || !d.seamless {
+	if d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 || plaintext(&seen) != old || !d.secretsOnly {
 		t.Fatalf("when it is due: %+v", d.plan)
 	}
 	for _, state := range []acknowledgement.State{acknowledgement.Waiting, acknowledgement.NoServer} {
@@ -77,7 +77,7 @@ func TestRotation(t *testing.T) {
 
 	d = look(t, &seen, handedOut.Add(time.Second))
 	ends := handedOut.Add(time.Hour + time.Second)
-	if d.plan.Step != secrets.StepCompleted || !d.record.Secrets[0].ExpiresAt.Equal(ends) || !d.seamless {
+	if d.plan.Step != secrets.StepCompleted || !d.record.Secrets[0].ExpiresAt.Equal(ends) || !d.secretsOnly {
 		t.Fatalf("the old secret doesn't get its end %s: %+v", ends, d.plan)
 	}
 	if d = look(t, &seen, ends.Add(-time.Second)); len(d.record.Secrets) != 2 || d.plan.Step != "" {
@@ -123,11 +123,11 @@ func TestRotationDisturbed(t *testing.T) {
 		wantHanded bool // the secret made before the disturbance is valid afterwards
 	}{
 		"nothing":                   {func(*observed) {}, "", true, true},
-		"operator killed":           {func(s *observed) { s.unclaimed = "" }, secrets.StepLost, true, false},
+		"operator killed":           {func(s *observed) { s.pending = "" }, secrets.StepLost, true, false},
 		"rotation taken back":       {func(s *observed) { s.client.Spec.Secret = nil }, "", true, true},
-		"killed and taken back":     {func(s *observed) { s.client.Spec.Secret, s.unclaimed = nil, "" }, secrets.StepLost, true, false},
-		"consumer Secret deleted":   {func(s *observed) { s.consumer = nil }, "", false, true},
-		"deleted, operator killed":  {func(s *observed) { s.consumer, s.unclaimed = nil, "" }, "", false, false},
+		"killed and taken back":     {func(s *observed) { s.client.Spec.Secret, s.pending = nil, "" }, secrets.StepLost, true, false},
+		"consumer Secret deleted":   {func(s *observed) { s.credentials = nil }, "", false, true},
+		"deleted, operator killed":  {func(s *observed) { s.credentials, s.pending = nil, "" }, "", false, false},
 		"realm recreated":           {func(s *observed) { s.realm.UID = "r2" }, "", false, false},
 		"certificate authority off": {func(s *observed) { s.authority, s.authorityMissing = nil, true }, "", true, true},
 	} {
@@ -136,7 +136,7 @@ func TestRotationDisturbed(t *testing.T) {
 			look(t, &seen, now)
 			old := plaintext(&seen)
 			look(t, &seen, due)
-			made := seen.unclaimed
+			made := seen.pending
 			test.disturb(&seen)
 			d := look(t, &seen, due.Add(time.Minute))
 			if d.plan.Step != test.wantStep || verifiesAny(d.record.Secrets, old) != test.wantOld || verifiesAny(d.record.Secrets, made) != test.wantHanded {
@@ -190,9 +190,9 @@ func TestRotationKeepsItsPromises(t *testing.T) {
 			case "acknowledge":
 				acknowledged, seen.state = slices.Clone(seen.current.Secrets), acknowledgement.Acknowledged
 			case "kill":
-				seen.unclaimed = ""
+				seen.pending = ""
 			case "delete":
-				seen.consumer, deleted = nil, true
+				seen.credentials, deleted = nil, true
 				clear(promised)
 			case "rotate":
 				seen.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: at}
@@ -232,7 +232,7 @@ func TestNewestHandedOut(t *testing.T) {
 	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
 		t.Error("the one secret counts as not handed out")
 	}
-	stale := seen.consumer
+	stale := seen.credentials
 	look(t, &seen, now.Add(10*time.Hour))
 	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
 		t.Error("that the new secret is yet to be handed out is not known")
@@ -243,7 +243,7 @@ func TestNewestHandedOut(t *testing.T) {
 		t.Error("the new secret counts as not handed out")
 	}
 	for name, consumer := range map[string]*corev1.Secret{"stale": stale, "none": nil} {
-		if seen.consumer = consumer; secrets.Look(secretFacts(&seen), now).Conclusive() {
+		if seen.credentials = consumer; secrets.Look(secretFacts(&seen), now).Conclusive() {
 			t.Errorf("with a consumer Secret that is %s the new secret counts as handed out", name)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// gatherAccounts reads the UIDs of the service accounts that the spec names.
+// gatherAccounts reads the UIDs of the service accounts listed in the spec.
 func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
 	seen.accounts = map[string]types.UID{}
 	for _, reference := range seen.client.Spec.ServiceAccounts {
@@ -38,13 +38,13 @@ func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// exists reports whether a service account was read and isn't on its way out: the API server
-// makes no more tokens for one that is.
+// exists reports whether a service account was found and is not being deleted. The API server
+// issues no tokens for one that is being deleted.
 func exists(account client.Object) bool {
 	return account.GetUID() != "" && account.GetDeletionTimestamp().IsZero()
 }
 
-// serviceAccounts returns the accounts that exist, sorted by name.
+// serviceAccounts returns the existing accounts for the record, sorted by name.
 func serviceAccounts(seen *observed) []record.ServiceAccount {
 	var accounts []record.ServiceAccount
 	for name, uid := range seen.accounts {
@@ -54,7 +54,7 @@ func serviceAccounts(seen *observed) []record.ServiceAccount {
 	return accounts
 }
 
-// missingAccounts returns the names of those that don't exist, sorted.
+// missingAccounts returns the names of listed accounts that do not exist, sorted.
 func missingAccounts(seen observed) []string {
 	var missing []string
 	for _, reference := range seen.client.Spec.ServiceAccounts {
@@ -66,24 +66,26 @@ func missingAccounts(seen observed) []string {
 	return missing
 }
 
-// serviceAccountExists wants one of the accounts, where the client can authenticate in no other way.
+// serviceAccountExists requires one existing account if the client has no other way to
+// authenticate.
 func serviceAccountExists(seen observed, _ *config.Instance) *condition.Result {
 	spec := &seen.client.Spec
 	missing := missingAccounts(seen)
 	if len(missing) == 0 || len(missing) < len(spec.ServiceAccounts) || len(spec.PublicKeys) > 0 || spec.Secret != nil {
 		return nil
 	}
-	return fault(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts of spec.serviceAccounts exists: %s. Create one in this namespace; this client then goes on by itself.", enumerate(missing))
+	return notReady(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts in spec.serviceAccounts exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
 }
 
-// accountMetadata is for reading a service account without the rest.
+// accountMetadata returns an object for reading only the metadata of a service account.
 func accountMetadata() *metav1.PartialObjectMetadata {
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	return metadata
 }
 
-// accountSource wakes the ApiClients that name a service account when it comes, goes, or is another.
+// accountSource enqueues the ApiClients that list a service account when it is created, deleted, or
+// replaced by another with the same name.
 func (r *Reconciler) accountSource() source.Source {
 	return source.Kind(r.Accounts, client.Object(accountMetadata()), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount),
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
@@ -95,7 +97,7 @@ func (r *Reconciler) clientsOfAccount(ctx context.Context, account client.Object
 	return r.requests(ctx, client.InNamespace(account.GetNamespace()), client.MatchingFields{byAccount: account.GetName()})
 }
 
-// accountNames are what byAccount indexes.
+// accountNames returns the index keys of byAccount.
 func accountNames(obj client.Object) []string {
 	c, ok := obj.(*v1alpha1.ApiClient)
 	if !ok {

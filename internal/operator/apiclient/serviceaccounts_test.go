@@ -30,8 +30,8 @@ func TestDecideOnServiceAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []record.ServiceAccount{{Namespace: "team", Name: "a", UID: "1"}, {Namespace: "team", Name: "b", UID: "2"}}
-	if diff := cmp.Diff(want, d.record.ServiceAccounts); diff != "" || len(d.record.Secrets) != 0 || d.consumer != nil {
-		t.Errorf("secrets %v, consumer %v, accounts (-want +got):\n%s", d.record.Secrets, d.consumer, diff)
+	if diff := cmp.Diff(want, d.record.ServiceAccounts); diff != "" || len(d.record.Secrets) != 0 || d.credentials != nil {
+		t.Errorf("secrets %v, consumer %v, accounts (-want +got):\n%s", d.record.Secrets, d.credentials, diff)
 	}
 }
 
@@ -50,26 +50,26 @@ func TestMissingServiceAccounts(t *testing.T) {
 		"none exists": {
 			[]func(*observed){missing},
 			v1alpha1.ReasonServiceAccountNotFound,
-			"None of the service accounts of spec.serviceAccounts exists: a, b. Create one in this namespace; this client then goes on by itself.",
+			"None of the service accounts in spec.serviceAccounts exists: a, b. Create one in this namespace; the client is then reconciled automatically.",
 		},
 		"one exists": {
 			[]func(*observed){withAccounts(map[string]types.UID{"a": "1"}, "b", "a")},
 			v1alpha1.ReasonAccepted,
-			"The spec is valid and the realm allows it. These service accounts don't exist and are waited for: b.",
+			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: b.",
 		},
 		"all exist": {
 			[]func(*observed){withAccounts(map[string]types.UID{"a": "1", "b": "2"}, "b", "a")},
-			v1alpha1.ReasonAccepted, "The spec is valid and the realm allows it.",
+			v1alpha1.ReasonAccepted, "The spec is valid and the Realm allows the client.",
 		},
 		"a key beside them": {
 			[]func(*observed){missing, withKeys(onP256)},
 			v1alpha1.ReasonAccepted,
-			"The spec is valid and the realm allows it. These service accounts don't exist and are waited for: a, b.",
+			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: a, b.",
 		},
 		"a secret beside them": {
 			[]func(*observed){missing, generated},
 			v1alpha1.ReasonAccepted,
-			"The spec is valid and the realm allows it. These service accounts don't exist and are waited for: a, b.",
+			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: a, b.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

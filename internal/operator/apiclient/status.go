@@ -22,8 +22,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// status is a pure function: what people are told of the ApiClient, and of what was
-// decided only what was done.
+// status is a pure function that returns the status of the ApiClient. It reports a decision only as
+// far as it was written.
 func status(seen observed, d decision, done applied, instance *config.Instance, now time.Time) v1alpha1.ApiClientStatus {
 	c := seen.client
 	s := v1alpha1.ApiClientStatus{
@@ -37,15 +37,15 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	}
 	switch {
 	case !done.recorded || d.plan.Secrets == nil:
-	case !c.GeneratesSecret() && len(d.needless) == len(seen.owned):
+	case !c.GeneratesSecret() && len(d.obsolete) == len(seen.owned):
 		s.SecretName = ""
-	case d.consumer != nil && done.refused == nil:
+	case d.credentials != nil && done.writeErr == nil:
 		s.SecretName = c.EffectiveSecretName()
 	}
 	if d.record != nil && done.recorded {
 		s.Secrets = secretStatus(d.record.Secrets)
 		s.NextRotationTime = timeOrNil(d.plan.Next)
-		if replaced := lastReplacement(d.plan.Secrets); !replaced.IsZero() {
+		if replaced := lastRotation(d.plan.Secrets); !replaced.IsZero() {
 			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
@@ -53,23 +53,23 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
-	verdict := summary(seen, d, done, programmed, now)
-	conditions.Summarize(verdict, stuck[verdict.Reason])
+	ready := summary(seen, d, done, programmed, now)
+	conditions.Summarize(ready, stuck[ready.Reason])
 	s.Conditions = conditions.Conditions()
 	return s
 }
 
 func secretStatus(secrets []record.ClientSecret) []v1alpha1.ClientSecretStatus {
-	var told []v1alpha1.ClientSecretStatus
+	var statuses []v1alpha1.ClientSecretStatus
 	for _, s := range secrets {
-		told = append(told, v1alpha1.ClientSecretStatus{ID: s.ID, CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
+		statuses = append(statuses, v1alpha1.ClientSecretStatus{ID: s.ID, CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
 	}
-	return told
+	return statuses
 }
 
-// lastReplacement returns when the newest of those secrets was made that replaced another;
-// zero where none did.
-func lastReplacement(secrets []record.ClientSecret) time.Time {
+// lastRotation returns the creation time of the newest secret that replaced another; zero if none
+// did.
+func lastRotation(secrets []record.ClientSecret) time.Time {
 	for _, s := range slices.Backward(secrets) {
 		if s.Successor {
 			return s.CreatedAt
@@ -85,8 +85,8 @@ func timeOrNil(at time.Time) *metav1.Time {
 	return &metav1.Time{Time: at.Truncate(time.Second)}
 }
 
-// stuck are the reasons that someone has to act upon here. The others are decisions, or
-// end when another object comes.
+// stuck lists the reasons that need user action. The others are intentional, or resolve when another
+// object appears.
 var stuck = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonNamespaceNotAllowed:   true,
 	v1alpha1.ReasonClientIDConflict:      true,
@@ -109,14 +109,14 @@ func programmed(d decision, done applied) condition.Result {
 	case d.accepted.Status != metav1.ConditionTrue:
 		return d.accepted
 	case done.state == nil:
-		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
-	case done.seamless:
+		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
+	case done.secretsOnly:
 		return acknowledgement.Acknowledged.Result()
 	}
 	return done.state.Result()
 }
 
-// summary is the verdict on the client as a whole: whether it can get a token now.
+// summary returns the result for the Ready condition: whether the client can get a token now.
 func summary(seen observed, d decision, done applied, programmed condition.Result, now time.Time) condition.Result {
 	spec := &seen.client.Spec
 	switch {
@@ -125,43 +125,44 @@ func summary(seen observed, d decision, done applied, programmed condition.Resul
 	case d.blocked != nil:
 		return *d.blocked
 	case spec.Suspend:
-		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended: it gets no token. Set spec.suspend to false to resume.")
+		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
-		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired: it gets no token. Move spec.expiresAt, or delete the client.")
+		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
 	case d.record != nil && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts) == 0:
-		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret of spec.secret.hashed has expired: the client gets no token. Add the hash of another.")
-	case done.refused != nil:
-		return condition.Progressing(fmt.Sprintf("Secret %q can't be written, and is tried again: %s", seen.client.EffectiveSecretName(), because(done.refused)))
+		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
+	case done.writeErr != nil:
+		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(done.writeErr)))
 	case programmed.Status != metav1.ConditionTrue:
 		return programmed
 	}
-	return realmVerdict(seen.realm)
+	return realmReadiness(seen.realm)
 }
 
-// because is the API server's word on a refused write, without what stood in it.
-func because(err error) string {
+// writeErrorMessage returns why the API server rejected a write, without the content that was
+// written.
+func writeErrorMessage(err error) string {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		message := status.Status().Message
 		return message[:min(len(message), 512)]
 	}
-	return "the API server can't be reached"
+	return "the API server is unavailable"
 }
 
-// realmVerdict lets a client be Ready only in a realm that is. What the realm was before
-// its last change counts until it says otherwise: most changes make no difference.
-func realmVerdict(realm *v1alpha1.Realm) condition.Result {
+// realmReadiness returns Ready if the Realm is Ready. After a change of the Realm, its previous
+// condition counts until it is updated, because most changes do not affect clients.
+func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
 	case ready == nil || ready.Status == metav1.ConditionUnknown:
-		return condition.Progressing("Waiting for Realm \"" + realm.Name + "\" to become Ready.")
+		return condition.Progressing(fmt.Sprintf("Waiting for Realm %q to become Ready.", realm.Name))
 	case ready.Status == metav1.ConditionFalse:
-		return condition.NotReady(v1alpha1.ReasonRealmNotReady, "Realm \""+realm.Name+"\" is not Ready ("+ready.Reason+"). Its status says what to do; this client then goes on by itself.")
+		return condition.NotReady(v1alpha1.ReasonRealmNotReady, fmt.Sprintf("Realm %q is not Ready (%s). See its status; the client is reconciled automatically when the Realm is Ready.", realm.Name, ready.Reason))
 	}
 	return condition.Ready("The client can get tokens.")
 }
 
-// writeStatus applies the status unless the ApiClient has it already, and tells by Events
-// what has changed with it. It fails where the ApiClient isn't the newest version: that would tell twice.
+// writeStatus applies the status if it has changed, and records Events for the change. It fails if
+// the ApiClient is stale, because the same Events would be recorded twice.
 func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v1alpha1.ApiClientStatus) error {
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,18 +16,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Cache indexes of ApiClients: by the realm's name, by realm and client id, and by the
-// name of the Secret that is provided.
+// These are the cache indexes of ApiClients.
 const (
-	byRealm    = "realm"
-	byClientID = "clientID"
-	byProvided = "provided"
+	byRealm    = "realm"    // name of the Realm
+	byClientID = "clientID" // name of the Realm and client ID
+	byProvided = "provided" // name of the provided Secret
+	byAccount  = "account"  // names of the service accounts
 )
 
-// byAccount is the cache index of ApiClients by the names of their service accounts.
-const byAccount = "account"
-
-// byOwner is the cache index of Secrets by the UID of the ApiClient that they belong to.
+// byOwner is the cache index of credentials Secrets by the UID of the ApiClient that owns them.
 const byOwner = "owner"
 
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
@@ -66,7 +64,7 @@ func clientIDKey(c *v1alpha1.ApiClient) string {
 	return c.Spec.RealmRef.Name + "/" + c.EffectiveClientID()
 }
 
-// realmMatters passes over changes of a Realm that make no difference to its clients.
+// realmMatters ignores changes of a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.Realm)
@@ -75,7 +73,7 @@ func realmMatters() predicate.Predicate {
 	}})
 }
 
-// readiness is what a Realm's Ready condition says.
+// readiness returns the status and reason of a Realm's Ready condition.
 func readiness(realm *v1alpha1.Realm) string {
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
 	if ready == nil {
@@ -84,44 +82,41 @@ func readiness(realm *v1alpha1.Realm) string {
 	return string(ready.Status) + ready.Reason
 }
 
-// rivalsOf returns the other ApiClients that claim the same client id: when one comes or
-// goes, another may have to yield or may move up.
-func (r *Reconciler) rivalsOf(ctx context.Context, obj client.Object) []reconcile.Request {
+// clientsWithSameID returns the other ApiClients with the same client ID. When one of them is created
+// or deleted, another may lose or acquire the client ID.
+func (r *Reconciler) clientsWithSameID(ctx context.Context, obj client.Object) []reconcile.Request {
 	c, ok := obj.(*v1alpha1.ApiClient)
 	if !ok {
 		return nil
 	}
-	rivals := r.requests(ctx, client.MatchingFields{byClientID: clientIDKey(c)})
-	for i, rival := range rivals {
-		if rival.Namespace == c.Namespace && rival.Name == c.Name {
-			return append(rivals[:i], rivals[i+1:]...)
-		}
-	}
-	return rivals
+	requests := r.requests(ctx, client.MatchingFields{byClientID: clientIDKey(c)})
+	return slices.DeleteFunc(requests, func(other reconcile.Request) bool {
+		return other.NamespacedName == client.ObjectKeyFromObject(c)
+	})
 }
 
-func (r *Reconciler) clientsOf(ctx context.Context, realm client.Object) []reconcile.Request {
+func (r *Reconciler) clientsOfRealm(ctx context.Context, realm client.Object) []reconcile.Request {
 	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
 }
 
-// clientsIn returns the ApiClients of a namespace, and their rivals elsewhere: when a realm
-// allows the namespace or no longer does, it decides about them too.
-func (r *Reconciler) clientsIn(ctx context.Context, namespace client.Object) []reconcile.Request {
+// clientsOfNamespace returns the ApiClients in a namespace, and those elsewhere with the same client
+// ID. Whether a Realm allows the namespace also decides which of them has the client ID.
+func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	clients := &v1alpha1.ApiClientList{}
 	if err := r.Client.List(ctx, clients, client.InNamespace(namespace.GetName())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "ApiClients could not be listed")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ApiClients")
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range clients.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clients.Items[i])})
-		requests = append(requests, r.rivalsOf(ctx, &clients.Items[i])...)
+		requests = append(requests, r.clientsWithSameID(ctx, &clients.Items[i])...)
 	}
 	return requests
 }
 
-// clientsWith returns the ApiClients that a Secret is provided for.
-func (r *Reconciler) clientsWith(ctx context.Context, secret client.Object) []reconcile.Request {
+// clientsOfProvidedSecret returns the ApiClients that refer to a provided Secret.
+func (r *Reconciler) clientsOfProvidedSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{byProvided: secret.GetName()})
 }
 
@@ -132,8 +127,8 @@ func (r *Reconciler) allClients(ctx context.Context, _ client.Object) []reconcil
 func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOption) []reconcile.Request {
 	clients := &v1alpha1.ApiClientList{}
 	if err := r.Client.List(ctx, clients, selection...); err != nil {
-		// A cache that runs always answers; what remains is a stopping process.
-		ctrl.LoggerFrom(ctx).Error(err, "ApiClients could not be listed")
+		// A running cache does not fail, so the process is stopping.
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ApiClients")
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(clients.Items))
