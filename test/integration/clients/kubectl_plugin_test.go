@@ -17,8 +17,8 @@ import (
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// The plugin as its users have it: found by kubectl, with their kubeconfig, against the
-// real operator and token servers; and in a pod, from the files of the Secret.
+// TestPlugin runs the plugin through kubectl with a kubeconfig, and as in a Pod with a mounted
+// Secret.
 func TestPlugin(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
@@ -47,55 +47,55 @@ func TestPlugin(t *testing.T) {
 	}
 
 	for _, c := range []*v1alpha1.ApiClient{billing, renamed} {
-		t.Run("token for scripts, of "+c.Name, func(t *testing.T) {
+		t.Run("token only for "+c.Name, func(t *testing.T) {
 			got := kubectl("token", c.Name, "-n", team, "-o", "token")
 			if got.code != 0 || got.stderr != "" {
 				t.Fatalf("%+v", got)
 			}
 			if id := clientIDOf(t, strings.TrimSuffix(got.stdout, "\n")); id != c.Status.ClientID {
-				t.Errorf("the token is for %q", id)
+				t.Errorf("Token has client ID %q, want %q", id, c.Status.ClientID)
 			}
 		})
 	}
-	t.Run("facts for people", func(t *testing.T) {
+	t.Run("token claims", func(t *testing.T) {
 		got := kubectl("token", "billing", "--namespace="+team)
-		consumer := inst.ConsumerSecret(t, billing)
+		secret := inst.ConsumerSecret(t, billing)
 		for _, want := range []string{
-			string(consumer.Data["token_url"]), `"` + string(consumer.Data["issuer"]) + `"`, `"` + string(consumer.Data["client_id"]) + `"`, `"ES256"`,
+			string(secret.Data["token_url"]), `"` + string(secret.Data["issuer"]) + `"`, `"` + string(secret.Data["client_id"]) + `"`, `"ES256"`,
 		} {
 			if !strings.Contains(got.stdout, want) {
-				t.Errorf("%+v, without %s", got, want)
+				t.Errorf("Output %+v does not contain %s", got, want)
 			}
 		}
-		if got.code != 0 || strings.Contains(got.stdout+got.stderr, string(consumer.Data["client_secret"])) {
+		if got.code != 0 || strings.Contains(got.stdout+got.stderr, string(secret.Data["client_secret"])) {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("what its status says of a client that isn't Ready", func(t *testing.T) {
+	t.Run("status message of a client that is not Ready", func(t *testing.T) {
 		got := kubectl("token", "suspended", "-n", team)
 		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "Set spec.suspend to false to resume.") {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("no such client", func(t *testing.T) {
+	t.Run("client does not exist", func(t *testing.T) {
 		got := kubectl("token", "none", "-n", team)
 		if got.code != 1 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, "none") {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("in a pod", func(t *testing.T) {
+	t.Run("in a Pod", func(t *testing.T) {
 		dir := t.TempDir()
 		for key, value := range inst.ConsumerSecret(t, billing).Data {
 			if err := os.WriteFile(filepath.Join(dir, key), value, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// No cluster DNS knows the address for pods here, so the one for all stands for it.
+		// The cluster-internal endpoint has no DNS name here, so use the public endpoint instead.
 		if err := os.Rename(filepath.Join(dir, "token_url"), filepath.Join(dir, "cluster_token_url")); err != nil {
 			t.Fatal(err)
 		}
 		command := exec.CommandContext(t.Context(), plugin, "token", "--from-directory", dir, "--wait", "60s")
-		command.Env = []string{} // as in an image that holds nothing else
+		command.Env = []string{} // as in an image without other files
 		if got := run(t, command); got.code != 0 || !strings.Contains(got.stdout, billing.Status.ClientID) {
 			t.Errorf("%+v", got)
 		}
@@ -117,7 +117,7 @@ func clientIDOf(t *testing.T, accessToken string) string {
 	return claims.ClientID
 }
 
-// outcome is how a program ended.
+// outcome is the result of a command.
 type outcome struct {
 	code           int
 	stdout, stderr string
