@@ -10,8 +10,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// apply writes the record and returns how far the token servers are with it; nil when
-// that can't be said, because there is no record or it could not be written.
+// apply writes the record and returns its state at the token servers. The state is nil if there is
+// no record or the write failed.
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (*acknowledgement.State, error) {
 	secret := seen.record
 	if d.record != nil {
@@ -25,11 +25,10 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 	}
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Realm, req)
-		return nil, nil //nolint:nilnil // Without a record there is no state.
+		return nil, nil //nolint:nilnil // A missing record has no state.
 	}
 	if seen.record != nil && secret.ResourceVersion == seen.record.ResourceVersion {
-		// Not asked again: the decision stands on this answer, and only what comes after it
-		// leads to another.
+		// Return the state that the decision is based on. A newer state triggers another reconcile.
 		return &seen.state, nil
 	}
 	state := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)

@@ -1,5 +1,5 @@
-// Package realm reconciles Realms: it keeps the signing keys of each one present and in
-// their planned states, and writes its record and status.
+// Package realm reconciles Realms. It generates and rotates their signing keys, and writes their
+// records and status.
 package realm
 
 import (
@@ -25,14 +25,14 @@ import (
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms,verbs=get;list;watch
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms/status,verbs=patch
 
-// concurrency is how many Realms are reconciled at once: enough to hide the API server's
-// latency, and RSA keys take long to make.
+// concurrency is the number of Realms that are reconciled in parallel. It hides the latency of the
+// API server and the time to generate RSA keys.
 const concurrency = 4
 
 // Reconciler reconciles Realms. All fields are required.
 type Reconciler struct {
 	Client   client.Client
-	Live     client.Reader // asks the API server itself
+	Live     client.Reader // bypasses the cache
 	Records  *recordstore.Store
 	Tracker  *acknowledgement.Tracker
 	Instance *config.Instance
@@ -42,8 +42,8 @@ type Reconciler struct {
 	Random   io.Reader
 }
 
-// SetupWithManager makes the manager run the reconciler: when a Realm's spec changes, when
-// its record changes, and when the token servers have come further with it.
+// SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
+// record changes, and when the record's state at the token servers changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).

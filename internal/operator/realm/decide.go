@@ -17,31 +17,30 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// decision is what a Realm comes to.
+// decision is the desired state of a Realm.
 type decision struct {
 	accepted condition.Result
-	// unreadable says why the record can't be used; then it is left as it is, and token
-	// servers go on with its last good state.
+	// unreadable is the reason why the record can't be read, or nil. An unreadable record is not
+	// changed, and token servers keep serving its last known good version.
 	unreadable *condition.Result
-	// record is what the record shall be; nil: it stays as it is, also when there is none.
+	// record is the desired record. If it is nil, the record is not changed or created.
 	record *record.Realm
-	// lifetime is how long tokens are valid.
+	// lifetime is the token lifetime.
 	lifetime time.Duration
-	// policy is what the realm wants of its keys.
+	// policy is the realm's key policy.
 	policy signingkey.Policy
-	// onlyKeys means that the record differs at most in its keys from what it was.
+	// onlyKeys means that nothing but the keys in the record changes.
 	onlyKeys bool
-	// rotates means that another key signs than before.
+	// rotates means that the active key changes.
 	rotates bool
-	// next is when to decide again; zero: when something changes.
+	// next is the time of the next reconcile. Zero means when an object changes.
 	next time.Time
-	// nextRotation is when the next key begins to sign; zero: that can't be said.
+	// nextRotation is the time at which the next key becomes active. Zero means unknown.
 	nextRotation time.Time
 }
 
-// decide is a pure function of what was read, the time and the random source.
-//
-// The error is that of making a key.
+// decide returns the desired state for the observed state. It is a pure function. It fails only if
+// generating a key fails.
 func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	realm := seen.realm
 	d := decision{
@@ -96,8 +95,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	return d, nil
 }
 
-// policyOf is what the Realm wants of its keys, with what it leaves out, at the pace of
-// the instance.
+// policyOf returns the Realm's key policy with defaults. The intervals are scaled for the instance.
 func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
 	signing := &realm.Spec.Signing
 	policy := signingkey.Policy{
@@ -118,19 +116,19 @@ func sameButKeys(a, b record.Realm) bool {
 	return record.Equal(a, b)
 }
 
-// accepted checks what the schema can't: the instance's bounds.
+// accepted checks the limits of the instance, which the schema can't check.
 func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result {
-	lifetime, longest := instance.TokenLifetime(realm.Spec.TokenLifetime), instance.Security.MaximumTokenLifetime.Duration
-	if lifetime > longest {
+	lifetime, maximum := instance.TokenLifetime(realm.Spec.TokenLifetime), instance.Security.MaximumTokenLifetime.Duration
+	if lifetime > maximum {
 		return condition.NotReady(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
-			"spec.tokenLifetime %s is longer than %s, the maximum of this instance. Shorten it, or have security.maximumTokenLifetime raised; no token is issued until then.",
-			lifetime, longest))
+			"spec.tokenLifetime %s exceeds the instance maximum of %s, so clients cannot get tokens. Shorten it, or ask your administrator to raise security.maximumTokenLifetime.",
+			lifetime, maximum))
 	}
 	return condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid."}
 }
 
 func keysUnreadable(err error) *condition.Result {
-	v := condition.NotReady(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
-		"The signing keys can't be read: %v. Token servers go on with the last good ones. Restore the Secret from a backup, or delete it to have new keys made.", err))
-	return &v
+	r := condition.NotReady(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
+		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Restore the Secret from a backup, or delete it to generate new keys.", err))
+	return &r
 }

@@ -36,8 +36,8 @@ func acme(change func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	return realm
 }
 
-// recorded returns the record that the decision on a Realm leads to, where all token
-// servers have acknowledged the one before.
+// recorded returns the next record of a Realm. All token servers have acknowledged the record
+// before.
 func recorded(t *testing.T, realm *v1alpha1.Realm, at time.Time, before *corev1.Secret) *corev1.Secret {
 	t.Helper()
 	d, err := decide(observed{realm: realm, record: before, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader)
@@ -47,7 +47,7 @@ func recorded(t *testing.T, realm *v1alpha1.Realm, at time.Time, before *corev1.
 	return written(t, realm, d)
 }
 
-// written returns the record as the decision has it.
+// written returns the record Secret for a decision.
 func written(t *testing.T, realm *v1alpha1.Realm, d decision) *corev1.Secret {
 	t.Helper()
 	desired, err := record.ForRealm("system", realm, *d.record)
@@ -64,75 +64,75 @@ func written(t *testing.T, realm *v1alpha1.Realm, d decision) *corev1.Secret {
 func TestDecide(t *testing.T) {
 	unchanged := func(*v1alpha1.Realm) {}
 	settled := recorded(t, acme(unchanged), now.Add(-time.Hour), nil)
-	damaged := settled.DeepCopy()
-	damaged.Data[record.DataKey] = []byte("{")
+	corrupt := settled.DeepCopy()
+	corrupt.Data[record.DataKey] = []byte("{")
 
-	const inTime = 718 * time.Hour // until a key that is an hour old needs a successor
+	const untilNext = 718 * time.Hour // until the successor of a one-hour-old key is published
 	type outcome struct {
 		Reason   v1alpha1.ConditionReason
-		Keys     string // their states
+		Keys     string // algorithms and states
 		Disabled bool
 		Lifetime time.Duration
-		Next     time.Duration // from now; 0: never
+		Next     time.Duration // from now; zero means never
 	}
 	for name, test := range map[string]struct {
 		realm  *v1alpha1.Realm
 		record *corev1.Secret
 		want   outcome
 	}{
-		"first key signs at once": {
+		"first key is active immediately": {
 			acme(unchanged), nil,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, inTime + time.Hour},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext + time.Hour},
 		},
-		"nothing to do": {
+		"no change": {
 			acme(unchanged), settled,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, inTime},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext},
 		},
 		"suspended": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.Suspend = true }), settled,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", true, 5 * time.Minute, inTime},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", true, 5 * time.Minute, untilNext},
 		},
-		"another algorithm is published ahead": {
+		"new algorithm is published first": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.Algorithm = v1alpha1.SigningAlgorithmEdDSA }), settled,
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active, EdDSA Pending", false, 5 * time.Minute, 0},
 		},
-		"a shorter interval": {
+		"shorter interval": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.RotationInterval = &metav1.Duration{Duration: 2 * time.Hour} }), settled,
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active, ES256 Pending", false, 5 * time.Minute, 0},
 		},
-		"another time ahead": {
+		"longer publishAhead": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 11 * time.Hour} }), settled,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, inTime - 10*time.Hour},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext - 10*time.Hour},
 		},
 		"rotateAfter has passed": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(-time.Minute)} }), settled,
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active, ES256 Pending", false, 5 * time.Minute, 0},
 		},
-		"rotateAfter passed before the key was made": {
+		"rotateAfter is before the key was created": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(-2 * time.Hour)} }), settled,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, inTime},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext},
 		},
-		"a suspended realm rotates": {
+		"suspended realm rotates": {
 			acme(func(r *v1alpha1.Realm) {
 				r.Spec.Suspend = true
 				r.Spec.Signing.RotateAfter = &metav1.Time{Time: now}
 			}), settled,
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active, ES256 Pending", true, 5 * time.Minute, 0},
 		},
-		"own lifetime": {
+		"token lifetime in the spec": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour} }), settled,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, time.Hour, inTime},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, time.Hour, untilNext},
 		},
-		"a lifetime over the maximum stops a realm and keeps its keys": {
+		"excessive lifetime disables the realm and keeps its keys": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour} }), settled,
 			outcome{v1alpha1.ReasonLifetimeExceedsInstanceMaximum, "ES256 Active", true, 2 * time.Hour, 0},
 		},
-		"a lifetime over the maximum makes no keys": {
+		"excessive lifetime generates no keys": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour} }), nil,
 			outcome{v1alpha1.ReasonLifetimeExceedsInstanceMaximum, "", false, 2 * time.Hour, 0},
 		},
-		"a damaged record stays": {
-			acme(unchanged), damaged,
+		"corrupt record is kept": {
+			acme(unchanged), corrupt,
 			outcome{v1alpha1.ReasonKeysUnreadable, "", false, 5 * time.Minute, 0},
 		},
 	} {
@@ -152,23 +152,23 @@ func TestDecide(t *testing.T) {
 				got.Next = d.next.Sub(now)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-// A rotation over time, by an algorithm that changes: the successor signs when it has been
-// published long enough, and the predecessor stays while tokens of its may be valid.
+// A new algorithm triggers a rotation. The new key becomes active after it was published for
+// publishAhead. The old key is kept until its last token has expired.
 func TestRotationOverTime(t *testing.T) {
 	const publishAhead = time.Hour
 	realm := acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour} })
 	secret := recorded(t, realm, now.Add(-time.Minute), nil)
 	realm.Spec.Signing.Algorithm = v1alpha1.SigningAlgorithmES384
 	for _, step := range []struct {
-		after    time.Duration
-		want     string
-		wantTurn bool
+		after        time.Duration
+		want         string
+		wantRotation bool
 	}{
 		{0, "ES256 Active, ES384 Pending", false},
 		{time.Second, "ES256 Active, ES384 Pending", false},
@@ -183,8 +183,8 @@ func TestRotationOverTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.rotates != step.wantTurn || !d.onlyKeys {
-			t.Errorf("after %s: rotates %t, only keys differ %t, want %t and true", step.after, d.rotates, d.onlyKeys, step.wantTurn)
+		if d.rotates != step.wantRotation || !d.onlyKeys {
+			t.Errorf("after %s: rotates %t and onlyKeys %t, want %t and true", step.after, d.rotates, d.onlyKeys, step.wantRotation)
 		}
 		secret = recorded(t, realm, at, secret)
 		body, err := record.ReadRealm(secret)
@@ -192,70 +192,68 @@ func TestRotationOverTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := states(body.Keys); got != step.want {
-			t.Errorf("after %s the keys are %q, want %q", step.after, got, step.want)
+			t.Errorf("after %s: keys %q, want %q", step.after, got, step.want)
 		}
 	}
 }
 
-// Nothing that waits for token servers goes on without their word.
 func TestRotationWaitsForTokenServers(t *testing.T) {
 	realm := acme(func(*v1alpha1.Realm) {})
 	secret := recorded(t, realm, now.Add(-time.Minute), nil)
 	realm.Spec.Signing.Algorithm = v1alpha1.SigningAlgorithmEdDSA
 	secret = recorded(t, realm, now, secret)
-	for name, state := range map[string]acknowledgement.State{"none": acknowledgement.NoServer, "one behind": acknowledgement.Waiting} {
+	for name, state := range map[string]acknowledgement.State{"no server": acknowledgement.NoServer, "server behind": acknowledgement.Waiting} {
 		d, err := decide(observed{realm: realm, record: secret, state: state}, instance(), now.Add(24*time.Hour), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := states(d.record.Keys); got != "ES256 Active, EdDSA Pending" || !d.next.IsZero() {
-			t.Errorf("%s: the keys are %q, next %s", name, got, d.next)
+			t.Errorf("%s: keys %q and next %s, want no rotation", name, got, d.next)
 		}
 		if want := now.Add(time.Hour); !d.nextRotation.Equal(want) {
-			t.Errorf("%s: the next rotation is told for %s, want %s, which is past", name, d.nextRotation, want)
+			t.Errorf("%s: next rotation %s, want %s, which is in the past", name, d.nextRotation, want)
 		}
 	}
 }
 
-// What tests shorten stays in proportion: keys may be cached for less than they are
-// published ahead.
-func TestPace(t *testing.T) {
+// Verifiers must cache keys for less than publishAhead, even if the instance scales intervals.
+func TestPolicyIsScaled(t *testing.T) {
 	for name, test := range map[string]struct {
 		speedUp int32
 		signing v1alpha1.Signing
 		want    signingkey.Policy
 		cache   int64
 	}{
-		"as it is": {
+		"defaults": {
 			speedUp: 1, cache: 300,
 			want: signingkey.Policy{RotationInterval: 720 * time.Hour, PublishAhead: time.Hour, Skew: 5 * time.Minute},
 		},
-		"shortest": {
+		"minimum": {
 			speedUp: 1, cache: 300,
 			signing: v1alpha1.Signing{RotationInterval: &metav1.Duration{Duration: time.Hour}, PublishAhead: &metav1.Duration{Duration: 10 * time.Minute}},
 			want:    signingkey.Policy{RotationInterval: time.Hour, PublishAhead: 10 * time.Minute, Skew: 5 * time.Minute},
 		},
-		"sped up": {
+		"speed-up": {
 			speedUp: 300, cache: 1,
 			signing: v1alpha1.Signing{RotationInterval: &metav1.Duration{Duration: time.Hour}, PublishAhead: &metav1.Duration{Duration: 10 * time.Minute}},
 			want:    signingkey.Policy{RotationInterval: 12 * time.Second, PublishAhead: 2 * time.Second, Skew: time.Second},
 		},
-		"sped up very much": {
+		"maximum speed-up": {
 			speedUp: 3600, cache: 0,
 			signing: v1alpha1.Signing{RotationInterval: &metav1.Duration{Duration: time.Hour}},
 			want:    signingkey.Policy{RotationInterval: time.Second, PublishAhead: 500 * time.Millisecond, Skew: 5 * time.Minute / 3600},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			paced := instance()
-			paced.Testing.SpeedUp = test.speedUp
-			d, err := decide(observed{realm: acme(func(r *v1alpha1.Realm) { r.Spec.Signing = test.signing })}, paced, now, rand.Reader)
+			scaled := instance()
+			scaled.Testing.SpeedUp = test.speedUp
+			d, err := decide(observed{realm: acme(func(r *v1alpha1.Realm) { r.Spec.Signing = test.signing })}, scaled, now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}
 			test.want.Algorithm, test.want.TokenLifetime = signingkey.ES256, 5*time.Minute
 			if diff := cmp.Diff(test.want, d.policy); diff != "" || d.record.KeyCacheSeconds != test.cache {
-				t.Errorf("keys are cached for %d s, want %d; policy (-want +got):\n%s", d.record.KeyCacheSeconds, test.cache, diff)
+				t.Errorf("keyCacheSeconds %d, want %d; policy (-want +got):\n%s", d.record.KeyCacheSeconds, test.cache, diff)
 			}
 		})
 	}

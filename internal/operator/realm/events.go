@@ -7,14 +7,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 )
 
-// rotated is a pure function: the Event that tells of another key that signs; nil for none.
+// rotated returns the Event for a change of the active key, or nil if it did not change. It is a
+// pure function.
 func rotated(before, after *v1alpha1.RealmStatus) *notice.Event {
-	was, is := activeKey(before), activeKey(after)
-	if was == nil || is == nil || was.KeyID == is.KeyID {
+	old, current := activeKey(before), activeKey(after)
+	if old == nil || current == nil || old.KeyID == current.KeyID {
 		return nil
 	}
 	return notice.Rotation(v1alpha1.EventSigningKeyRotated, fmt.Sprintf(
-		"Key %s (%s) signs tokens from now on, in place of %s (%s).", is.KeyID, is.Algorithm, was.KeyID, was.Algorithm))
+		"Signing key rotated to %s (%s) from %s (%s).", current.KeyID, current.Algorithm, old.KeyID, old.Algorithm))
 }
 
 func activeKey(s *v1alpha1.RealmStatus) *v1alpha1.SigningKeyStatus {

@@ -19,20 +19,20 @@ func TestRotated(t *testing.T) {
 		before, after keys
 		want          *notice.Event
 	}{
-		"the first key":              {nil, active, nil},
-		"nothing changes":            {active, active, nil},
-		"a key is published ahead":   {active, keys{active[0], key("b", "EdDSA", "Pending")}, nil},
-		"an old key is removed":      {keys{key("z", "ES256", "Retiring"), active[0]}, active, nil},
-		"the keys can't be told now": {active, nil, nil},
-		"a key takes over": {
+		"first key":            {nil, active, nil},
+		"no change":            {active, active, nil},
+		"new key is published": {active, keys{active[0], key("b", "EdDSA", "Pending")}, nil},
+		"old key is removed":   {keys{key("z", "ES256", "Retiring"), active[0]}, active, nil},
+		"keys are unknown":     {active, nil, nil},
+		"new key becomes active": {
 			keys{active[0], key("b", "EdDSA", "Pending")},
 			keys{key("a", "ES256", "Retiring"), key("b", "EdDSA", "Active")},
-			&notice.Event{Type: "Normal", Reason: "SigningKeyRotated", Action: "Rotate", Note: "Key b (EdDSA) signs tokens from now on, in place of a (ES256)."},
+			&notice.Event{Type: "Normal", Reason: "SigningKeyRotated", Action: "Rotate", Note: "Signing key rotated to b (EdDSA) from a (ES256)."},
 		},
-		"the record was deleted, and all keys with it": {
+		"record and all keys were deleted": {
 			active,
 			keys{key("c", "ES256", "Active")},
-			&notice.Event{Type: "Normal", Reason: "SigningKeyRotated", Action: "Rotate", Note: "Key c (ES256) signs tokens from now on, in place of a (ES256)."},
+			&notice.Event{Type: "Normal", Reason: "SigningKeyRotated", Action: "Rotate", Note: "Signing key rotated to c (ES256) from a (ES256)."},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

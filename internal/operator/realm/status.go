@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
-// status is a pure function: what people are told of the Realm. state is nil while
-// there is no record that token servers could load.
+// status returns the new status of the Realm. state is nil if the record was not written. It is a
+// pure function.
 func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, instance *config.Instance, now time.Time) v1alpha1.RealmStatus {
 	issuer := instance.Issuer(realm.Name)
 	s := v1alpha1.RealmStatus{
@@ -27,7 +27,7 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 		TokenEndpoint:      issuer + oauth.TokenPath,
 		JWKSURI:            issuer + oauth.JWKSPath,
 		TokenLifetime:      &metav1.Duration{Duration: d.lifetime},
-		SigningKeys:        realm.Status.SigningKeys, // the last good ones, unless there are newer
+		SigningKeys:        realm.Status.SigningKeys, // replaced below if the record was written
 	}
 	if d.record != nil && state != nil {
 		s.SigningKeys = signingKeys(d)
@@ -45,9 +45,9 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	case d.accepted.Status != metav1.ConditionTrue:
 		conditions.Summarize(d.accepted, true)
 	case realm.Spec.Suspend:
-		conditions.Summarize(condition.NotReady(v1alpha1.ReasonSuspended, "The realm is suspended: no client of it gets a token. Set spec.suspend to false to resume."), false)
+		conditions.Summarize(condition.NotReady(v1alpha1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."), false)
 	case programmed.Status == metav1.ConditionTrue:
-		conditions.Summarize(condition.Ready("Clients get tokens at "+s.TokenEndpoint), false)
+		conditions.Summarize(condition.Ready("Clients can get tokens at "+s.TokenEndpoint), false)
 	default:
 		conditions.Summarize(programmed, false)
 	}
@@ -62,16 +62,16 @@ func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State)
 	case d.accepted.Status != metav1.ConditionTrue:
 		return condition.NotReady(d.accepted.Reason, d.accepted.Message)
 	case state == nil:
-		return condition.Progressing("The record for the token servers could not be written yet; it is tried again. The operator's log says why.")
+		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
 	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):
-		// Token servers are told of another key, and serve this generation all along.
+		// Only the keys change, so the token servers already serve this generation of the Realm.
 		return acknowledgement.Acknowledged.Result()
 	}
 	return state.Result()
 }
 
-// wasProgrammed reports whether token servers have acknowledged this generation of the
-// Realm before.
+// wasProgrammed reports whether the token servers have already acknowledged this generation of the
+// Realm.
 func wasProgrammed(realm *v1alpha1.Realm) bool {
 	c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionProgrammed))
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == realm.Generation
@@ -81,25 +81,25 @@ func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
 	keys := make([]v1alpha1.SigningKeyStatus, 0, len(d.record.Keys))
 	for i := range d.record.Keys {
 		k := &d.record.Keys[i]
-		shown := v1alpha1.SigningKeyStatus{
+		key := v1alpha1.SigningKeyStatus{
 			KeyID:     k.ID,
 			Algorithm: v1alpha1.SigningAlgorithm(k.Algorithm),
 			State:     v1alpha1.SigningKeyState(k.State),
 			CreatedAt: metav1.NewTime(k.CreatedAt),
 		}
 		if !k.ActiveAt.IsZero() {
-			shown.ActiveAt = &metav1.Time{Time: k.ActiveAt}
+			key.ActiveAt = &metav1.Time{Time: k.ActiveAt}
 		}
 		if at := d.policy.RemoveAt(k); !at.IsZero() {
-			shown.RemoveAt = &metav1.Time{Time: at}
+			key.RemoveAt = &metav1.Time{Time: at}
 		}
-		keys = append(keys, shown)
+		keys = append(keys, key)
 	}
 	return keys
 }
 
-// writeStatus applies the status unless the Realm has it already, and tells by Events what
-// has changed with it. It fails where the Realm isn't the newest version: that would tell twice.
+// writeStatus applies the status if it changed and records Events for the change. It fails with a
+// conflict if realm is not the latest version, because a stale read would duplicate Events.
 func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v1alpha1.RealmStatus) error {
 	if equality.Semantic.DeepEqual(realm.Status, s) {
 		return nil

@@ -15,7 +15,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 )
 
-// Status shows every key with what is to come of it.
 func TestStatusShowsKeys(t *testing.T) {
 	realm := acme(func(*v1alpha1.Realm) {})
 	at := func(after time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(after)} }
@@ -73,18 +72,18 @@ func TestStatusShowsKeys(t *testing.T) {
 		waiting := acknowledgement.Waiting
 		got := status(realm, d, &waiting, instance(), now)
 		if diff := cmp.Diff(step.wantKeys, got.SigningKeys, cmpopts.IgnoreFields(v1alpha1.SigningKeyStatus{}, "KeyID")); diff != "" {
-			t.Errorf("after %s (-want +got):\n%s", step.after, diff)
+			t.Errorf("keys after %s (-want +got):\n%s", step.after, diff)
 		}
 		if diff := cmp.Diff(step.wantNext, got.NextKeyTransitionTime); diff != "" {
-			t.Errorf("after %s, the next transition (-want +got):\n%s", step.after, diff)
+			t.Errorf("next transition after %s (-want +got):\n%s", step.after, diff)
 		}
 		secret = written(t, realm, d)
 	}
 }
 
-// A key that turns is no reason to take back that the realm is Ready: token servers serve
-// the same generation all along. Any other change is.
-func TestKeysTurnUnderAReadyRealm(t *testing.T) {
+// A key rotation does not change the generation that the token servers serve, so the Realm stays
+// Ready. Every other change makes it Progressing.
+func TestRealmStaysReadyDuringKeyRotation(t *testing.T) {
 	programmed := func(generation int64, status metav1.ConditionStatus) []metav1.Condition {
 		return []metav1.Condition{{Type: string(v1alpha1.ConditionProgrammed), Status: status, ObservedGeneration: generation}}
 	}
@@ -97,13 +96,13 @@ func TestKeysTurnUnderAReadyRealm(t *testing.T) {
 		state      acknowledgement.State
 		wantStatus metav1.ConditionStatus
 	}{
-		"a key turns":                 {programmed(3, "True"), settled, rotate, acknowledgement.Waiting, "True"},
-		"token servers are behind":    {programmed(3, "True"), settled, func(*v1alpha1.Realm) {}, acknowledgement.Waiting, "True"},
-		"no token server is left":     {programmed(3, "True"), settled, rotate, acknowledgement.NoServer, "False"},
-		"the first record":            {nil, nil, func(*v1alpha1.Realm) {}, acknowledgement.Waiting, "Unknown"},
-		"it wasn't Programmed before": {programmed(3, "Unknown"), settled, rotate, acknowledgement.Waiting, "Unknown"},
-		"another generation was":      {programmed(2, "True"), settled, rotate, acknowledgement.Waiting, "Unknown"},
-		"something else changes with it": {programmed(3, "True"), settled, func(r *v1alpha1.Realm) {
+		"rotation":                        {programmed(3, "True"), settled, rotate, acknowledgement.Waiting, "True"},
+		"token servers behind":            {programmed(3, "True"), settled, func(*v1alpha1.Realm) {}, acknowledgement.Waiting, "True"},
+		"no token server":                 {programmed(3, "True"), settled, rotate, acknowledgement.NoServer, "False"},
+		"first record":                    {nil, nil, func(*v1alpha1.Realm) {}, acknowledgement.Waiting, "Unknown"},
+		"not Programmed before":           {programmed(3, "Unknown"), settled, rotate, acknowledgement.Waiting, "Unknown"},
+		"older generation was Programmed": {programmed(2, "True"), settled, rotate, acknowledgement.Waiting, "Unknown"},
+		"rotation and another change": {programmed(3, "True"), settled, func(r *v1alpha1.Realm) {
 			rotate(r)
 			r.Spec.Scopes = []string{"read"}
 		}, acknowledgement.Waiting, "Unknown"},

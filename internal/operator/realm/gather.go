@@ -1,0 +1,57 @@
+package realm
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// observed holds everything that a decision is based on.
+type observed struct {
+	realm  *v1alpha1.Realm
+	record *corev1.Secret // nil if there is none yet
+	// state is the state of this record at the token servers.
+	state acknowledgement.State
+}
+
+// gather reads the Realm and its record. It also deletes the records of deleted Realms with the
+// same name. The returned Realm is nil if it does not exist or is being deleted.
+func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, error) {
+	realm := &v1alpha1.Realm{}
+	if err := r.Client.Get(ctx, req.NamespacedName, realm); client.IgnoreNotFound(err) != nil {
+		return observed{}, fmt.Errorf("reading Realm %q: %w", req.Name, err)
+	}
+	deleted := realm.UID == "" || !realm.DeletionTimestamp.IsZero()
+	uid := realm.UID
+	if deleted {
+		uid = types.UID("")
+		r.Tracker.Forget(acknowledgement.Realm, req)
+		r.Metrics.ForgetRealm(req.Name)
+		r.Events.Forget(req.NamespacedName)
+	}
+	newest := recordstore.CurrentUID(r.Live, req.NamespacedName, &v1alpha1.Realm{})
+	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, uid, newest); err != nil {
+		return observed{}, err
+	}
+	if deleted {
+		return observed{}, nil
+	}
+	secret, err := r.Records.Get(ctx, record.KindRealm, uid)
+	if err != nil {
+		return observed{}, err
+	}
+	seen := observed{realm: realm, record: secret}
+	if secret != nil {
+		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+	}
+	return seen, nil
+}
