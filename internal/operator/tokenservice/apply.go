@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// apply writes what differs, what others need first: the pods come last.
+// apply writes changed objects in the order of their dependencies. The Deployment comes last.
 func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error {
 	if err := r.applyCertificates(ctx, seen, d); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (r *Reconciler) applyDisruptionBudget(ctx context.Context, seen observed, d
 		return nil
 	}
 	if err := r.Client.Delete(ctx, seen.disruptionBudget); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing the PodDisruptionBudget: %w", err)
+		return fmt.Errorf("deleting the PodDisruptionBudget: %w", err)
 	}
 	return nil
 }

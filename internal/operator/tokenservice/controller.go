@@ -1,5 +1,5 @@
-// Package tokenservice keeps the token service of the instance as the configuration says:
-// the token servers' Deployment and what belongs to it, and the serving certificate.
+// Package tokenservice reconciles the token service of the instance with its configuration: the
+// token server Deployment, the related objects, and the serving certificate.
 package tokenservice
 
 import (
@@ -28,67 +28,66 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// Where owner references are guarded (OwnerReferencesPermissionEnforcement), only who may delete an object may
-// change whose it is.
+// The OwnerReferencesPermissionEnforcement admission plugin requires delete permission on an object
+// to change its owner references.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
-// The operator takes the token servers' image from its own pod.
+// The operator reads the default token server image from its own Pod.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get,namespace=realmkeeper-system
-// The operator can give token servers only rights that it has itself.
+// The operator can only grant permissions to token servers that it has itself.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;patch;update;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=delete,namespace=realmkeeper-system
 
-// Reconciler reconciles the token service. All fields are required but Account.
+// Reconciler reconciles the token service. All fields except Account are required.
 type Reconciler struct {
 	Client   client.Client
-	Live     client.Reader // asks the API server itself
-	System   cache.Cache   // our Secrets in the system namespace
+	Live     client.Reader // bypasses the cache
+	System   cache.Cache   // the operator's Secrets in the system namespace
 	Instance *config.Instance
-	// Image is what the token servers run.
+	// Image is the image of the token servers.
 	Image string
-	// Account is the name of the service account that the operator runs as; empty outside a
-	// cluster.
+	// Account is the name of the operator's service account. It is empty outside a cluster.
 	Account string
 	Now     func() time.Time
 	Random  io.Reader
 }
 
-// theService is the one request there is.
-var theService = reconcile.Request{NamespacedName: types.NamespacedName{Name: config.TokenServiceName}}
+// singleton is the only request of this controller.
+var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: config.TokenServiceName}}
 
-// SetupWithManager makes the manager run the reconciler: at the start, and whenever one of
-// the objects that it keeps changes.
+// SetupWithManager adds the controller to the manager. It reconciles at startup and when one of the
+// managed objects changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{theService}
+		return []reconcile.Request{singleton}
 	})
-	kept := builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
+	managed := builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		return obj.GetName() == config.TokenServiceName
 	}))
-	// Of what has a generation, changes of the status are no drift.
-	keptSpec := builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
+	// Ignore status changes of objects that have a generation.
+	managedSpec := builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		return obj.GetName() == config.TokenServiceName
 	}), predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("tokenservice").
 		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			q.Add(theService)
+			q.Add(singleton)
 			return nil
 		})).
 		WatchesRawSource(source.Kind(r.System, client.Object(&corev1.Secret{}), enqueue,
 			predicate.NewPredicateFuncs(func(obj client.Object) bool {
 				return obj.GetName() == servingcert.AuthoritySecret || obj.GetName() == servingcert.ServingSecret
 			}))).
-		Watches(&corev1.ServiceAccount{}, enqueue, kept).
-		Watches(&rbacv1.Role{}, enqueue, kept).
-		Watches(&rbacv1.RoleBinding{}, enqueue, kept).
-		Watches(&corev1.Service{}, enqueue, kept).
-		Watches(&networkingv1.NetworkPolicy{}, enqueue, keptSpec).
-		Watches(&policyv1.PodDisruptionBudget{}, enqueue, keptSpec).
-		Watches(&appsv1.Deployment{}, enqueue, keptSpec).
+		Watches(&corev1.ServiceAccount{}, enqueue, managed).
+		Watches(&rbacv1.Role{}, enqueue, managed).
+		Watches(&rbacv1.RoleBinding{}, enqueue, managed).
+		Watches(&corev1.Service{}, enqueue, managed).
+		Watches(&networkingv1.NetworkPolicy{}, enqueue, managedSpec).
+		Watches(&policyv1.PodDisruptionBudget{}, enqueue, managedSpec).
+		Watches(&appsv1.Deployment{}, enqueue, managedSpec).
 		Complete(apply.RetryConflicts(r))
 }

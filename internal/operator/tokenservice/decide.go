@@ -15,13 +15,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// decision is what the token service shall be.
+// decision is the desired state of the token service.
 type decision struct {
-	// authority and serving are nil where the certificate comes from elsewhere, or is
-	// good as it is.
+	// authority and serving are nil if they don't change or if the instance does not manage its
+	// certificate.
 	authority *servingcert.Pair
 	serving   *servingcert.Pair
-	// renewAt is when to look at the certificate again; zero: never.
+	// renewAt is the time of the next certificate renewal. Zero means never.
 	renewAt time.Time
 
 	serviceAccount *corev1ac.ServiceAccountApplyConfiguration
@@ -29,15 +29,16 @@ type decision struct {
 	roleBinding    *rbacv1ac.RoleBindingApplyConfiguration
 	service        *corev1ac.ServiceApplyConfiguration
 	networkPolicy  *networkingv1ac.NetworkPolicyApplyConfiguration
-	// disruptionBudget is nil with a single replica, whose eviction it would forbid.
+	// disruptionBudget is nil for a single replica because it would block the eviction of its Pod.
 	disruptionBudget *policyv1ac.PodDisruptionBudgetApplyConfiguration
 	deployment       *appsv1ac.DeploymentApplyConfiguration
 }
 
-// decide is a pure function of what was read, the time and the random source.
+// decide returns the desired state for the observed state. It is a pure function.
 //
-// Errors are about the certificates, and leave the rest of the decision good: servingcert.ErrInvalidPair for
-// a managed CA that can't be used, which stays as it is since consumers trust it; those of the random source.
+// Errors concern only the certificates; the rest of the decision is still valid. The error wraps
+// servingcert.ErrInvalidPair if the managed CA is not usable. An unusable CA is never replaced,
+// because workloads trust it. Other errors come from random.
 func decide(seen observed, instance *config.Instance, image string, now time.Time, random io.Reader) (decision, error) {
 	d := decision{
 		serviceAccount: serviceAccount(instance),
@@ -50,12 +51,12 @@ func decide(seen observed, instance *config.Instance, image string, now time.Tim
 	if replicas(seen.deployment, instance) > 1 {
 		d.disruptionBudget = disruptionBudget(instance)
 	}
-	d.belongTo(seen.operator)
+	d.setOwner(seen.operator)
 	if instance.TLS.Managed == nil {
 		return d, nil
 	}
-	// Without a certificate the rest is still decided: a CA that can't be read is no reason
-	// for anything else to drift.
+	// Return the rest of the decision even if the certificates fail. An unreadable CA must not let
+	// other objects drift.
 	err := decideCertificates(&d, seen, instance, now, random)
 	return d, err
 }
@@ -65,7 +66,7 @@ func decideCertificates(d *decision, seen observed, instance *config.Instance, n
 	if seen.authority != nil {
 		authority = servingcert.FromSecret(seen.authority)
 		if err := authority.Check(); err != nil {
-			return fmt.Errorf("reading the managed CA in Secret %s; restore it, or delete it to have a new one made: %w", servingcert.AuthoritySecret, err)
+			return fmt.Errorf("reading the managed CA in Secret %s (restore it, or delete it to generate a new CA): %w", servingcert.AuthoritySecret, err)
 		}
 	} else {
 		var err error
@@ -87,7 +88,7 @@ func decideCertificates(d *decision, seen observed, instance *config.Instance, n
 		return err
 	}
 	if d.renewAt = authority.RenewAt(serving, hosts, now); !d.renewAt.After(now) {
-		return fmt.Errorf("%w: what the CA in Secret %s signs isn't valid now; look at its dates and this machine's clock", servingcert.ErrInvalidPair, servingcert.AuthoritySecret)
+		return fmt.Errorf("%w: the CA in Secret %s issued a certificate that is not valid now; check the validity of the CA and the clock of the node", servingcert.ErrInvalidPair, servingcert.AuthoritySecret)
 	}
 	d.serving = &serving
 	return nil

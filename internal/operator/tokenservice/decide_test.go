@@ -40,7 +40,7 @@ func decided(t *testing.T, seen observed, i *config.Instance, at time.Time) deci
 	return d
 }
 
-// settled returns what is observed once the certificates of a decision are written.
+// settled returns the observed state after the certificates of a decision are written.
 func settled(t *testing.T, d decision) observed {
 	t.Helper()
 	return observed{authority: secretOf(t, d.authority), serving: secretOf(t, d.serving)}
@@ -55,26 +55,26 @@ func secretOf(t *testing.T, pair *servingcert.Pair) *corev1.Secret {
 	return secret
 }
 
-func TestCertificatesAreMadeOnceAndRenewedInTime(t *testing.T) {
+func TestCertificatesAreIssuedOnceAndRenewedInTime(t *testing.T) {
 	i := instance(t, "")
 	first := decided(t, observed{}, i, now)
 	if first.authority == nil || first.serving == nil {
-		t.Fatal("there is no CA or no serving certificate at the start")
+		t.Fatal("no CA or no serving certificate at startup")
 	}
 	verifies(t, first.authority, first.serving, "api.example.com", "realmkeeper-token-server.system.svc")
 
 	seen := settled(t, first)
 	if d := decided(t, seen, i, now.Add(time.Hour)); d.authority != nil || d.serving != nil || !d.renewAt.Equal(first.renewAt) {
-		t.Errorf("an hour later CA %v and certificate %v are made, renewal at %s", d.authority, d.serving, d.renewAt)
+		t.Errorf("one hour later: new CA %v, new certificate %v, renewal at %s", d.authority, d.serving, d.renewAt)
 	}
 	if d := decided(t, seen, i, first.renewAt); d.authority != nil || d.serving == nil {
-		t.Error("when it is time the serving certificate isn't renewed, or the CA is")
+		t.Error("at the renewal time, want a new serving certificate and no new CA")
 	}
 
 	moved := instance(t, "")
 	moved.InstanceDomain = "example.org"
 	if d := decided(t, seen, moved, now); d.serving == nil {
-		t.Error("with another instance domain the certificate stays")
+		t.Error("no new certificate for another instance domain")
 	}
 }
 
@@ -89,42 +89,42 @@ func verifies(t *testing.T, authority, serving *servingcert.Pair, hosts ...strin
 	roots.AppendCertsFromPEM(authority.Certificate)
 	for _, host := range hosts {
 		if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
-			t.Errorf("the certificate doesn't hold for %s: %v", host, err)
+			t.Errorf("certificate is not valid for %s: %v", host, err)
 		}
 	}
 }
 
-// Consumers trust the CA: one that can't be read is never replaced.
-func TestDamagedAuthorityStays(t *testing.T) {
+// An unusable CA must not be replaced, because workloads trust it.
+func TestInvalidAuthorityIsKept(t *testing.T) {
 	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
-	seen.authority.Data[corev1.TLSPrivateKeyKey] = []byte("damaged")
+	seen.authority.Data[corev1.TLSPrivateKeyKey] = []byte("invalid")
 	if _, err := decide(seen, instance(t, ""), "image:1", now, rand.Reader); !errors.Is(err, servingcert.ErrInvalidPair) {
-		t.Errorf("the error is %v, want ErrInvalidPair", err)
+		t.Errorf("error %v, want %v", err, servingcert.ErrInvalidPair)
 	}
 }
 
-// A certificate that would not hold is not written: each write would bring the next.
-func TestCertificateThatWouldNotHoldIsNotWritten(t *testing.T) {
+// Writing a certificate that is not valid would trigger endless renewals.
+func TestCertificateThatIsNotValidYetIsNotWritten(t *testing.T) {
 	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
 	seen.serving = nil
 	beforeTheCA := now.Add(-48 * time.Hour)
 	d, err := decide(seen, instance(t, ""), "image:1", beforeTheCA, rand.Reader)
 	if !errors.Is(err, servingcert.ErrInvalidPair) || d.serving != nil || d.deployment == nil {
-		t.Errorf("error %v, certificate %v, Deployment decided: %t", err, d.serving, d.deployment != nil)
+		t.Errorf("error %v, certificate %v, Deployment %t, want only an error and a Deployment", err, d.serving, d.deployment != nil)
 	}
 }
 
 func TestObjectsFollowTheConfiguration(t *testing.T) {
-	alone := decided(t, observed{}, instance(t, "tokenServer: {replicas: 1}"), now)
-	if alone.disruptionBudget != nil {
-		t.Error("a single replica gets a PodDisruptionBudget, which would forbid its eviction")
+	single := decided(t, observed{}, instance(t, "tokenServer: {replicas: 1}"), now)
+	if single.disruptionBudget != nil {
+		t.Error("single replica has a PodDisruptionBudget, which would block its eviction")
 	}
 	if decided(t, observed{}, instance(t, ""), now).disruptionBudget == nil {
-		t.Error("two replicas get no PodDisruptionBudget")
+		t.Error("two replicas have no PodDisruptionBudget")
 	}
 
 	d := decided(t, observed{}, instance(t, `
-tls: {secretName: ours}
+tls: {secretName: api-tls}
 tokenServer:
   replicas: 3
   imagePullSecrets: [{name: registry}]
@@ -140,15 +140,15 @@ tokenServer:
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 `), now)
 	if d.authority != nil || d.serving != nil || !d.renewAt.IsZero() {
-		t.Error("a certificate is made although it comes from elsewhere")
+		t.Error("certificate issued although TLS is not managed")
 	}
 	spec, template := d.deployment.Spec, d.deployment.Spec.Template
 	pod := template.Spec
 	if *spec.Replicas != 3 || *pod.PriorityClassName != "high" || pod.NodeSelector["disk"] != "ssd" ||
 		template.Annotations["team"] != "platform" || *pod.Tolerations[0].Key != "dedicated" ||
-		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "ours" ||
+		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "api-tls" ||
 		*pod.Containers[0].Image != "image:1" || pod.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
-		t.Errorf("the Deployment doesn't follow the configuration: %+v", pod)
+		t.Errorf("Deployment does not match the configuration: %+v", pod)
 	}
 	environment := map[string]string{}
 	for _, e := range pod.Containers[0].Env {
@@ -157,42 +157,42 @@ tokenServer:
 		}
 	}
 	if environment["OTEL_EXPORTER_OTLP_ENDPOINT"] != "http://collector:4318" || environment["OTEL_TRACES_SAMPLER_ARG"] != "0.05" {
-		t.Errorf("the token server's environment is %v", environment)
+		t.Errorf("unexpected environment: %v", environment)
 	}
 	if args := pod.Containers[0].Args; !slices.Contains(args, "--trusted-proxies=10.0.0.0/8,fd00::/8") || !slices.Contains(args, "--audit-log=") {
-		t.Errorf("the token server's arguments are %v", pod.Containers[0].Args)
+		t.Errorf("unexpected arguments: %v", pod.Containers[0].Args)
 	}
 	if *pod.ImagePullSecrets[0].Name != "registry" ||
 		*pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "zone" {
-		t.Errorf("the pods' image pull secrets are %v, their affinity %v", pod.ImagePullSecrets, pod.Affinity)
+		t.Errorf("unexpected image pull secrets %v or affinity %v", pod.ImagePullSecrets, pod.Affinity)
 	}
 }
 
-// The number of token servers is whose word on it was the last.
-func TestLastWordOnReplicasCounts(t *testing.T) {
+// The replicas come from the configuration or the scale subresource, whichever changed last.
+func TestLatestReplicasTakePrecedence(t *testing.T) {
 	two := instance(t, "tokenServer: {replicas: 2}")
 	one := instance(t, "tokenServer: {replicas: 1}")
 	live := func(replicas int32, configured, subresource string) *appsv1.Deployment {
 		d := &appsv1.Deployment{}
 		d.Annotations = map[string]string{"auth.realmkeeper.dev/configured-replicas": configured}
-		d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", Subresource: subresource}}
+		d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "autoscaler", Subresource: subresource}}
 		d.Spec.Replicas = &replicas
 		return d
 	}
 	for name, test := range map[string]struct {
 		live                 *appsv1.Deployment
 		instance             *config.Instance
-		wantApplied          int32 // 0: left alone
+		wantApplied          int32 // 0: not applied
 		wantDisruptionBudget bool
 	}{
-		"at the start":                     {nil, two, 2, true},
-		"changed by somebody":              {live(5, "2", ""), two, 2, true},
-		"scaled":                           {live(5, "2", "scale"), two, 0, true},
-		"scaled to one":                    {live(1, "2", "scale"), two, 0, false},
-		"configured to one, scaled since":  {live(3, "1", "scale"), one, 0, true},
-		"scaled, configured anew since":    {live(5, "3", "scale"), two, 2, true},
-		"scaled, configured to one since":  {live(5, "2", "scale"), one, 1, false},
-		"status written by the controller": {live(2, "2", "status"), two, 2, true},
+		"no Deployment":                     {nil, two, 2, true},
+		"changed without scale subresource": {live(5, "2", ""), two, 2, true},
+		"scaled":                            {live(5, "2", "scale"), two, 0, true},
+		"scaled to one":                     {live(1, "2", "scale"), two, 0, false},
+		"configured to one, then scaled":    {live(3, "1", "scale"), one, 0, true},
+		"scaled, then configured":           {live(5, "3", "scale"), two, 2, true},
+		"scaled, then configured to one":    {live(5, "2", "scale"), one, 1, false},
+		"status update":                     {live(2, "2", "status"), two, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decided(t, observed{deployment: test.live}, test.instance, now)
@@ -201,15 +201,15 @@ func TestLastWordOnReplicasCounts(t *testing.T) {
 				applied = *d.deployment.Spec.Replicas
 			}
 			if applied != test.wantApplied || (d.disruptionBudget != nil) != test.wantDisruptionBudget {
-				t.Errorf("%d replicas are applied and a PodDisruptionBudget: %t; want %d and %t",
+				t.Errorf("applied replicas %d and PodDisruptionBudget %t, want %d and %t",
 					applied, d.disruptionBudget != nil, test.wantApplied, test.wantDisruptionBudget)
 			}
 		})
 	}
 }
 
-// The token service goes when Realmkeeper is uninstalled; what can't be made again doesn't.
-func TestTokenServiceGoesWithTheOperatorsAccount(t *testing.T) {
+// Uninstalling Realmkeeper must delete the token service, but not Secrets with keys.
+func TestOperatorServiceAccountOwnsTokenService(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", UID: "uid"}}
 	d := decided(t, observed{operator: account}, instance(t, ""), now)
 	for name, owners := range map[string][]metav1ac.OwnerReferenceApplyConfiguration{
@@ -222,12 +222,12 @@ func TestTokenServiceGoesWithTheOperatorsAccount(t *testing.T) {
 		"Deployment":          d.deployment.OwnerReferences,
 	} {
 		if len(owners) != 1 || *owners[0].UID != "uid" || *owners[0].Kind != "ServiceAccount" {
-			t.Errorf("the %s belongs to %v", name, owners)
+			t.Errorf("%s has owners %v, want only the service account", name, owners)
 		}
 	}
 	for _, pair := range []*servingcert.Pair{d.authority, d.serving} {
 		if secret := secretOf(t, pair); len(secret.OwnerReferences) != 0 {
-			t.Errorf("a Secret with keys goes too: %v", secret.OwnerReferences)
+			t.Errorf("Secret with keys has owners %v, want none", secret.OwnerReferences)
 		}
 	}
 }

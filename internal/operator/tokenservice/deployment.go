@@ -21,22 +21,23 @@ const (
 	tlsVolume = "serving-cert"
 	tlsPath   = "/etc/realmkeeper/tls"
 
-	// snapshotVolume is memory that lives as long as the pod: a container that is restarted
-	// finds the last good records there, and nobody else does.
+	// snapshotVolume is in memory and lives as long as the Pod. A restarted container loads the
+	// last known good records from it. No other Pod can read it.
 	snapshotVolume = "records"
 	snapshotPath   = "/var/lib/realmkeeper"
 
-	// unprivileged is the user and group that token servers run as, whatever the image says.
+	// unprivileged is the user ID and group ID of token servers, regardless of the image.
 	unprivileged = 65532
 
-	// drainDelay is how long a token server that is asked to stop goes on taking
-	// connections: endpoints take that long to be updated everywhere.
+	// drainDelay is the time for which a stopping token server still accepts connections. It covers
+	// the time until all nodes have removed its endpoint.
 	drainDelay = 10 * time.Second
-	// gracePeriod leaves time beyond that for the requests in flight.
+	// gracePeriod includes drainDelay and leaves time for requests in flight.
 	gracePeriod = 30 * time.Second
 )
 
-// deployment returns the token servers' Deployment. A new one is up before an old one goes.
+// deployment returns the token server Deployment. A rolling update starts each new Pod before it
+// stops an old one.
 func deployment(live *appsv1.Deployment, instance *config.Instance, image string) *appsv1ac.DeploymentApplyConfiguration {
 	spec := appsv1ac.DeploymentSpec().
 		WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
@@ -96,7 +97,7 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 	return template
 }
 
-// spread is what is configured, and where that says nothing, over nodes as far as possible.
+// spread returns the configured constraints. By default, Pods are spread across nodes if possible.
 func spread(settings *config.TokenServer) []corev1ac.TopologySpreadConstraintApplyConfiguration {
 	if settings.TopologySpreadConstraints != nil {
 		return converted[corev1ac.TopologySpreadConstraintApplyConfiguration](settings.TopologySpreadConstraints)
@@ -176,21 +177,22 @@ func env(name, value string) *corev1ac.EnvVarApplyConfiguration {
 	return corev1ac.EnvVar().WithName(name).WithValue(value)
 }
 
-// fieldEnv says the API version too: the reference is owned as a whole, and with the default
-// that the API server adds it would differ from what we say for ever.
+// fieldEnv returns an environment variable from a field of the Pod. It sets the API version because
+// the reference is owned as a whole. Otherwise, the API server's default would be a permanent
+// difference.
 func fieldEnv(name, path string) *corev1ac.EnvVarApplyConfiguration {
 	return corev1ac.EnvVar().WithName(name).
 		WithValueFrom(corev1ac.EnvVarSource().WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(path)))
 }
 
-// converted turns configured values into apply configurations. The strict decoding of
-// the configuration has seen that they have the API's form.
+// converted converts configured values to apply configurations. It can't fail, because strict
+// decoding has already validated the values against the API types.
 func converted[C, T any](values []T) []C {
 	var list []C
 	for _, value := range values {
 		c, err := apply.Convert[C](value)
 		if err != nil {
-			panic(err) // the two types have the same members
+			panic(err) // the two types have the same fields
 		}
 		list = append(list, *c)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
-// The ports of a token server's container, by name.
+// Ports of the token server container and the Service.
 const (
 	portHTTPS      = "https"
 	portOperations = "operations"
@@ -27,7 +27,8 @@ const (
 	serviceHTTPS        = 443
 )
 
-// selector is what the token servers' pods are found by. It can't change.
+// selector returns the labels that select the token server Pods. It must not change, because the
+// selector of a Deployment is immutable.
 func selector() map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/name":      "realmkeeper",
@@ -45,7 +46,8 @@ func serviceAccount(instance *config.Instance) *corev1ac.ServiceAccountApplyConf
 	return corev1ac.ServiceAccount(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels())
 }
 
-// role lets token servers read records and keep their heartbeats, in this namespace alone.
+// role allows token servers to read records and write their heartbeat Leases, only in the system
+// namespace.
 func role(instance *config.Instance) *rbacv1ac.RoleApplyConfiguration {
 	return rbacv1ac.Role(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).WithRules(
 		rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("secrets").WithVerbs("get", "list", "watch"),
@@ -71,9 +73,9 @@ func service(instance *config.Instance) *corev1ac.ServiceApplyConfiguration {
 				WithTargetPort(intstr.FromString(portHTTPS))))
 }
 
-// networkPolicy lets anybody at the public port, and whoever is in the cluster at the
-// operations port, as probes and metrics need it. What token servers may reach is left to
-// who knows the cluster: the API server is no pod, and where it listens differs.
+// networkPolicy allows connections from anywhere to the public port. It allows connections from
+// Pods in the cluster to the operations port, for probes and metrics. It does not restrict egress,
+// because the address of the API server depends on the cluster.
 func networkPolicy(instance *config.Instance) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	anyNamespace := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector())
 	return networkingv1ac.NetworkPolicy(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).

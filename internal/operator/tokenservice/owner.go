@@ -5,11 +5,11 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// belongTo makes the token service go with the operator's service account. That goes when
-// Realmkeeper is uninstalled, and hardly ever else: the Deployment of the operator is
-// deleted by hand now and then, which must not end the token service. Secrets stay: they
-// hold what can't be made again.
-func (d *decision) belongTo(operator *corev1.ServiceAccount) {
+// setOwner makes the operator's service account the owner of the token service, so that
+// uninstalling Realmkeeper deletes it. The operator's Deployment is not the owner: users sometimes
+// delete it manually, and that must not stop the token service. Secrets have no owner because their
+// content can't be recreated.
+func (d *decision) setOwner(operator *corev1.ServiceAccount) {
 	if operator == nil {
 		return
 	}

@@ -8,19 +8,20 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
-// configuredReplicas is the annotation of the Deployment that holds the configured number
-// of token servers, so that a later word on it can be told from an earlier one.
+// configuredReplicas is the Deployment annotation with the configured number of token servers. It
+// shows whether the configuration changed after the Deployment was scaled.
 const configuredReplicas = "auth.realmkeeper.dev/configured-replicas"
 
-// scaled reports whether the number of token servers is somebody else's, such as a
-// HorizontalPodAutoscaler's: it was set through the scale subresource, and the configured
-// number hasn't changed since. The last word counts.
+// scaled reports whether the number of replicas was set through the scale subresource, for example
+// by a HorizontalPodAutoscaler, and the configured number has not changed since. The latest change
+// takes precedence.
 func scaled(live *appsv1.Deployment, instance *config.Instance) bool {
 	if live == nil || live.Annotations[configuredReplicas] != configured(instance) {
 		return false
 	}
 	for _, entry := range live.ManagedFields {
-		// There is one field that can be set so, and who loses it loses the entry.
+		// spec.replicas is the only field of this subresource. A manager that no longer owns it has
+		// no entry.
 		if entry.Subresource == "scale" {
 			return true
 		}
@@ -28,7 +29,7 @@ func scaled(live *appsv1.Deployment, instance *config.Instance) bool {
 	return false
 }
 
-// replicas returns how many token servers there shall be.
+// replicas returns the desired number of token servers.
 func replicas(live *appsv1.Deployment, instance *config.Instance) int32 {
 	if scaled(live, instance) {
 		return *live.Spec.Replicas
