@@ -1,4 +1,4 @@
-// Package operator puts the operator together: caches, client and the three controllers.
+// Package operator sets up the operator: its manager, caches and the three controllers.
 package operator
 
 import (
@@ -45,29 +45,30 @@ import (
 // leaderLease is the name of the Lease that the leader holds.
 const leaderLease = "realmkeeper-operator"
 
-// A leader that was killed is followed when its Lease has run out and somebody looks, 14
-// seconds later at most. One that can't renew its Lease stops in time before that.
+// A new leader takes over at most 14 seconds after the old one was killed, which is leaseDuration
+// plus retryPeriod. A leader that can't renew its Lease stops before the Lease expires.
 const (
 	leaseDuration = 12 * time.Second
 	renewDeadline = 8 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// Options are what an operator stands on.
+// Options configures an operator.
 type Options struct {
 	Instance *config.Instance
-	// Image is what the token servers run.
+	// Image is the image of the token servers.
 	Image string
-	// Account is the service account that the operator runs as; empty outside a cluster.
+	// Account is the name of the operator's service account. It is empty outside a cluster.
 	Account string
-	// LeaderElection is off only where nobody else can run.
+	// LeaderElection must be true unless this is the only instance of the operator.
 	LeaderElection bool
-	// Addresses of the probes and the metrics, as for net.Listen; "0" for none.
-	ProbeAddress   string
+	// ProbeAddress is the listen address of the probes, or "0" to disable them.
+	ProbeAddress string
+	// MetricsAddress is the listen address of the metrics, or "0" to disable them.
 	MetricsAddress string
 }
 
-// Scheme returns the types that the operator works with.
+// Scheme returns a scheme with all types that the operator uses.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -79,7 +80,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// New returns a manager with the three controllers, ready to start.
+// New returns a manager with the three controllers. The caller must start it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -88,7 +89,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	namespace := o.Instance.SystemNamespace
 	now := clock.New(clock.ThisMachine())
 	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(now.Transport) // so that no clock that steps makes the operator drop a key or secret too early
+	cfg.Wrap(now.Transport) // a clock step must not make the operator delete a key or secret too early
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(namespace),
@@ -103,7 +104,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the manager: %w", err)
+		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	if err := addControllers(ctx, mgr, o, now.Now); err != nil {
 		return nil, err
@@ -163,35 +164,36 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	return nil
 }
 
-// cacheOptions keeps out of memory what isn't ours: of Secrets those that are labelled as
-// client secrets, of the token service's kinds what stands in the system namespace.
+// cacheOptions limits the manager's cache. It holds Secrets only if they have a client secret
+// label. It holds heartbeat Leases and the objects of the token service only from the system
+// namespace.
 func cacheOptions(namespace string) cache.Options {
-	here := map[string]cache.Config{namespace: {LabelSelector: managedByUs()}}
+	system := map[string]cache.Config{namespace: {LabelSelector: managedByOperator()}}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Secret{}:                {Label: clientSecrets(), Transform: withoutBulk},
+		&corev1.Secret{}:                {Label: clientSecrets(), Transform: dropLargeData},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}},
-		&corev1.ServiceAccount{}:        {Namespaces: here},
-		&corev1.Service{}:               {Namespaces: here},
-		&rbacv1.Role{}:                  {Namespaces: here},
-		&rbacv1.RoleBinding{}:           {Namespaces: here},
-		&networkingv1.NetworkPolicy{}:   {Namespaces: here},
-		&policyv1.PodDisruptionBudget{}: {Namespaces: here},
-		&appsv1.Deployment{}:            {Namespaces: here},
+		&corev1.ServiceAccount{}:        {Namespaces: system},
+		&corev1.Service{}:               {Namespaces: system},
+		&rbacv1.Role{}:                  {Namespaces: system},
+		&rbacv1.RoleBinding{}:           {Namespaces: system},
+		&networkingv1.NetworkPolicy{}:   {Namespaces: system},
+		&policyv1.PodDisruptionBudget{}: {Namespaces: system},
+		&appsv1.Deployment{}:            {Namespaces: system},
 	}}
 }
 
-// systemCache holds our Secrets in the system namespace: records and certificates. It is
-// apart from the manager's cache, which holds consumer Secrets by another label.
+// systemCache returns a cache of the operator's Secrets in the system namespace: records and
+// certificates. The manager's cache can't hold them because it selects Secrets by another label.
 func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	system, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:            mgr.GetScheme(),
 		Mapper:            mgr.GetRESTMapper(),
 		HTTPClient:        mgr.GetHTTPClient(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByUs()}},
+		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByOperator()}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of the system namespace: %w", err)
+		return nil, fmt.Errorf("creating the cache of the system namespace: %w", err)
 	}
 	if err := mgr.Add(system); err != nil {
 		return nil, fmt.Errorf("adding the cache of the system namespace: %w", err)
@@ -199,8 +201,8 @@ func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	return system, nil
 }
 
-// accountCache holds of all service accounts who they are. It is apart from the manager's cache,
-// which holds the token servers' own in full.
+// accountCache returns a cache of the identities of all service accounts. The manager's cache can't
+// hold them because it holds only the service account of the token servers, with all fields.
 func accountCache(mgr ctrl.Manager) (cache.Cache, error) {
 	accounts, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:           mgr.GetScheme(),
@@ -209,7 +211,7 @@ func accountCache(mgr ctrl.Manager) (cache.Cache, error) {
 		DefaultTransform: onlyIdentity,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the cache of service accounts: %w", err)
+		return nil, fmt.Errorf("creating the cache of service accounts: %w", err)
 	}
 	if err := mgr.Add(accounts); err != nil {
 		return nil, fmt.Errorf("adding the cache of service accounts: %w", err)
@@ -217,7 +219,7 @@ func accountCache(mgr ctrl.Manager) (cache.Cache, error) {
 	return accounts, nil
 }
 
-// onlyIdentity keeps out of memory what others write into an object's metadata.
+// onlyIdentity removes the parts of an object's metadata that the operator doesn't need.
 func onlyIdentity(obj any) (any, error) {
 	if metadata, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		metadata.Labels, metadata.Annotations, metadata.OwnerReferences, metadata.ManagedFields = nil, nil, nil, nil
@@ -225,7 +227,7 @@ func onlyIdentity(obj any) (any, error) {
 	return obj, nil
 }
 
-// clientSecrets selects the consumer Secrets and those that people provide.
+// clientSecrets selects credentials Secrets and provided Secrets.
 func clientSecrets() labels.Selector {
 	in, err := labels.NewRequirement(v1alpha1.ClientSecretLabel, selection.In, []string{v1alpha1.ClientSecretGenerated, v1alpha1.ClientSecretProvided})
 	if err != nil {
@@ -234,22 +236,23 @@ func clientSecrets() labels.Selector {
 	return labels.NewSelector().Add(*in)
 }
 
-func managedByUs() labels.Selector {
+func managedByOperator() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
 }
 
-// bulk is more than a consumer Secret can hold of ours.
-const bulk = 64 << 10
+// maxCachedData is the maximum size of the data of a cached Secret in bytes. Data that the operator
+// writes is smaller.
+const maxCachedData = 64 << 10
 
-// withoutBulk keeps a Secret of more than that out of memory: anybody can label anything.
-// Where its data is needed it is read from the API server.
-func withoutBulk(obj any) (any, error) {
+// dropLargeData removes the data of large Secrets, because users can put the label on any Secret.
+// Controllers read missing data from the API server.
+func dropLargeData(obj any) (any, error) {
 	if secret, ok := obj.(*corev1.Secret); ok {
 		size := 0
 		for key, value := range secret.Data {
 			size += len(key) + len(value)
 		}
-		if size > bulk {
+		if size > maxCachedData {
 			secret.Data = nil
 		}
 	}
@@ -267,4 +270,4 @@ func cachesSynced(mgr ctrl.Manager) healthz.Checker {
 	}
 }
 
-var errNotSynced = errors.New("the caches are not filled yet")
+var errNotSynced = errors.New("caches are not synced")
