@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
 )
 
-func TestMain(m *testing.M) { commandtest.Main(m) }
+func TestMain(m *testing.M) { commandtest.Main(m, main) }
 
 const good = `apiVersion: config.realmkeeper.dev/v1alpha1
 kind: InstanceConfiguration

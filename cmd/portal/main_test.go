@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
 )
 
-func TestMain(m *testing.M) { commandtest.Main(m) }
+func TestMain(m *testing.M) { commandtest.Main(m, main) }
 
 // TestInvalidInput checks that the program exits with one line that names the wrong flag.
 func TestInvalidInput(t *testing.T) {

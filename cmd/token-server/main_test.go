@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"crypto/rand"
@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-func TestMain(m *testing.M) { commandtest.Main(m) }
+func TestMain(m *testing.M) { commandtest.Main(m, main) }
 
 // kubeconfig names an API server that isn't there.
 const kubeconfig = `apiVersion: v1

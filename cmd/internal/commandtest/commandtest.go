@@ -1,0 +1,40 @@
+// Package commandtest runs a program in cmd/ as users do, to test its flags, its exit codes and
+// its output.
+package commandtest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// programVariable is the environment variable that makes the test binary run the program.
+const programVariable = "REALMKEEPER_TEST_PROGRAM"
+
+// Main runs the tests of a program, given its main function, and ends the process. The test
+// binary is also the program, so that the tests don't have to build it.
+func Main(m *testing.M, program func()) {
+	if os.Getenv(programVariable) != "" {
+		program()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Run starts the program without access to an API server and returns its exit code and output.
+func Run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = []string{"HOME=" + t.TempDir(), programVariable + "=1"}
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		t.Fatal(err)
+	} else if ok {
+		code = exit.ExitCode()
+	}
+	return code, out.String(), errOut.String()
+}
