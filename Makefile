@@ -88,7 +88,7 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubect
 
 .PHONY: clean
 clean: ## Remove what was built here. The shared caches and a running demo stay.
-	@rm -rf bin dist coverage* test/interop/node/node_modules
+	@rm -rf bin dist .test coverage* test/interop/node/node_modules
 
 ##@ Develop
 
@@ -109,7 +109,7 @@ generate: ## Write deepcopy, apply configurations, CRDs, RBAC, the API reference
 
 .PHONY: fmt
 fmt: ## Format the Go code.
-	@$(GOLANGCI_LINT) fmt . test
+	@$(GOLANGCI_LINT) fmt .
 
 .PHONY: lint
 lint: ## Lint, with the import rules of the architecture.
@@ -119,16 +119,43 @@ lint: ## Lint, with the import rules of the architecture.
 
 ##@ Test
 
-.PHONY: test
-test: lint test-go ## Lint, then run every test with the race detector and a real API server.
+.PHONY: test-unit
+test-unit: ## Run the unit tests. They need only Go.
+	@go test ./...
 
-.PHONY: test-go
-test-go: control-plane c-compiler peers chromium helm ## The tests alone.
-	@echo "Testing with the race detector; some minutes, 5 more the first time ..."
-	@go test -C hack/image ./...
-	@# The longest first: it mostly waits, and the others run beside it.
+.PHONY: test
+test: lint test-race test-integration ## Lint, then run the unit tests with the race detector and the API server tests.
+
+.PHONY: test-all
+test-all: test test-extra ## Run all tests except e2e: test and test-extra.
+
+.PHONY: test-race
+test-race: c-compiler ## Run the unit tests with the race detector.
+	@echo "Running the unit tests with the race detector; 2 min, 5 min the first time ..."
 	@CGO_ENABLED=1 go test -race ./...
-	@CGO_ENABLED=1 go test -C test -race -timeout 40m ./integration/... ./...
+
+# The suites share one build of the product with the race detector. Test code itself runs without.
+RACE_BINARIES := $(CURDIR)/.test/bin
+
+# The suites run the binaries and don't import their code, so cached results would be stale:
+# hence -count=1. They mostly wait, so all of them run at the same time.
+SUITES := REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=1 -parallel 8 -timeout 20m
+
+.PHONY: test-integration
+test-integration: control-plane race-binaries ## Run operator and token servers against real API servers.
+	@echo "Running the integration tests; 4 min ..."
+	@$(SUITES) -p 8 ./integration/...
+
+.PHONY: test-extra
+test-extra: control-plane race-binaries peers chromium helm ## Test portal, interoperability, chart, demo, harness, and image.
+	@echo "Running the other tests; 5 min ..."
+	@go test -C hack/image ./...
+	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v /test/integration/)
+
+.PHONY: race-binaries
+race-binaries: c-compiler
+	@echo "Building the binaries with the race detector; some seconds, 3 min the first time ..."
+	@CGO_ENABLED=1 go build -race -buildvcs=false -o $(RACE_BINARIES)/ ./cmd/...
 
 .PHONY: e2e
 e2e: ## Test in a real cluster: the node of cluster-up, or that of KUBECONFIG.
@@ -163,9 +190,15 @@ verify-format: ## Fail when Go code isn't formatted.
 	fi
 
 .PHONY: verify-modules
-verify-modules: ## Fail when a go.mod isn't tidy.
+verify-modules: ## Fail when a go.mod isn't tidy, or the product and its tests require different versions.
 	@echo "Checking that the go.mod files are tidy; some seconds, 1 min the first time ..."
 	@for module in $(MODULES); do (cd "$$module" && go mod tidy -diff); done
+	@requirements() { awk '/^\t/ && $$2 ~ /^v/ { print $$1, $$2 }' "$$1" | sort; }; \
+	different=$$(join <(requirements go.mod) <(requirements test/go.mod) | awk '$$2 != $$3'); \
+	if [[ -n $$different ]]; then \
+		printf 'go.mod and test/go.mod require different versions:\n%s\nRequire the same, then run go mod tidy in both.\n' "$$different" >&2; \
+		exit 1; \
+	fi
 
 .PHONY: chart-lint
 chart-lint: ## Lint the Helm chart with every file of values, and run its unit tests.
