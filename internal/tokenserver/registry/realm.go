@@ -10,50 +10,56 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// ErrNoActiveKey says that a realm can't sign.
+// ErrNoActiveKey means that a realm cannot sign tokens.
 var ErrNoActiveKey = errors.New("realm has no active signing key")
 
-// RealmSettings are the facts that a Realm is prepared from.
+// RealmSettings are the inputs of NewRealm.
 type RealmSettings struct {
-	UID       string
-	Name      string    // first path segment
-	Issuer    string    // "iss", and the base of the realm's addresses
-	CreatedAt time.Time // of two realms of one name the newer is served
-	Disabled  bool      // no token is issued, and none verifies
-	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
+	UID    string
+	Name   string // the first path segment
+	Issuer string // "iss", and the base URL of the realm's endpoints
+	// CreatedAt decides which of several realms with the same name is served: the newest.
+	CreatedAt time.Time
+	// Disabled realms issue no tokens, and their tokens are not valid.
+	Disabled bool
+	// TokensValidAfter revokes the tokens that were issued before it. If it is zero, it revokes none.
 	TokensValidAfter time.Time
 	TokenLifetime    time.Duration
-	Audiences        []string      // what tokens carry when none is asked for; empty: the issuer
-	Scopes           []string      // for the metadata
-	KeyCache         time.Duration // how long verifiers may cache what is published
-	// TokensPerSecond is how many tokens each client may get in a second; 0: any number.
+	// Audiences are the audiences of a token unless the client requests others. If it is empty, the
+	// audience is the issuer.
+	Audiences []string
+	Scopes    []string      // for the metadata
+	KeyCache  time.Duration // how long verifiers may cache the published documents
+	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0, there
+	// is no limit.
 	TokensPerSecond int32
 	Keys            []signingkey.Key
 }
 
-// Realm is a realm as requests need it: everything that doesn't depend on the
-// request is computed. It never changes.
+// Realm is a realm in the form that requests need. Everything that does not depend on the request
+// is precomputed. A Realm is immutable after it was added to a registry.
 type Realm struct {
-	UID           string
-	Name          string
-	Issuer        string
-	CreatedAt     time.Time
+	UID       string
+	Name      string
+	Issuer    string
+	CreatedAt time.Time
+	// Disabled realms issue no tokens, and their tokens are not valid.
 	Disabled      bool
 	TokenLifetime time.Duration
 	Audiences     []string // at least one
-	// TokensPerSecond is how many tokens each client may get in a second; 0: any number.
+	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0, there
+	// is no limit.
 	TokensPerSecond int32
 
 	// Signer issues tokens with the active key.
 	Signer *token.Signer
-	// verifier knows the tokens of all published keys; Verify adds the switches.
+	// verifier checks the signature and times of tokens of all published keys. Verify also checks
+	// that the realm and the client are enabled.
 	verifier         *token.Verifier
 	tokensValidAfter time.Time
 	// JWKS, Metadata and OpenIDConfiguration are the documents that the realm publishes, as JSON.
@@ -63,10 +69,10 @@ type Realm struct {
 	// Caching is the Cache-Control header of these documents (RFC 9111 §5.2).
 	Caching []string
 
-	clients *table // set by the registry that holds the realm
+	clients *table // set when the realm is added to a registry
 }
 
-// NewRealm prepares a realm.
+// NewRealm returns a realm with these settings.
 //
 // Errors: ErrNoActiveKey; those of encoding the documents.
 func NewRealm(s RealmSettings) (*Realm, error) {
@@ -90,8 +96,8 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 			realm.Signer = token.NewSigner(key.Signer())
 		}
 	}
-	// Those of all published keys: a verifier that discovers now meets tokens of the key
-	// before, and of the key to come.
+	// Verifiers that read the metadata now will also see tokens of the previous and the next key, so
+	// the metadata includes the algorithms of all published keys.
 	slices.Sort(algorithms)
 	algorithms = slices.Compact(algorithms)
 	if realm.Signer == nil {
@@ -120,7 +126,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	return realm, nil
 }
 
-// assertionAlgorithms are those of the keys that clients may have.
+// assertionAlgorithms are the algorithms that the keys of clients may have.
 var assertionAlgorithms = func() []string {
 	var names []string
 	for _, algorithm := range signingkey.Algorithms {
@@ -130,14 +136,14 @@ var assertionAlgorithms = func() []string {
 	return names
 }()
 
-// Client returns the client of that id, or nil. The caller must not change it.
+// Client returns the client with that client ID, or nil. The caller must not change it.
 func (r *Realm) Client(id string) *Client {
 	return r.clients.load(id)
 }
 
-// Verify returns what a token of the realm says and whose it is, if it is valid at that
-// time: by its signature and times, and by the switches of the realm and of the client, of
-// which it may be neither from before it was created nor from before spec.tokensValidAfter.
+// Verify returns the claims and the client of a token that is valid at that time. The realm and the
+// client must be usable, and the token must not be older than the client or than
+// spec.tokensValidAfter of either.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
@@ -155,42 +161,8 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 	return verified, client, nil
 }
 
-// supersedes reports whether r is served rather than another realm of its name, which was
-// deleted before r was created and whose record is yet to go. The UID breaks a tie, so that all
-// token servers answer alike.
-func (r *Realm) supersedes(other *Realm) bool {
-	return cmp.Or(r.CreatedAt.Compare(other.CreatedAt), strings.Compare(r.UID, other.UID)) > 0
-}
-
-// Client is a client as requests need it. It never changes once a registry holds it.
-type Client struct {
-	UID       string
-	RealmUID  string
-	ID        string // client_id, unique in the realm
-	CreatedAt time.Time
-	Disabled  bool      // no token is issued, and none verifies
-	ExpiresAt time.Time // as Disabled from then on; zero: never
-	// TokensValidAfter is when the oldest token that verifies may have been issued; zero: at any time.
-	TokensValidAfter time.Time
-	// TokenLifetime shortens the realm's; zero: the realm's.
-	TokenLifetime time.Duration
-	// TokensPerSecond is a limit beside the realm's; 0: none.
-	TokensPerSecond int32
-	Scopes          []string // granted, sorted
-	Audiences       []string // granted; empty: the realm's
-	Secrets         []clientsecret.Credential
-	// PublicKeys verify the assertions that the client signs.
-	PublicKeys []signingkey.PublicKey
-	// ServiceAccounts may act as the client by their tokens.
-	ServiceAccounts []clientassertion.ServiceAccount
-}
-
-// Usable reports whether the client may get a token at that time, and use those that it has.
-func (c *Client) Usable(now time.Time) bool {
-	return !c.Disabled && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
-}
-
-// TokensPerSecondOf returns how many tokens a client of the realm may get in a second; 0: any number.
+// TokensPerSecondOf returns the number of tokens that a client of the realm may get per second, or
+// 0 if there is no limit.
 func (r *Realm) TokensPerSecondOf(client *Client) int32 {
 	if r.TokensPerSecond == 0 || client.TokensPerSecond == 0 {
 		return max(r.TokensPerSecond, client.TokensPerSecond)
@@ -198,19 +170,9 @@ func (r *Realm) TokensPerSecondOf(client *Client) int32 {
 	return min(r.TokensPerSecond, client.TokensPerSecond)
 }
 
-// comparePrecedence orders rivals for one client id. The operator enables at most one of
-// them, which comes first; then the older does, and the UID breaks a tie, so that all
-// token servers answer alike.
-func comparePrecedence(a, b *Client) int {
-	return cmp.Or(compareBool(a.Disabled, b.Disabled), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.UID, b.UID))
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
+// supersedes reports whether r is served instead of another realm with the same name. The other
+// realm was deleted before r was created, but its record still exists. The UID breaks ties, so that
+// all token servers serve the same realm.
+func (r *Realm) supersedes(other *Realm) bool {
+	return cmp.Or(r.CreatedAt.Compare(other.CreatedAt), strings.Compare(r.UID, other.UID)) > 0
 }

@@ -13,34 +13,34 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-func TestNewRealm(t *testing.T) {
+func TestNewRealmRequiresAnActiveKeyAndSetsDefaults(t *testing.T) {
 	if _, err := registry.NewRealm(registry.RealmSettings{Name: "acme"}); !errors.Is(err, registry.ErrNoActiveKey) {
-		t.Errorf("without keys: %v, want %v", err, registry.ErrNoActiveKey)
+		t.Errorf("without keys: got error %v, want %v", err, registry.ErrNoActiveKey)
 	}
 	pending := activeKey()
 	pending.State = signingkey.Pending
 	if _, err := registry.NewRealm(registry.RealmSettings{Name: "acme", Keys: []signingkey.Key{pending}}); !errors.Is(err, registry.ErrNoActiveKey) {
-		t.Errorf("with a pending key: %v, want %v", err, registry.ErrNoActiveKey)
+		t.Errorf("with a pending key: got error %v, want %v", err, registry.ErrNoActiveKey)
 	}
 	r := realm(t, "1", "acme")
 	if diff := cmp.Diff([]string{"https://api.example.com/acme"}, r.Audiences); diff != "" {
-		t.Errorf("audiences left out (-want +got):\n%s", diff)
+		t.Errorf("default audiences (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"public, max-age=0"}, r.Caching); diff != "" {
-		t.Errorf("how long to cache left out (-want +got):\n%s", diff)
+		t.Errorf("default Cache-Control (-want +got):\n%s", diff)
 	}
 	cached := realm(t, "1", "acme", func(s *registry.RealmSettings) { s.KeyCache = 5 * time.Minute })
 	if diff := cmp.Diff([]string{"public, max-age=300"}, cached.Caching); diff != "" {
-		t.Errorf("how long to cache (-want +got):\n%s", diff)
+		t.Errorf("Cache-Control (-want +got):\n%s", diff)
 	}
 	if r.Client("billing") != nil {
-		t.Error("a realm that no registry holds has a client")
+		t.Error("a realm outside of a registry has a client")
 	}
 }
 
-// A realm that is deleted and made again is another one: no client follows it, whichever
-// of the records and events comes first.
-func TestRealmMadeAgain(t *testing.T) {
+// A recreated realm is a different realm. The clients of the old one must not move to it, in
+// whichever order records and events arrive.
+func TestRecreatedRealmHasOnlyItsOwnClients(t *testing.T) {
 	type change func(*testing.T, *registry.Registry)
 	var (
 		setOld = func(t *testing.T, r *registry.Registry) { r.SetRealm(realm(t, "old", "acme")) }
@@ -61,7 +61,7 @@ func TestRealmMadeAgain(t *testing.T) {
 					}
 					realms = append(realms, realm(t, uid, "acme", createdAt(at)))
 				}
-				r.Replace(realms, []*registry.Client{client("c-old", "old", "billing"), client("c-new", "new", "billing")}, nothing)
+				r.Replace(realms, []*registry.Client{client("c-old", "old", "billing"), client("c-new", "new", "billing")}, keepNone)
 			}
 		}
 	)
@@ -69,22 +69,22 @@ func TestRealmMadeAgain(t *testing.T) {
 		changes []change
 		want    string
 	}{
-		"before":                               {[]change{setOld, clientOld}, "c-old"},
-		"deleted":                              {[]change{setOld, clientOld, removeOld}, "no realm"},
-		"deleted, made again":                  {[]change{setOld, clientOld, removeOld, setNew}, ""},
-		"made again before it is gone":         {[]change{setOld, clientOld, setNew}, ""},
-		"with a client of its own":             {[]change{setOld, clientOld, setNew, clientNew}, "c-new"},
-		"a client before its realm":            {[]change{clientNew, setOld, clientOld, removeOld, setNew}, "c-new"},
-		"the old record goes late":             {[]change{setOld, clientOld, setNew, clientNew, removeOld}, "c-new"},
-		"the old record changes late":          {[]change{setOld, setNew, clientNew, setOld}, "c-new"},
-		"it changes late, and goes":            {[]change{setOld, setNew, clientNew, setOld, removeOld}, "c-new"},
-		"a list with both, the new one first":  {[]change{list("new", "old")}, "c-new"},
-		"a list with both, the old one first":  {[]change{list("old", "new")}, "c-new"},
-		"a list with both, then the old goes":  {[]change{list("new", "old"), removeOld}, "c-new"},
-		"the same again: removed and set":      {[]change{setOld, clientOld, removeOld, setOld}, "c-old"},
-		"all gone":                             {[]change{setOld, clientOld, setNew, clientNew, removeOld, removeNew}, "no realm"},
-		"all gone, in the other order":         {[]change{setOld, clientOld, setNew, clientNew, removeNew, removeOld}, "no realm"},
-		"the new one again, its client waited": {[]change{setNew, clientNew, removeNew, setNew}, "c-new"},
+		"not deleted":        {[]change{setOld, clientOld}, "c-old"},
+		"deleted":            {[]change{setOld, clientOld, removeOld}, "no realm"},
+		"deleted, recreated": {[]change{setOld, clientOld, removeOld, setNew}, ""},
+		"recreated before the old record is gone":  {[]change{setOld, clientOld, setNew}, ""},
+		"recreated with its own client":            {[]change{setOld, clientOld, setNew, clientNew}, "c-new"},
+		"client record before its realm":           {[]change{clientNew, setOld, clientOld, removeOld, setNew}, "c-new"},
+		"old record removed late":                  {[]change{setOld, clientOld, setNew, clientNew, removeOld}, "c-new"},
+		"old record changed late":                  {[]change{setOld, setNew, clientNew, setOld}, "c-new"},
+		"old record changed late, then removed":    {[]change{setOld, setNew, clientNew, setOld, removeOld}, "c-new"},
+		"list with both, new first":                {[]change{list("new", "old")}, "c-new"},
+		"list with both, old first":                {[]change{list("old", "new")}, "c-new"},
+		"list with both, then old removed":         {[]change{list("new", "old"), removeOld}, "c-new"},
+		"same realm removed and set again":         {[]change{setOld, clientOld, removeOld, setOld}, "c-old"},
+		"both removed, old first":                  {[]change{setOld, clientOld, setNew, clientNew, removeOld, removeNew}, "no realm"},
+		"both removed, new first":                  {[]change{setOld, clientOld, setNew, clientNew, removeNew, removeOld}, "no realm"},
+		"new realm removed and set, client stayed": {[]change{setNew, clientNew, removeNew, setNew}, "c-new"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -93,28 +93,27 @@ func TestRealmMadeAgain(t *testing.T) {
 				change(t, reg)
 			}
 			if got := found(reg, "acme", "billing"); got != tc.want {
-				t.Errorf("%q answers, want %q", got, tc.want)
+				t.Errorf("found client %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// "SetRealm replaces the one of the same UID": its former name is free.
-func TestRealmOfAnotherName(t *testing.T) {
+func TestRenamedRealmIsFoundUnderItsNewNameOnly(t *testing.T) {
 	reg := registry.New()
 	reg.SetRealm(realm(t, "r", "acme"))
 	reg.SetClient(client("c", "r", "billing"))
 	reg.SetRealm(realm(t, "r", "globex"))
 	if got := []string{found(reg, "acme", "billing"), found(reg, "globex", "billing")}; !cmp.Equal(got, []string{"no realm", "c"}) {
-		t.Errorf("under the former and the new name: %q", got)
+		t.Errorf("under the old and the new name found %q, want no realm and c", got)
 	}
 	reg.RemoveRealm("r")
 	if realms, _ := reg.Size(); realms != 0 || reg.Realm("globex") != nil {
-		t.Errorf("%d realms after removal", realms)
+		t.Errorf("Size() = %d realms after removal, want 0", realms)
 	}
 }
 
-func TestDocuments(t *testing.T) {
+func TestPublishedDocuments(t *testing.T) {
 	r := realm(t, "r", "acme", func(s *registry.RealmSettings) { s.Scopes = []string{"orders:read", "stock"} })
 	tests := map[string]struct {
 		document []byte
@@ -162,12 +161,12 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-func TestUsable(t *testing.T) {
+func TestClientIsUsableUnlessDisabledOrExpired(t *testing.T) {
 	tests := map[string]struct {
 		client registry.Client
 		want   bool
 	}{
-		"no switch":             {registry.Client{}, true},
+		"neither":               {registry.Client{}, true},
 		"disabled":              {registry.Client{Disabled: true}, false},
 		"expires later":         {registry.Client{ExpiresAt: now.Add(time.Nanosecond)}, true},
 		"expires now":           {registry.Client{ExpiresAt: now}, false},
@@ -177,14 +176,15 @@ func TestUsable(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.client.Usable(now); got != tc.want {
-				t.Errorf("%t, want %t", got, tc.want)
+				t.Errorf("Usable() = %t, want %t", got, tc.want)
 			}
 		})
 	}
 }
 
-// Verifiers hold to the algorithms that they discovered: those of every published key are told.
-func TestDiscoveryTellsTheAlgorithmsOfAllKeys(t *testing.T) {
+// Verifiers accept only the algorithms that they discovered, so the metadata must include those of
+// all published keys.
+func TestDiscoveryIncludesTheAlgorithmsOfAllKeys(t *testing.T) {
 	r := realm(t, "r", "acme", func(s *registry.RealmSettings) {
 		for _, algorithm := range []signingkey.Algorithm{signingkey.RS256, signingkey.ES256, signingkey.ES256} {
 			key, err := signingkey.Generate(algorithm, time.Now(), rand.Reader)
@@ -201,6 +201,6 @@ func TestDiscoveryTellsTheAlgorithmsOfAllKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"ES256", "EdDSA", "RS256"}; !cmp.Equal(want, got.Algorithms) {
-		t.Errorf("%v, want %v", got.Algorithms, want)
+		t.Errorf("got algorithms %v, want %v", got.Algorithms, want)
 	}
 }

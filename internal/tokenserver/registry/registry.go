@@ -1,7 +1,7 @@
-// Package registry is the token server's picture of realms and clients in memory.
+// Package registry holds the realms and clients of the token server in memory.
 //
-// Requests read it without a lock and without I/O. Changes come one at a time from the
-// feed; each costs the same however many clients there are.
+// Requests read it without locks and without I/O. The feed writes one change at a time. The cost of
+// a change does not depend on the number of clients.
 package registry
 
 import (
@@ -9,34 +9,22 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/puzpuzpuz/xsync/v4"
 )
 
-// Registry holds realms by name and their clients by client id. The zero value is
-// not usable; New makes one.
+// Registry holds realms by name and their clients by client ID. Use New to create one; the zero
+// value is not usable.
 type Registry struct {
-	served atomic.Pointer[map[string]*Realm] // by name; replaced whole, as realms are few
+	served atomic.Pointer[map[string]*Realm] // by name; copied on each change because realms are few
 	loaded atomic.Bool
 
-	// mu orders the writers. What follows belongs to whoever holds it.
+	// mu serializes the writers and guards the fields below.
 	mu      sync.Mutex
-	realms  map[string]*Realm  // realm UID → realm, served or superseded
-	tables  map[string]*table  // realm UID → clients
-	clients map[string]*Client // client UID → client
+	realms  map[string]*Realm  // by realm UID, whether served or superseded
+	tables  map[string]*table  // by realm UID
+	clients map[string]*Client // by client UID
 }
 
-// table holds the clients of one realm identity, by client id. It can outlive the Realm
-// beside it, since the two come as records of their own, in any order.
-type table struct {
-	byID *xsync.Map[string, *Client] // client ID → of the clients that claim it, the first by precedence
-
-	// What follows belongs to the writer.
-	rivals map[string][]*Client // client id → all that claim it, by precedence; none where one alone does
-	size   int
-}
-
-// New returns an empty registry that is not yet loaded.
+// New returns an empty registry that is not loaded.
 func New() *Registry {
 	r := &Registry{
 		realms:  map[string]*Realm{},
@@ -47,24 +35,24 @@ func New() *Registry {
 	return r
 }
 
-// Realm returns the realm of that name, or nil. The caller must not change it.
+// Realm returns the realm with that name, or nil. The caller must not change it.
 func (r *Registry) Realm(name string) *Realm {
 	return (*r.served.Load())[name]
 }
 
-// Loaded reports whether the registry has been filled once. Until then an unknown
-// realm or client says nothing.
+// Loaded reports whether Replace has been called. Before that, a missing realm or client may exist.
 func (r *Registry) Loaded() bool { return r.loaded.Load() }
 
-// Size returns the number of realms that are served, and of clients.
+// Size returns the number of served realms and the number of clients.
 func (r *Registry) Size() (realms, clients int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(*r.served.Load()), len(r.clients)
 }
 
-// Replace makes the registry hold just these realms and clients, and those others
-// whose UID keep accepts: the last good state of what can't be read now. It marks the registry loaded.
+// Replace makes the registry hold exactly these realms and clients, and those whose UIDs keep
+// accepts. The latter stay in their last known good state because they can't be read now. Replace
+// marks the registry as loaded.
 func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(uid string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,29 +78,29 @@ func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(uid str
 	r.loaded.Store(true)
 }
 
-// SetRealm adds a realm, or replaces the one of the same UID. Of several of one name the
-// newest is served.
+// SetRealm adds a realm, or replaces the realm with the same UID. If several realms have the same
+// name, the newest is served.
 func (r *Registry) SetRealm(realm *Realm) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setRealm(realm)
 }
 
-// SetClient adds a client, or replaces the one of the same UID.
+// SetClient adds a client, or replaces the client with the same UID.
 func (r *Registry) SetClient(client *Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setClient(client)
 }
 
-// RemoveRealm removes the realm of that UID; its tokens are unknown from then on.
+// RemoveRealm removes the realm with that UID. Its tokens are no longer valid.
 func (r *Registry) RemoveRealm(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removeRealm(uid)
 }
 
-// RemoveClient removes the client of that UID.
+// RemoveClient removes the client with that UID.
 func (r *Registry) RemoveClient(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +127,7 @@ func (r *Registry) removeRealm(uid string) {
 	r.dropIfUnused(uid)
 }
 
-// serve chooses anew who answers to a name.
+// serve selects the realm that is served under a name.
 func (r *Registry) serve(name string) {
 	var newest *Realm
 	for _, realm := range r.realms {
@@ -163,9 +151,9 @@ func (r *Registry) setClient(client *Client) {
 		old = nil
 	}
 	t := r.table(client.RealmUID)
-	claimants := without(t.claimants(client.ID), client.UID)
-	at, _ := slices.BinarySearchFunc(claimants, client, comparePrecedence)
-	t.store(client.ID, slices.Insert(claimants, at, client))
+	clients := without(t.withID(client.ID), client.UID)
+	at, _ := slices.BinarySearchFunc(clients, client, comparePrecedence)
+	t.store(client.ID, slices.Insert(clients, at, client))
 	if old == nil {
 		t.size++
 	}
@@ -180,8 +168,12 @@ func (r *Registry) removeClient(uid string) {
 	delete(r.clients, uid)
 	t := r.table(client.RealmUID)
 	t.size--
-	t.store(client.ID, without(t.claimants(client.ID), uid))
+	t.store(client.ID, without(t.withID(client.ID), uid))
 	r.dropIfUnused(client.RealmUID)
+}
+
+func without(clients []*Client, uid string) []*Client {
+	return slices.DeleteFunc(clients, func(c *Client) bool { return c.UID == uid })
 }
 
 func (r *Registry) table(realmUID string) *table {
@@ -193,47 +185,9 @@ func (r *Registry) table(realmUID string) *table {
 	return t
 }
 
-// dropIfUnused forgets the table of a realm identity that has neither realm nor clients.
+// dropIfUnused removes the table of a realm UID that has neither a realm nor clients.
 func (r *Registry) dropIfUnused(realmUID string) {
 	if _, known := r.realms[realmUID]; !known && r.tables[realmUID].size == 0 {
 		delete(r.tables, realmUID)
 	}
-}
-
-func newTable() *table {
-	return &table{byID: xsync.NewMap[string, *Client](), rivals: map[string][]*Client{}}
-}
-
-// load returns the client with that ID, or nil.
-func (t *table) load(id string) *Client {
-	client, _ := t.byID.Load(id)
-	return client
-}
-
-// claimants returns all that claim a client id, by precedence.
-func (t *table) claimants(id string) []*Client {
-	if rivals, ok := t.rivals[id]; ok {
-		return rivals
-	}
-	if client := t.load(id); client != nil {
-		return []*Client{client}
-	}
-	return nil
-}
-
-// store makes claimants, by precedence, all that claim a client id.
-func (t *table) store(id string, claimants []*Client) {
-	delete(t.rivals, id)
-	if len(claimants) == 0 {
-		t.byID.Delete(id)
-		return
-	}
-	if len(claimants) > 1 {
-		t.rivals[id] = claimants
-	}
-	t.byID.Store(id, claimants[0])
-}
-
-func without(clients []*Client, uid string) []*Client {
-	return slices.DeleteFunc(clients, func(c *Client) bool { return c.UID == uid })
 }

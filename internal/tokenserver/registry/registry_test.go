@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// activeKey is one key for all realms of these tests.
+// activeKey is the signing key of all realms in these tests.
 var activeKey = sync.OnceValue(func() signingkey.Key {
 	key, err := signingkey.Generate(signingkey.EdDSA, now, rand.Reader)
 	if err != nil {
@@ -55,11 +55,11 @@ func client(uid, realmUID, id string, changes ...func(*registry.Client)) *regist
 
 func disabled(c *registry.Client) { c.Disabled = true }
 
-func aged(d time.Duration) func(*registry.Client) {
+func createdBefore(d time.Duration) func(*registry.Client) {
 	return func(c *registry.Client) { c.CreatedAt = now.Add(-d) }
 }
 
-// found is the UID of the client that answers to that id in the realm of that name.
+// found returns the UID of the client with that client ID in the realm with that name.
 func found(r *registry.Registry, realmName, id string) string {
 	realm := r.Realm(realmName)
 	if realm == nil {
@@ -71,47 +71,47 @@ func found(r *registry.Registry, realmName, id string) string {
 	return ""
 }
 
-func nothing(string) bool { return false }
+func keepNone(string) bool { return false }
 
-func TestLookUp(t *testing.T) {
+func TestLookup(t *testing.T) {
 	reg := registry.New()
 	if reg.Loaded() || reg.Realm("acme") != nil || found(reg, "acme", "billing") != "no realm" {
-		t.Error("a new registry holds something")
+		t.Error("a new registry is not empty")
 	}
 	reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex")}, []*registry.Client{
 		client("c1", "r1", "billing"), client("c2", "r2", "billing"), client("c3", "r1", "stock"), client("c4", "nowhere", "lost"),
-	}, nothing)
+	}, keepNone)
 	if !reg.Loaded() {
-		t.Error("not loaded")
+		t.Error("Loaded() = false after Replace, want true")
 	}
 	tests := map[string]struct{ realm, id, want string }{
-		"a client":                       {"acme", "billing", "c1"},
-		"its namesake in another realm":  {"globex", "billing", "c2"},
-		"another":                        {"acme", "stock", "c3"},
-		"one of another realm":           {"globex", "stock", ""},
-		"an id of another case":          {"acme", "Billing", ""},
-		"no id":                          {"acme", "", ""},
-		"one whose realm isn't there":    {"acme", "lost", ""},
-		"an unknown realm":               {"initech", "billing", "no realm"},
-		"a realm's name in another case": {"Acme", "billing", "no realm"},
-		"a realm's UID for its name":     {"r1", "billing", "no realm"},
+		"existing client":                  {"acme", "billing", "c1"},
+		"same ID in another realm":         {"globex", "billing", "c2"},
+		"another client":                   {"acme", "stock", "c3"},
+		"client of another realm":          {"globex", "stock", ""},
+		"client ID in another case":        {"acme", "Billing", ""},
+		"empty client ID":                  {"acme", "", ""},
+		"client of a realm without record": {"acme", "lost", ""},
+		"unknown realm":                    {"initech", "billing", "no realm"},
+		"realm name in another case":       {"Acme", "billing", "no realm"},
+		"realm UID instead of name":        {"r1", "billing", "no realm"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got := found(reg, tc.realm, tc.id); got != tc.want {
-				t.Errorf("%q, want %q", got, tc.want)
+				t.Errorf("found client %q, want %q", got, tc.want)
 			}
 		})
 	}
 	if realms, clients := reg.Size(); realms != 2 || clients != 4 {
-		t.Errorf("%d realms and %d clients, want 2 and 4", realms, clients)
+		t.Errorf("Size() = %d realms and %d clients, want 2 and 4", realms, clients)
 	}
 }
 
-func TestReplace(t *testing.T) {
+func TestReplaceRemovesAllButListedAndKept(t *testing.T) {
 	reg := registry.New()
 	reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex"), realm(t, "r3", "initech")},
-		[]*registry.Client{client("c1", "r1", "billing"), client("c2", "r1", "stock"), client("c3", "r2", "billing")}, nothing)
+		[]*registry.Client{client("c1", "r1", "billing"), client("c2", "r1", "stock"), client("c3", "r2", "billing")}, keepNone)
 	reg.Replace([]*registry.Realm{realm(t, "r1", "acme")}, []*registry.Client{client("c4", "r1", "billing2")},
 		func(uid string) bool { return uid == "r3" || uid == "c2" })
 	got := map[string]string{
@@ -123,44 +123,44 @@ func TestReplace(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if realms, clients := reg.Size(); realms != 2 || clients != 2 {
-		t.Errorf("%d realms and %d clients, want 2 and 2", realms, clients)
+		t.Errorf("Size() = %d realms and %d clients, want 2 and 2", realms, clients)
 	}
 }
 
-func TestReplaceWithNothing(t *testing.T) {
+func TestReplaceWithNothingMarksAsLoaded(t *testing.T) {
 	reg := registry.New()
-	reg.Replace(nil, nil, nothing)
+	reg.Replace(nil, nil, keepNone)
 	if realms, clients := reg.Size(); !reg.Loaded() || realms != 0 || clients != 0 {
-		t.Errorf("loaded %t with %d realms and %d clients", reg.Loaded(), realms, clients)
+		t.Errorf("Loaded() = %t with %d realms and %d clients, want true with none", reg.Loaded(), realms, clients)
 	}
 }
 
-// Rivals for one client id: in whatever order they come, the same one answers.
-func TestRivals(t *testing.T) {
+// The order in which clients with the same client ID arrive must not decide which one is served.
+func TestPrecedenceOfClientsWithTheSameID(t *testing.T) {
 	tests := map[string]struct {
-		rivals []*registry.Client
-		want   []string // who answers, as the one before is removed
+		clients []*registry.Client
+		want    []string // UIDs of the served clients, each after the one before was removed
 	}{
-		"an enabled one before a disabled one that is older": {
-			rivals: []*registry.Client{client("a", "r", "x", disabled, aged(time.Hour)), client("b", "r", "x")},
-			want:   []string{"b", "a"},
+		"enabled before an older disabled one": {
+			clients: []*registry.Client{client("a", "r", "x", disabled, createdBefore(time.Hour)), client("b", "r", "x")},
+			want:    []string{"b", "a"},
 		},
-		"then the older": {
-			rivals: []*registry.Client{client("a", "r", "x"), client("b", "r", "x", aged(time.Hour)), client("c", "r", "x", aged(time.Minute))},
-			want:   []string{"b", "c", "a"},
+		"older before newer": {
+			clients: []*registry.Client{client("a", "r", "x"), client("b", "r", "x", createdBefore(time.Hour)), client("c", "r", "x", createdBefore(time.Minute))},
+			want:    []string{"b", "c", "a"},
 		},
-		"then the smaller UID": {
-			rivals: []*registry.Client{client("b", "r", "x"), client("a", "r", "x"), client("c", "r", "x")},
-			want:   []string{"a", "b", "c"},
+		"smaller UID first": {
+			clients: []*registry.Client{client("b", "r", "x"), client("a", "r", "x"), client("c", "r", "x")},
+			want:    []string{"a", "b", "c"},
 		},
-		"the older of two that are disabled": {
-			rivals: []*registry.Client{client("a", "r", "x", disabled), client("b", "r", "x", disabled, aged(time.Hour)), client("c", "r", "x")},
-			want:   []string{"c", "b", "a"},
+		"older first among disabled ones": {
+			clients: []*registry.Client{client("a", "r", "x", disabled), client("b", "r", "x", disabled, createdBefore(time.Hour)), client("c", "r", "x")},
+			want:    []string{"c", "b", "a"},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			for _, order := range permutations(tc.rivals) {
+			for _, order := range permutations(tc.clients) {
 				reg := registry.New()
 				reg.SetRealm(realm(t, "r", "acme"))
 				for _, c := range order {
@@ -168,7 +168,7 @@ func TestRivals(t *testing.T) {
 				}
 				for _, want := range append(tc.want, "") {
 					if got := found(reg, "acme", "x"); got != want {
-						t.Fatalf("%q answers, want %q", got, want)
+						t.Fatalf("found client %q, want %q", got, want)
 					}
 					reg.RemoveClient(want)
 				}
@@ -191,7 +191,7 @@ func permutations[T any](all []T) [][]T {
 	return out
 }
 
-func TestClientChanges(t *testing.T) {
+func TestChangedClientIsFoundUnderItsNewIDAndRealm(t *testing.T) {
 	reg := registry.New()
 	reg.SetRealm(realm(t, "r1", "acme"))
 	reg.SetRealm(realm(t, "r2", "globex"))
@@ -199,29 +199,29 @@ func TestClientChanges(t *testing.T) {
 	reg.SetClient(client("c2", "r1", "billing", disabled))
 	reg.SetClient(client("c1", "r1", "billing", disabled, func(c *registry.Client) { c.CreatedAt = now.Add(time.Hour) }))
 	if got := found(reg, "acme", "billing"); got != "c2" {
-		t.Errorf("disabled, and younger than its rival: %q answers, want c2", got)
+		t.Errorf("after c1 became disabled and newer: found client %q, want c2", got)
 	}
 	reg.SetClient(client("c1", "r1", "renamed"))
 	reg.SetClient(client("c2", "r2", "billing"))
 	got := []string{found(reg, "acme", "billing"), found(reg, "acme", "renamed"), found(reg, "globex", "billing")}
 	if diff := cmp.Diff([]string{"", "c1", "c2"}, got); diff != "" {
-		t.Errorf("another id, another realm (-want +got):\n%s", diff)
+		t.Errorf("after changes of ID and realm (-want +got):\n%s", diff)
 	}
 	reg.RemoveClient("c1")
 	reg.RemoveClient("c1")
-	reg.RemoveClient("never there")
+	reg.RemoveClient("unknown")
 	reg.SetClient(client("c1", "r1", "billing"))
 	if got := found(reg, "acme", "billing"); got != "c1" {
-		t.Errorf("removed and added again: %q answers, want c1", got)
+		t.Errorf("after removing and adding c1: found client %q, want c1", got)
 	}
 	if _, clients := reg.Size(); clients != 2 {
-		t.Errorf("%d clients, want 2", clients)
+		t.Errorf("Size() = %d clients, want 2", clients)
 	}
 }
 
-// Readers go on while everything changes, and see whole states: the verifier of a client
-// always fits its id.
-func TestConcurrentReaders(t *testing.T) {
+// Readers run while everything changes and must see consistent states. The verifier of a client
+// always matches its ID.
+func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 	reg := registry.New()
 	credentials := map[string][]clientsecret.Credential{}
 	for _, id := range []string{"a", "b"} {
@@ -251,10 +251,10 @@ func TestConcurrentReaders(t *testing.T) {
 					continue
 				}
 				if len(realm.JWKS) == 0 || realm.Signer == nil {
-					t.Error("half a realm")
+					t.Error("found an incomplete realm")
 				}
 				if c := realm.Client(id); c != nil && (c.ID != id || clientsecret.VerifyFast(c.Secrets, id, time.Time{}) == nil) {
-					t.Error("half a client")
+					t.Error("found an inconsistent client")
 				}
 			}
 		})
@@ -268,7 +268,7 @@ func TestConcurrentReaders(t *testing.T) {
 		reg.SetClient(client("c1", "r1", "b", with))
 		reg.RemoveRealm("r1")
 		reg.RemoveClient("c2")
-		reg.Replace([]*registry.Realm{realm(t, "r2", "acme")}, []*registry.Client{client("c1", "r2", "a", with)}, nothing)
+		reg.Replace([]*registry.Realm{realm(t, "r2", "acme")}, []*registry.Client{client("c1", "r2", "a", with)}, keepNone)
 		reg.RemoveRealm("r2")
 	}
 	close(stop)
