@@ -120,7 +120,7 @@ func TestSlowSecretsAreVerifiedOnce(t *testing.T) {
 	expect := func(remembered, verified int) {
 		t.Helper()
 		want := fmt.Sprintf(`
-# HELP realmkeeper_slow_secret_checks_total Checks of secrets that are hashed with Argon2id by what became of them: "remembered" as good, "verified", or "busy", which is answered with 503.
+# HELP realmkeeper_slow_secret_checks_total Checks of Argon2id-hashed secrets by outcome: "remembered" if the secret was verified before, "verified" if Argon2id ran, or "busy" if the response was 503.
 # TYPE realmkeeper_slow_secret_checks_total counter
 realmkeeper_slow_secret_checks_total{outcome="remembered"} %d
 realmkeeper_slow_secret_checks_total{outcome="verified"} %d

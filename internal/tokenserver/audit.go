@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 )
 
-// reasons are those of answers whose code is too coarse.
+// reasons are the audit reasons of errors whose OAuth error code is too coarse.
 var reasons = map[*oauth.Error]audit.Reason{
 	oauth.ErrTooManyFailures: audit.ReasonTooManyFailures,
 	oauth.ErrTooManyTokens:   audit.ReasonTooManyTokens,
@@ -18,34 +18,34 @@ var reasons = map[*oauth.Error]audit.Reason{
 	oauth.ErrNoClusterKeys:   audit.ReasonBusy,
 }
 
-// reasonOf returns why a request failed that is answered with answer.
-func reasonOf(err error, answer *oauth.Error) audit.Reason {
+// reasonOf returns the audit reason for a request that failed with err and gets the response.
+func reasonOf(err error, response *oauth.Error) audit.Reason {
 	if rejection, ok := errors.AsType[*clientauth.Rejection](err); ok {
 		return rejection.Reason
 	}
-	if reason, ok := reasons[answer]; ok {
+	if reason, ok := reasons[response]; ok {
 		return reason
 	}
-	return audit.Reason(answer.Code)
+	return audit.Reason(response.Code)
 }
 
-// outcomeOf tells a decision from a fault of ours.
-func outcomeOf(answer *oauth.Error) audit.Outcome {
-	if answer.Status >= http.StatusInternalServerError {
+// outcomeOf distinguishes a decision from a server error.
+func outcomeOf(response *oauth.Error) audit.Outcome {
+	if response.Status >= http.StatusInternalServerError {
 		return audit.Failed
 	}
 	return audit.Refused
 }
 
-// event is what the audit says of a request. Of a client that doesn't exist it doesn't say the id: it
-// may be a secret that somebody has put into the wrong place.
+// event returns the audit event of a request. It omits the client ID of an unknown client, which may
+// be a secret that was sent in the wrong field.
 func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
 	e := audit.Event{
 		Time: r.now, Action: action, Outcome: outcome,
-		SecretID: r.SecretID, Source: r.source,
+		SecretID: r.identity.SecretID, Source: r.source,
 	}
-	if r.Client != nil {
-		e.ClientID, e.ClientUID = r.Client.ID, r.Client.UID
+	if client := r.identity.Client; client != nil {
+		e.ClientID, e.ClientUID = client.ID, client.UID
 	}
 	if r.realm != nil {
 		e.Realm = r.realm.Name

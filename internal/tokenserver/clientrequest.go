@@ -14,30 +14,31 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// clientEndpoint is what the endpoints have in common at which a client of a realm
-// authenticates: the one order of checks before their own, which none of them can skip.
+// clientEndpoint is the part that all endpoints with client authentication share. It runs the checks
+// before an endpoint's own in a fixed order, and no endpoint can skip any of them.
 type clientEndpoint struct {
 	Options
 	clients *clientauth.Authenticator
-	held    chan struct{} // a place for each refusal that is held back
+	delayed chan struct{} // limits concurrent delays
 }
 
-// clientRequest is a request of a client: one that has authenticated, but beside an error.
+// clientRequest is a request of a client. Unless read returned an error, the client is
+// authenticated.
 type clientRequest struct {
-	realmName string // as it was given
+	realmName string // as in the path
 	source    netip.Addr
-	now       time.Time // the one instant that the whole request is judged at
-	started   time.Time // by the machine's clock, to tell how long it takes
+	now       time.Time // used for all checks of the request
+	started   time.Time // from the system clock, to measure the duration
 
 	realm      *registry.Realm
 	parameters oauth.Parameters
-	clientauth.Identity
-	client  *registry.Client // that has authenticated
-	audited bool             // credentials were looked at
+	identity   clientauth.Identity
+	client     *registry.Client // nil unless authenticated
+	audited    bool             // credentials were checked
 }
 
-// read takes a request through method, realm, size, parameters and credentials. Beside an
-// error it returns what is known by then.
+// read checks the method, realm, size, parameters and credentials of a request, in this order. With
+// an error, it returns what it has read so far.
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest, error) {
@@ -60,15 +61,15 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 		return request, err
 	}
 	request.audited = true
-	request.Identity, err = e.clients.Authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	request.identity, err = e.clients.Authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
 	if err != nil {
 		return request, err
 	}
-	request.client = request.Client
+	request.client = request.identity.Client
 	return request, nil
 }
 
-// granted has the audit say that a client got what it asked for: a token of that id, where it is one.
+// granted audits a successful request. The token ID is zero if the request issued no token.
 func (e *clientEndpoint) granted(ctx context.Context, request *clientRequest, action audit.Action, tokenID token.ID) {
 	e.describe(ctx, request, string(audit.Granted))
 	if e.Audit == nil {
@@ -81,19 +82,19 @@ func (e *clientEndpoint) granted(ctx context.Context, request *clientRequest, ac
 	e.Audit.Write(event)
 }
 
-// refuse answers a request that failed with err, and returns what it was refused with.
-func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, request *clientRequest, action audit.Action, err error) *oauth.Error {
-	var answer *oauth.Error
-	if !errors.As(err, &answer) {
-		// What is left is a failed signature or random source: our fault, and worth a look.
-		e.Logger.Error("Request could not be answered", "realm", request.realmName, "error", err)
-		answer = oauth.ErrServer
+// reject responds to a request that failed with err, and returns the OAuth error of the response.
+func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request *clientRequest, action audit.Action, err error) *oauth.Error {
+	var response *oauth.Error
+	if !errors.As(err, &response) {
+		// Only a failed signature or random source gets here, which is an error of the server.
+		e.Logger.Error("Failed to process request", "realm", request.realmName, "error", err)
+		response = oauth.ErrServer
 	}
-	event := request.event(action, outcomeOf(answer))
-	event.Reason = reasonOf(err, answer)
-	// Looked at apart from why the request was refused: the secret is exposed all the same.
+	event := request.event(action, outcomeOf(response))
+	event.Reason = reasonOf(err, response)
+	// The secret is exposed regardless of why the request failed.
 	if oauth.ExposesCredentials(r.URL.RawQuery) {
-		e.Logger.Warn("Credentials were sent in the query and count as exposed", "realm", request.realmName, "source", request.source)
+		e.Logger.Warn("Received credentials in the query string; treat them as compromised", "realm", request.realmName, "source", request.source)
 		event.Reason, request.audited = audit.ReasonCredentialsExposed, true
 	}
 	if request.audited {
@@ -101,36 +102,36 @@ func (e *clientEndpoint) refuse(w http.ResponseWriter, r *http.Request, request 
 	}
 	e.describe(r.Context(), request, string(event.Reason))
 	if action == audit.ActionToken {
-		e.Metrics.refused(request, answer, event.Reason)
+		e.Metrics.rejected(request, response, event.Reason)
 	}
-	if errors.Is(answer, oauth.ErrTooManyFailures) {
-		e.hold(r.Context())
+	if errors.Is(response, oauth.ErrTooManyFailures) {
+		e.delay(r.Context())
 	}
-	if answer.Status == http.StatusUnauthorized {
+	if response.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="`+request.realmName+`", charset="UTF-8"`)
 	}
-	writeRefusal(w, answer)
-	return answer
+	writeRejection(w, response)
+	return response
 }
 
-// What who fails again and again waits for an answer, and how many do so at once: each takes
-// the memory of a request.
 const (
-	holdTime = time.Second
-	maxHeld  = 1000
+	// failureDelay is the delay before a 429 for repeated failures.
+	failureDelay = time.Second
+	// maxDelayed limits concurrent delays because each one holds a request in memory.
+	maxDelayed = 1000
 )
 
-// hold holds an answer back, so that who fails as fast as answers come takes no time from
-// others. Where too many are held it returns at once.
-func (e *clientEndpoint) hold(ctx context.Context) {
+// delay waits for failureDelay, so that a client that fails in a loop does not slow down others. It
+// returns immediately if maxDelayed requests are waiting.
+func (e *clientEndpoint) delay(ctx context.Context) {
 	select {
-	case e.held <- struct{}{}:
+	case e.delayed <- struct{}{}:
 	default:
 		return
 	}
-	defer func() { <-e.held }()
+	defer func() { <-e.delayed }()
 	select {
 	case <-ctx.Done():
-	case <-time.After(holdTime):
+	case <-time.After(failureDelay):
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// discovery answers with the documents that a realm publishes: its keys and its
-// metadata. They were encoded when the realm changed.
+// discovery serves the documents that a realm publishes, which are its keys and its metadata. The
+// registry encodes them when the realm changes.
 type discovery struct {
 	registry *registry.Registry
 }
@@ -27,7 +27,7 @@ func (d *discovery) document(of func(*registry.Realm) []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("realm")
 		if !d.registry.Loaded() {
-			writeRefusal(w, oauth.ErrNotLoaded)
+			writeRejection(w, oauth.ErrNotLoaded)
 			return
 		}
 		realm := d.registry.Realm(name)

@@ -1,4 +1,4 @@
 package tokenserver
 
-// SourceOf gives tests the address that a request counts as coming from.
+// SourceOf exports sourceOf.
 var SourceOf = sourceOf

@@ -10,12 +10,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
-// bodies lends the space that a form body is read into: one byte more than is allowed,
-// which tells a body that is too large.
+// bodies are the buffers for form bodies. They are one byte longer than the limit to detect bodies
+// that are too large.
 var bodies = sync.Pool{New: func() any { return new([oauth.MaxBodyBytes + 1]byte) }}
 
-// readForm returns the body of a token request that is within the limits; empty
-// when there is none. Parsing is oauth.ParseParameters's.
+// readForm returns the body of a request that is within the size limits. The result is empty if the
+// request has no body. oauth.ParseParameters parses it.
 //
 // Errors are *oauth.Error values.
 func readForm(r *http.Request) (string, error) {
@@ -33,7 +33,7 @@ func readForm(r *http.Request) (string, error) {
 	}
 	buffer, _ := bodies.Get().(*[oauth.MaxBodyBytes + 1]byte)
 	defer func() {
-		clear(buffer[:]) // it may have held a secret
+		clear(buffer[:]) // may contain a secret
 		bodies.Put(buffer)
 	}()
 	n, err := io.ReadFull(r.Body, buffer[:])
@@ -58,7 +58,7 @@ func isForm(contentType string) bool {
 	return err == nil && mediaType == oauth.ContentTypeForm
 }
 
-// headerBytes is the size of the headers as HTTP/1.1 writes them.
+// headerBytes returns the size of the headers in the HTTP/1.1 wire format.
 func headerBytes(header http.Header) int {
 	n := 0
 	for name, values := range header {

@@ -8,8 +8,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// introspectionEndpoint answers POST /{realm}/oauth2/introspect (RFC 7662): to a client of
-// the realm, about the tokens of any.
+// introspectionEndpoint serves POST /{realm}/oauth2/introspect (RFC 7662). Any client of the realm
+// may introspect the tokens of all clients of the realm.
 type introspectionEndpoint struct {
 	clientEndpoint
 }
@@ -18,18 +18,17 @@ func (e *introspectionEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.IntrospectionPath, e)
 }
 
-// inactive is the whole answer about a token that isn't valid: nothing tells why (RFC 7662 §2.2).
+// inactive is the response for an invalid token. It contains no reason (RFC 7662 §2.2).
 const inactive = `{"active":false}` + "\n"
 
-// ServeHTTP answers one introspection and counts it by its result.
+// ServeHTTP responds to an introspection request and counts it by result.
 func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("realm")
-	request, err := e.read(name, r)
+	request, err := e.read(r.PathValue("realm"), r)
 	if err == nil && request.parameters.Token == "" {
 		err = oauth.ErrNoToken
 	}
 	if err != nil {
-		e.Metrics.introspected(e.refuse(w, r, &request, audit.ActionIntrospection, err).Code)
+		e.Metrics.introspected(e.reject(w, r, &request, audit.ActionIntrospection, err).Code)
 		return
 	}
 	e.granted(r.Context(), &request, audit.ActionIntrospection, token.ID{})
@@ -41,8 +40,8 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		return
 	}
 	e.Metrics.introspected(resultActive)
-	// The claims are members of the answer under the names that they have in the token
-	// (RFC 7662 §2.2, RFC 9068 §2.2).
-	answer := append([]byte(`{"active":true,"token_type":"`+oauth.TokenTypeBearer+`",`), verified.Payload[len("{"):]...)
-	_, _ = w.Write(append(answer, '\n'))
+	// The claims are members of the response under the same names as in the token (RFC 7662 §2.2,
+	// RFC 9068 §2.2).
+	response := append([]byte(`{"active":true,"token_type":"`+oauth.TokenTypeBearer+`",`), verified.Payload[len("{"):]...)
+	_, _ = w.Write(append(response, '\n'))
 }

@@ -11,82 +11,80 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Metrics counts what the endpoints answer.
+// Metrics counts requests by result.
 type Metrics struct {
 	requests       *prometheus.CounterVec
 	durations      *prometheus.HistogramVec
-	realms         sync.Map // name → *realmMetrics, of realms that exist or did
+	realms         sync.Map // realm name → *realmMetrics
 	introspections *prometheus.CounterVec
 	verifications  *prometheus.CounterVec
-	slowChecks     *prometheus.CounterVec
+	argon2idChecks *prometheus.CounterVec
 }
 
-// realmMetrics are what each token of a realm counts in, found once.
+// realmMetrics are the metrics for issued tokens of a realm. They are looked up once.
 type realmMetrics struct {
 	issued   prometheus.Counter
 	duration prometheus.Observer
 }
 
-// resultIssued is the result of a token request that isn't refused.
-const resultIssued = "issued"
-
-// What introspection and verification come to where they aren't refused.
+// These are the results of successful requests.
 const (
+	resultIssued   = "issued"
 	resultActive   = "active"
 	resultInactive = "inactive"
 	resultValid    = "valid"
 )
 
-// NewMetrics registers the metrics of a token server with registerer.
+// NewMetrics registers the metrics of a token server with the registerer.
 func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_token_requests_total",
-		Help: `Token requests by realm, empty where there is none of the name, and by result: "issued", or the OAuth 2.0 error code of the refusal, with its reason as the audit has it.`,
+		Help: `Token requests by realm, result and reason. The realm is empty if it does not exist. The result is "issued" or the OAuth 2.0 error code. The reason is the same as in the audit log.`,
 	}, []string{"realm", "result", "reason"})
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "realmkeeper_token_request_duration_seconds",
-		Help: "How long it takes to decide about a token request of a realm, signature included: from its headers to its answer, without the time for which a refusal is held back.",
-		// From a fast signature to RSA on a busy machine, and Argon2id.
+		Help: "Time to process a token request by realm, including the signature but not the delay of rejected requests.",
+		// The range covers fast signatures, RSA on a busy machine, and Argon2id.
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"realm"})
-	slowChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
+	argon2idChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_slow_secret_checks_total",
-		Help: `Checks of secrets that are hashed with Argon2id by what became of them: "remembered" as good, "verified", or "busy", which is answered with 503.`,
+		Help: `Checks of Argon2id-hashed secrets by outcome: "remembered" if the secret was verified before, "verified" if Argon2id ran, or "busy" if the response was 503.`,
 	}, []string{"outcome"})
 	introspections := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_introspections_total",
-		Help: `Introspections by result: "active", "inactive", or the OAuth 2.0 error code of the refusal.`,
+		Help: `Introspection requests by result: "active", "inactive", or the OAuth 2.0 error code.`,
 	}, []string{"result"})
 	verifications := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_verifications_total",
-		Help: `Verifications for gateways by result: "valid", or the error code of the refusal.`,
+		Help: `Verification requests from gateways by result: "valid", or the OAuth 2.0 error code.`,
 	}, []string{"result"})
-	registerer.MustRegister(requests, durations, slowChecks, introspections, verifications,
+	registerer.MustRegister(requests, durations, argon2idChecks, introspections, verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
-			Help: "Realms that this server serves.",
+			Help: "Realms that this token server serves.",
 		}, func() float64 { realms, _ := reg.Size(); return float64(realms) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_clients",
-			Help: "Clients that this server serves.",
+			Help: "Clients that this token server serves.",
 		}, func() float64 { _, clients := reg.Size(); return float64(clients) }),
 	)
 	return &Metrics{
 		requests: requests, durations: durations,
-		introspections: introspections, verifications: verifications, slowChecks: slowChecks,
+		introspections: introspections, verifications: verifications, argon2idChecks: argon2idChecks,
 	}
 }
 
-// RegisterAudit registers what there is to know of the audit.
+// RegisterAudit registers the metrics of the audit log.
 func RegisterAudit(registerer prometheus.Registerer, log *audit.Log) {
 	registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "realmkeeper_audit_lost_total",
-		Help: "Audit lines that could not be written, or not in time.",
+		Help: "Audit events that could not be written, or not in time.",
 	}, func() float64 { return float64(log.Lost()) }))
 }
 
-// of returns what a realm's tokens count in. Its labels hold names of realms alone, never
-// what a request made up.
+// of returns the metrics of a realm. Only names of existing realms become labels, never text from a
+// request.
 func (m *Metrics) of(realm *registry.Realm) *realmMetrics {
 	found, ok := m.realms.Load(realm.Name)
 	if !ok {
@@ -95,7 +93,7 @@ func (m *Metrics) of(realm *registry.Realm) *realmMetrics {
 			duration: m.durations.WithLabelValues(realm.Name),
 		})
 	}
-	of, _ := found.(*realmMetrics) // nothing else is stored there
+	of, _ := found.(*realmMetrics) // the map contains nothing else
 	return of
 }
 
@@ -106,14 +104,14 @@ func (m *Metrics) issued(request *clientRequest) {
 	of.duration.Observe(time.Since(request.started).Seconds())
 }
 
-// refused counts a request that was answered with an error, before the answer.
-func (m *Metrics) refused(request *clientRequest, answer *oauth.Error, reason audit.Reason) {
+// rejected counts a request that gets an error response. It must run before the delay.
+func (m *Metrics) rejected(request *clientRequest, response *oauth.Error, reason audit.Reason) {
 	name := ""
 	if request.realm != nil {
 		name = request.realm.Name
 		m.of(request.realm).duration.Observe(time.Since(request.started).Seconds())
 	}
-	m.requests.WithLabelValues(name, answer.Code, string(reason)).Inc()
+	m.requests.WithLabelValues(name, response.Code, string(reason)).Inc()
 }
 
 func (m *Metrics) introspected(result string) { m.introspections.WithLabelValues(result).Inc() }

@@ -10,56 +10,56 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// tokenAnswer is a successful answer of the token endpoint (RFC 6749 §5.1).
-type tokenAnswer struct {
+// tokenResponse is a successful response of the token endpoint (RFC 6749 §5.1).
+type tokenResponse struct {
 	token    string
 	id       token.ID
 	lifetime time.Duration
 	scope    string
 }
 
-// Header values are shared between answers: net/http only reads them.
+// Responses share these header values because net/http only reads them.
 var (
 	jsonContentType = []string{"application/json;charset=UTF-8"}
 	noStore         = []string{"no-store"}
 	noCache         = []string{"no-cache"}
 )
 
-func writeToken(w http.ResponseWriter, a tokenAnswer) {
+func writeToken(w http.ResponseWriter, r tokenResponse) {
 	scope := ""
-	if a.scope != "" {
-		// Scope tokens hold neither quotes nor backslashes (RFC 6749 §3.3).
-		scope = `,"scope":"` + a.scope + `"`
+	if r.scope != "" {
+		// Scope tokens contain neither quotes nor backslashes (RFC 6749 §3.3).
+		scope = `,"scope":"` + r.scope + `"`
 	}
 	setTokenHeaders(w.Header())
-	// Part by part, into the buffer of net/http: a body made first would be one more copy.
+	// The parts go directly into the buffer of net/http, which saves copying the body once.
 	for _, part := range [...]string{
-		`{"access_token":"`, a.token, `","token_type":"` + oauth.TokenTypeBearer + `","expires_in":`,
-		strconv.FormatInt(int64(a.lifetime/time.Second), 10), scope, "}\n",
+		`{"access_token":"`, r.token, `","token_type":"` + oauth.TokenTypeBearer + `","expires_in":`,
+		strconv.FormatInt(int64(r.lifetime/time.Second), 10), scope, "}\n",
 	} {
-		_, _ = io.WriteString(w, part) // a caller that has gone is no error of ours
+		_, _ = io.WriteString(w, part) // fails only if the client has disconnected
 	}
 }
 
-// writeRefusal writes an error answer with the headers that its status calls for. The
-// challenge of a 401 is the endpoint's own.
-func writeRefusal(w http.ResponseWriter, refusal *oauth.Error) {
-	if refusal.Status == http.StatusMethodNotAllowed {
+// writeRejection writes an error response with the headers that its status requires. The endpoint
+// sets the challenge of a 401 itself.
+func writeRejection(w http.ResponseWriter, rejection *oauth.Error) {
+	if rejection.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
 	}
-	if refusal.RetryAfter != "" {
-		w.Header().Set("Retry-After", refusal.RetryAfter)
+	if rejection.RetryAfter != "" {
+		w.Header().Set("Retry-After", rejection.RetryAfter)
 	}
-	writeError(w, refusal)
+	writeError(w, rejection)
 }
 
-func writeError(w http.ResponseWriter, refusal *oauth.Error) {
+func writeError(w http.ResponseWriter, rejection *oauth.Error) {
 	setTokenHeaders(w.Header())
-	w.WriteHeader(refusal.Status)
-	_, _ = w.Write(refusal.Body())
+	w.WriteHeader(rejection.Status)
+	_, _ = w.Write(rejection.Body())
 }
 
-// setTokenHeaders keeps answers out of every cache (RFC 6749 §5.1).
+// setTokenHeaders prevents caching of a response (RFC 6749 §5.1).
 func setTokenHeaders(header http.Header) {
 	header["Content-Type"] = jsonContentType
 	header["Cache-Control"] = noStore

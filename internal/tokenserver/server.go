@@ -1,5 +1,5 @@
-// Package tokenserver answers the OAuth 2.0 requests of a realm's clients and
-// verifiers over HTTP, from the registry alone.
+// Package tokenserver serves the OAuth 2.0 endpoints of realms over HTTP. It needs only the
+// registry to respond to clients and verifiers.
 package tokenserver
 
 import (
@@ -20,22 +20,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Options are what a token server stands on. All are required but Cluster, Audit, Tracer and TrustedProxies.
+// Options are the dependencies of a token server. All but Cluster, Audit, Tracer and TrustedProxies
+// are required.
 type Options struct {
 	Registry *registry.Registry
-	// Cluster knows the keys of service account tokens; nil: none are taken.
+	// Cluster returns the keys that verify service account tokens. If it is nil, these tokens are
+	// rejected.
 	Cluster clientauth.ClusterKeys
 	Metrics *Metrics
 	Logger  *slog.Logger
-	// Audit takes an event for each decision about credentials; nil: there is no audit.
+	// Audit receives an event for each credential decision. If it is nil, there is no audit log.
 	Audit *audit.Log
-	// Tracer makes a span for each request; nil: none.
+	// Tracer creates a span for each request. If it is nil, there are no spans.
 	Tracer trace.Tracer
-	// Now is the clock; Random gives token ids.
+	// Now is the clock, and Random is the source of token IDs.
 	Now    func() time.Time
 	Random io.Reader
-	// TrustedProxies are the networks of the proxies that are believed what they say in
-	// X-Forwarded-For.
+	// TrustedProxies are the networks of the proxies whose X-Forwarded-For header is trusted.
 	TrustedProxies []netip.Prefix
 }
 
@@ -44,10 +45,12 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	clients := clientEndpoint{
 		Options: o,
-		clients: clientauth.New(clientauth.Options{ClusterKeys: o.Cluster, Argon2idChecks: o.Metrics.slowChecks, Logger: o.Logger}),
-		held:    make(chan struct{}, maxHeld),
+		clients: clientauth.New(clientauth.Options{
+			ClusterKeys: o.Cluster, Argon2idChecks: o.Metrics.argon2idChecks, Logger: o.Logger,
+		}),
+		delayed: make(chan struct{}, maxDelayed),
 	}
-	(&tokenEndpoint{clients, limiter.NewPace()}).mount(mux)
+	(&tokenEndpoint{clients, limiter.NewRateLimiter()}).mount(mux)
 	(&introspectionEndpoint{clients}).mount(mux)
 	verification := &verificationEndpoint{o}
 	verification.mount(mux)
@@ -63,22 +66,22 @@ func New(o Options) http.Handler {
 
 var connectionClose = []string{"close"}
 
-// guard stands before all routes, for what net/http allows and a credentials server can't.
+// guard handles what net/http allows before routing but a token server must not allow.
 func guard(routes http.Handler, verification *verificationEndpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Of Transfer-Encoding and Content-Length net/http believes the first and hides the
-		// second. What follows on the connection may be a body to a proxy that believed the
-		// other, and must not be read as a request (RFC 9112 §6.1).
+		// If a request has both Transfer-Encoding and Content-Length, net/http uses the former and
+		// hides the latter. A proxy that used Content-Length may consider the following bytes part
+		// of the body, so they must not be read as a request (RFC 9112 §6.1).
 		if len(r.TransferEncoding) > 0 {
 			w.Header()["Connection"] = connectionClose
 		}
-		// What stands behind is the path of somebody else's API, of whatever form.
+		// The rest of the path is the path of the API behind the gateway, so it may have any form.
 		if realm, ok := forwardedRealm(r.URL.Path); ok {
 			r.Pattern = "/{realm}" + oauth.VerificationPath + "/"
-			verification.serve(w, r, realm, "") // the query is the caller's, not the gateway's
+			verification.serve(w, r, realm, "") // the query is from the API request, not from the gateway
 			return
 		}
-		// The mux would redirect to the clean path, with the query repeated in the answer.
+		// The mux would redirect to the clean path and repeat the query in the response.
 		if r.URL.Path != path.Clean(r.URL.Path) {
 			writeError(w, oauth.ErrNotFound)
 			return

@@ -105,13 +105,13 @@ func TestMetrics(t *testing.T) {
 		s.send(t, client, r)
 	}
 	want := `
-# HELP realmkeeper_registry_clients Clients that this server serves.
+# HELP realmkeeper_registry_clients Clients that this token server serves.
 # TYPE realmkeeper_registry_clients gauge
 realmkeeper_registry_clients 12
-# HELP realmkeeper_registry_realms Realms that this server serves.
+# HELP realmkeeper_registry_realms Realms that this token server serves.
 # TYPE realmkeeper_registry_realms gauge
 realmkeeper_registry_realms 2
-# HELP realmkeeper_token_requests_total Token requests by realm, empty where there is none of the name, and by result: "issued", or the OAuth 2.0 error code of the refusal, with its reason as the audit has it.
+# HELP realmkeeper_token_requests_total Token requests by realm, result and reason. The realm is empty if it does not exist. The result is "issued" or the OAuth 2.0 error code. The reason is the same as in the audit log.
 # TYPE realmkeeper_token_requests_total counter
 realmkeeper_token_requests_total{realm="",reason="invalid_request",result="invalid_request"} 2
 realmkeeper_token_requests_total{realm="acme",reason="",result="issued"} 2
@@ -201,7 +201,7 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 
 	s.stop()
 	log := s.log.String()
-	for _, want := range []string{"Credentials were sent in the query", "TLS handshake error", `"realm":"acme"`} {
+	for _, want := range []string{"Received credentials in the query string", "TLS handshake error", `"realm":"acme"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log doesn't hold %q, so it isn't what this test is to look at", want)
 		}
@@ -235,7 +235,7 @@ func TestExposedCredentialsAreTold(t *testing.T) {
 			s := startLoaded(t)
 			s.send(t, s.clientOf(t, "HTTP/1.1"), tc.request)
 			s.stop()
-			if got := strings.Contains(s.log.String(), `"level":"WARN","msg":"Credentials were sent in the query`); got != tc.want {
+			if got := strings.Contains(s.log.String(), `"level":"WARN","msg":"Received credentials in the query string`); got != tc.want {
 				t.Errorf("told: %t, want %t in %s", got, tc.want, s.log)
 			}
 		})

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// sourceOf returns the address that a request comes from: of the connection, or where that is
-// a trusted proxy's, what it says in X-Forwarded-For. Each proxy adds at the end whom it was
-// asked by, so that the last one which isn't trusted counts; what stands before it, anybody
-// may have written.
+// sourceOf returns the address that a request comes from. This is the address of the connection, or
+// an address from X-Forwarded-For if the connection is from a trusted proxy. Each proxy appends the
+// address of its client, so the last address that is not a trusted proxy is used. The client may have
+// made up the addresses before it.
 func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	connection, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{} // a test without a connection
 	}
 	source := connection.Addr().Unmap()
-	if len(trusted) == 0 || !within(source, trusted) {
+	if len(trusted) == 0 || !containsAddr(trusted, source) {
 		return source
 	}
 	for _, line := range slices.Backward(r.Header["X-Forwarded-For"]) {
@@ -30,9 +30,9 @@ func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 			}
 			address, ok := parseHop(strings.TrimSpace(hop))
 			if !ok {
-				return source // the proxy that passed this on is all that is known
+				return source // the last known address is that of the proxy that added the invalid one
 			}
-			if source = address; !within(source, trusted) {
+			if source = address; !containsAddr(trusted, source) {
 				return source
 			}
 		}
@@ -40,7 +40,7 @@ func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	return source
 }
 
-// parseHop reads an address with a port or without, as proxies write it.
+// parseHop parses an address with or without a port. Proxies write both.
 func parseHop(hop string) (netip.Addr, bool) {
 	if address, err := netip.ParseAddr(strings.Trim(hop, "[]")); err == nil {
 		return address.Unmap(), true
@@ -49,11 +49,6 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return address.Addr().Unmap(), err == nil
 }
 
-func within(address netip.Addr, networks []netip.Prefix) bool {
-	for _, network := range networks {
-		if network.Contains(address) {
-			return true
-		}
-	}
-	return false
+func containsAddr(networks []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(network netip.Prefix) bool { return network.Contains(address) })
 }

@@ -10,53 +10,50 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// tokenEndpoint answers POST /{realm}/oauth2/token (RFC 6749 §3.2).
+// tokenEndpoint serves POST /{realm}/oauth2/token (RFC 6749 §3.2).
 type tokenEndpoint struct {
 	clientEndpoint
-	pace *limiter.Pace
+	tokens *limiter.RateLimiter
 }
 
 func (e *tokenEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.TokenPath, e)
 }
 
-// ServeHTTP answers one token request and counts it by its result.
+// ServeHTTP responds to a token request and counts it by result.
 func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("realm")
-	request, err := e.read(name, r)
-	var answer tokenAnswer
+	request, err := e.read(r.PathValue("realm"), r)
+	var response tokenResponse
 	if err == nil {
-		answer, err = e.answer(&request)
+		response, err = e.respond(&request)
 	}
 	if err != nil {
-		_ = e.refuse(w, r, &request, audit.ActionToken, err) // it is counted
+		_ = e.reject(w, r, &request, audit.ActionToken, err) // reject counts it
 		return
 	}
-	e.granted(r.Context(), &request, audit.ActionToken, answer.id)
+	e.granted(r.Context(), &request, audit.ActionToken, response.id)
 	e.Metrics.issued(&request)
-	writeToken(w, answer)
+	writeToken(w, response)
 }
 
-// answer takes a request that has authenticated through what is left of the order of
-// checks: grant, scope and audience, token.
-func (e *tokenEndpoint) answer(request *clientRequest) (tokenAnswer, error) {
+// respond checks the grant type of an authenticated request and issues the token.
+func (e *tokenEndpoint) respond(request *clientRequest) (tokenResponse, error) {
 	switch request.parameters.GrantType {
 	case oauth.GrantTypeClientCredentials:
 	case "":
-		return tokenAnswer{}, oauth.ErrNoGrantType
+		return tokenResponse{}, oauth.ErrNoGrantType
 	default:
-		return tokenAnswer{}, oauth.ErrGrantType
+		return tokenResponse{}, oauth.ErrGrantType
 	}
 	return e.issue(request)
 }
 
-// issue narrows what is granted to what is asked for, and signs the token if the client may
-// get one more.
-func (e *tokenEndpoint) issue(request *clientRequest) (tokenAnswer, error) {
+// issue checks the requested scopes, audience and the token rate, in this order, and signs the token.
+func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
 	realm, client, p := request.realm, request.client, &request.parameters
 	scopes, err := oauth.NarrowScope(p.Scope, client.Scopes)
 	if err != nil {
-		return tokenAnswer{}, err
+		return tokenResponse{}, err
 	}
 	granted := client.Audiences
 	if len(granted) == 0 {
@@ -64,10 +61,10 @@ func (e *tokenEndpoint) issue(request *clientRequest) (tokenAnswer, error) {
 	}
 	audience, err := oauth.NarrowAudience(p.Audience, p.Resources, granted)
 	if err != nil {
-		return tokenAnswer{}, err
+		return tokenResponse{}, err
 	}
-	if !e.pace.Allow(client.UID, realm.TokensPerSecondOf(client), request.now) {
-		return tokenAnswer{}, oauth.ErrTooManyTokens
+	if !e.tokens.Allow(client.UID, realm.TokensPerSecondOf(client), request.now) {
+		return tokenResponse{}, oauth.ErrTooManyTokens
 	}
 	lifetime := realm.TokenLifetime
 	if client.TokenLifetime > 0 {
@@ -83,7 +80,7 @@ func (e *tokenEndpoint) issue(request *clientRequest) (tokenAnswer, error) {
 		Lifetime: lifetime,
 	}, e.Random)
 	if err != nil {
-		return tokenAnswer{}, err
+		return tokenResponse{}, err
 	}
-	return tokenAnswer{token: signed, id: id, lifetime: lifetime, scope: scope}, nil
+	return tokenResponse{token: signed, id: id, lifetime: lifetime, scope: scope}, nil
 }

@@ -11,32 +11,34 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced gives each request of routes a span, in the trace that its caller has begun, if there
-// is one (W3C Trace Context). A span has names and results, and nothing of a header or query.
+// traced creates a span for each request, as a child of the caller's span if there is one (W3C Trace
+// Context). Spans contain names and results, but nothing from headers or the query.
 func traced(routes http.Handler, tracer trace.Tracer) http.Handler {
-	callers := propagation.TraceContext{}
+	propagator := propagation.TraceContext{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := callers.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := tracer.Start(ctx, "HTTP "+method(r), trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(attribute.String("http.request.method", method(r))))
 		defer span.End()
 		r = r.WithContext(ctx)
-		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		routes.ServeHTTP(answer, r)
-		// The mux has found the route by now; before, there is nothing but the path, which may hold anything.
+		response := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		routes.ServeHTTP(response, r)
+		// The mux has set the route by now. Before that, only the path was known, which may contain
+		// anything.
 		if r.Pattern != "" {
 			_, route, _ := strings.Cut(" "+r.Pattern, " /")
 			span.SetName("HTTP " + method(r) + " /" + route)
 			span.SetAttributes(attribute.String("http.route", "/"+route))
 		}
-		span.SetAttributes(attribute.Int("http.response.status_code", answer.status))
-		if answer.status >= http.StatusInternalServerError {
+		span.SetAttributes(attribute.Int("http.response.status_code", response.status))
+		if response.status >= http.StatusInternalServerError {
 			span.SetStatus(codes.Error, "")
 		}
 	})
 }
 
-// method is the request's, where it is one that HTTP knows: it may be anything.
+// method returns the request method, or "_OTHER" if it is not a standard one. A client may send any
+// text as the method.
 func method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch:
@@ -45,7 +47,7 @@ func method(r *http.Request) string {
 	return "_OTHER"
 }
 
-// describe adds to the request's span who asked and what came of it, as the audit has it.
+// describe adds the realm, the client and the result to the span of the request, as in the audit log.
 func (e *clientEndpoint) describe(ctx context.Context, request *clientRequest, result string) {
 	if e.Tracer == nil {
 		return
@@ -55,22 +57,22 @@ func (e *clientEndpoint) describe(ctx context.Context, request *clientRequest, r
 	if request.realm != nil {
 		span.SetAttributes(attribute.String("realmkeeper.realm", request.realm.Name))
 	}
-	if request.Client != nil {
-		span.SetAttributes(attribute.String("realmkeeper.client_id", request.Client.ID))
+	if client := request.identity.Client; client != nil {
+		span.SetAttributes(attribute.String("realmkeeper.client_id", client.ID))
 	}
 }
 
-// statusWriter remembers the status.
+// statusWriter remembers the status of the response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
 }
 
-// WriteHeader notes the status.
+// WriteHeader remembers the status and writes it.
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets net/http find what the writer beneath can do.
+// Unwrap lets http.ResponseController use the features of the underlying writer.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

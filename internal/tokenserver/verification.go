@@ -9,9 +9,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// verificationEndpoint answers /{realm}/oauth2/verify: whether a request with this
-// Authorization header may pass a gateway (RFC 6750 §3). Gateways differ in what else of the
-// request they bring: some its method, and some its path behind this one.
+// verificationEndpoint serves /{realm}/oauth2/verify, which gateways call to check the
+// Authorization header of an API request (RFC 6750 §3). Some gateways also forward the method of the
+// API request, and some append its path to the path of this endpoint.
 type verificationEndpoint struct {
 	Options
 }
@@ -20,33 +20,35 @@ func (e *verificationEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.VerificationPath, e)
 }
 
-// forwardedRealm returns the realm of a request whose path a gateway has put behind this
-// endpoint's.
+// forwardedRealm returns the realm of a request whose path has the path of an API request appended
+// to the path of this endpoint.
 func forwardedRealm(path string) (realm string, ok bool) {
 	realm, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return realm, strings.HasPrefix("/"+rest, oauth.VerificationPath+"/")
 }
 
-// The headers that tell the API behind a gateway who calls. All three are always there, so
-// that the gateway replaces what the caller has set.
+// These headers identify the caller to the API behind the gateway. A successful response always has
+// all three, so that the gateway overwrites what the caller has sent.
 const (
 	headerClientID = "X-Auth-Client-Id"
 	headerRealm    = "X-Auth-Realm"
 	headerScope    = "X-Auth-Scope"
 )
 
-// ServeHTTP answers a gateway that asks at the endpoint itself: the query is its own.
+// ServeHTTP responds to a gateway that calls the exact path of the endpoint. The query is from the
+// gateway.
 func (e *verificationEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serve(w, r, r.PathValue("realm"), r.URL.RawQuery)
 }
 
-// serve answers one verification, with what is required in the query, and counts it by its result.
+// serve responds to a verification request and counts it by result. The query contains the
+// requirements that the token must meet.
 func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, realm, query string) {
-	verified, err := e.answer(realm, query, r)
-	if refusal := (*oauth.Error)(nil); errors.As(err, &refusal) {
-		e.Metrics.verified(refusal.Code)
-		challenge(w.Header(), refusal)
-		writeRefusal(w, refusal)
+	verified, err := e.verify(realm, query, r)
+	if rejection := (*oauth.Error)(nil); errors.As(err, &rejection) {
+		e.Metrics.verified(rejection.Code)
+		challenge(w.Header(), rejection)
+		writeRejection(w, rejection)
 		return
 	}
 	e.Metrics.verified(resultValid)
@@ -57,10 +59,10 @@ func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, rea
 	header["Cache-Control"] = noStore
 }
 
-// answer returns the token of a request that may pass.
+// verify returns the claims of the request's token if it is valid and meets the requirements.
 //
 // Errors are *oauth.Error values.
-func (e *verificationEndpoint) answer(realmName, query string, r *http.Request) (token.Verified, error) {
+func (e *verificationEndpoint) verify(realmName, query string, r *http.Request) (token.Verified, error) {
 	if !e.Registry.Loaded() {
 		return token.Verified{}, oauth.ErrNotLoaded
 	}
@@ -94,9 +96,9 @@ func (e *verificationEndpoint) answer(realmName, query string, r *http.Request) 
 	return verified, nil
 }
 
-// bearerToken returns the token of the one Authorization header (RFC 6750 §2.1).
+// bearerToken returns the token from the Authorization header (RFC 6750 §2.1).
 //
-// Errors: oauth.ErrTokenMissing; oauth.ErrInvalidToken for two headers.
+// Errors: oauth.ErrTokenMissing; oauth.ErrInvalidToken if there are several such headers.
 func bearerToken(header http.Header) (string, error) {
 	authorization := header["Authorization"]
 	if len(authorization) > 1 {
@@ -113,12 +115,12 @@ func bearerToken(header http.Header) (string, error) {
 	return presented, nil
 }
 
-// challenge says how to authenticate (RFC 6750 §3): without an error where no token came.
-func challenge(header http.Header, refusal *oauth.Error) {
+// challenge sets WWW-Authenticate (RFC 6750 §3). It contains no error if the request has no token.
+func challenge(header http.Header, rejection *oauth.Error) {
 	switch {
-	case errors.Is(refusal, oauth.ErrTokenMissing):
+	case errors.Is(rejection, oauth.ErrTokenMissing):
 		header.Set("WWW-Authenticate", "Bearer")
-	case refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden:
-		header.Set("WWW-Authenticate", `Bearer error="`+refusal.Code+`"`)
+	case rejection.Status == http.StatusUnauthorized || rejection.Status == http.StatusForbidden:
+		header.Set("WWW-Authenticate", `Bearer error="`+rejection.Code+`"`)
 	}
 }

@@ -18,144 +18,150 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// The bounds of slow verification. What others pay for it is a core, or one of several, and
-// 64 MiB at most.
+// These limits keep Argon2id from slowing down other requests. At least one core stays free if
+// there are several, and Argon2id uses at most 64 MiB.
 const (
-	// maxSlowMemory is for all verifications together: it fits into a token server's limit
-	// once more as garbage, and holds the largest that clientsecret accepts.
-	maxSlowMemory = 64 << 20
-	// maxQueued is how many requests wait or are verified at a time, some tenths of a
-	// second's worth, and maxQueuedOfOne how many of one client: a flood for one leaves room for others.
-	maxQueued      = 16
-	maxQueuedOfOne = 4
-	// maxRemembered is how many good results are remembered, twice: about 1 MiB.
+	// maxArgon2idMemory limits all concurrent verifications together. It equals the largest memory
+	// parameter that clientsecret accepts. The memory limit of a token server has room for it
+	// twice, because the garbage collector may not have freed earlier verifications yet.
+	maxArgon2idMemory = 64 << 20
+	// maxQueued limits how many requests wait or run at a time, which takes a few tenths of a
+	// second. maxQueuedPerClient keeps an attack on one client from filling the queue.
+	maxQueued          = 16
+	maxQueuedPerClient = 4
+	// maxRemembered is the size of each of the two generations of remembered results. Together
+	// they use about 1 MiB.
 	maxRemembered = 8192
 )
 
-// What becomes of a check of a secret whose verifier is slow.
+// These are the outcomes of a check, as the metric has them.
 const (
-	slowRemembered = "remembered"
-	slowVerified   = "verified"
-	slowBusy       = "busy"
+	outcomeRemembered = "remembered"
+	outcomeVerified   = "verified"
+	outcomeBusy       = "busy"
 )
 
-// slowSecrets verifies secrets whose verifiers take milliseconds and megabytes: few at a time,
-// behind a short queue, and each good one once. It is safe for concurrent use.
-type slowSecrets struct {
-	checks *prometheus.CounterVec
-	room   *semaphore.Weighted // of bytes
-	size   int64
-	key    [sha256.Size]byte // of this process alone: what is remembered says nothing outside of it
+// argon2idChecker checks Argon2id-hashed secrets, each of which takes milliseconds and megabytes.
+// It verifies a few at a time, queues a few more, and remembers the correct secrets. It is safe for
+// concurrent use.
+type argon2idChecker struct {
+	checks     *prometheus.CounterVec
+	memory     *semaphore.Weighted // in bytes
+	memorySize int64
+	// key is random and unique to this process, so the fingerprints are useless outside of it.
+	key [sha256.Size]byte
 
-	mu          sync.Mutex
-	queued      int
-	queuedOfOne map[string]int // client UID → its share
-	// recent and older are fingerprints of good results. When recent is full it becomes
-	// older, and what was older is forgotten unless it was needed again.
+	mu              sync.Mutex
+	queued          int
+	queuedPerClient map[string]int // by client UID
+	// recent and older are the fingerprints of correct secrets. When recent is full, it becomes
+	// older, and the fingerprints that were in older are forgotten. A fingerprint that is found in
+	// older moves to recent.
 	recent, older map[fingerprint]struct{}
 }
 
 type fingerprint [sha256.Size]byte
 
-func newSlowSecrets(checks *prometheus.CounterVec) *slowSecrets {
-	s := &slowSecrets{
-		checks:      checks,
-		size:        slowRoom(runtime.GOMAXPROCS(0)),
-		queuedOfOne: map[string]int{},
-		recent:      map[fingerprint]struct{}{},
+func newArgon2idChecker(checks *prometheus.CounterVec) *argon2idChecker {
+	c := &argon2idChecker{
+		checks:          checks,
+		memorySize:      argon2idMemory(runtime.GOMAXPROCS(0)),
+		queuedPerClient: map[string]int{},
+		recent:          map[fingerprint]struct{}{},
 	}
-	s.room = semaphore.NewWeighted(s.size)
-	_, _ = rand.Read(s.key[:]) // ends the process rather than fail
-	return s
+	c.memory = semaphore.NewWeighted(c.memorySize)
+	_, _ = rand.Read(c.key[:]) // never fails; it ends the process instead
+	return c
 }
 
-// slowRoom returns the memory for slow verifications: enough for one of the usual size for each core but one,
-// which stays for everybody else.
-func slowRoom(cores int) int64 {
-	return min(max(1, int64(cores-1))*clientsecret.DefaultArgon2idMemory, maxSlowMemory)
+// argon2idMemory returns the memory for concurrent verifications in bytes. It allows one
+// verification of the default size for each core but one, and at least one.
+func argon2idMemory(cores int) int64 {
+	return min(max(1, int64(cores-1))*clientsecret.DefaultArgon2idMemory, maxArgon2idMemory)
 }
 
-// remembered returns the one of the client's credentials that is known to accept secret, or nil.
-// The caller must check everything that doesn't depend on the secret, such as a suspension.
-func (s *slowSecrets) remembered(client *registry.Client, credentials []*clientsecret.Credential, secret string) *clientsecret.Credential {
-	for _, c := range credentials {
-		if s.remembers(s.fingerprint(client.UID, &c.Verifier, secret)) {
-			s.checks.WithLabelValues(slowRemembered).Inc()
-			return c
-		}
-	}
-	return nil
-}
-
-// verify is as remembered, but for a secret that may be good and isn't remembered.
-//
-// The error is oauth.ErrBusy.
-func (s *slowSecrets) verify(ctx context.Context, client *registry.Client, credentials []*clientsecret.Credential, secret string) (*clientsecret.Credential, error) {
-	memory := int64(0)
-	for _, c := range credentials {
-		memory = max(memory, c.Verifier.Memory())
-	}
-	if !s.enter(client.UID) {
-		s.checks.WithLabelValues(slowBusy).Inc()
-		return nil, oauth.ErrBusy
-	}
-	defer s.leave(client.UID)
-	weight := min(memory, s.size)
-	if s.room.Acquire(ctx, weight) != nil {
-		return nil, oauth.ErrBusy // nobody reads it: the caller has gone
-	}
-	s.checks.WithLabelValues(slowVerified).Inc()
-	defer s.room.Release(weight)
-	var matched *clientsecret.Credential
-	for _, c := range credentials {
-		if c.Verifier.Verify(secret) {
-			matched = c
-			s.remember(s.fingerprint(client.UID, &c.Verifier, secret))
-		}
-	}
-	return matched, nil
-}
-
-// argon2idCredentials returns the client's current credentials with an Argon2id hash. It returns
-// none for a nil client.
+// argon2idCredentials returns the unexpired Argon2id-hashed credentials of the client. A nil client
+// has none.
 func argon2idCredentials(client *registry.Client, now time.Time) []*clientsecret.Credential {
 	if client == nil {
 		return nil
 	}
 	var current []*clientsecret.Credential
 	for i := range client.Secrets {
-		if c := &client.Secrets[i]; c.Verifier.Slow() && c.Current(now) {
-			current = append(current, c)
+		if credential := &client.Secrets[i]; credential.Verifier.Slow() && credential.Current(now) {
+			current = append(current, credential)
 		}
 	}
 	return current
 }
 
-// enter takes a place in the queue, and reports whether there was one.
-func (s *slowSecrets) enter(uid string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.queued >= maxQueued || s.queuedOfOne[uid] >= maxQueuedOfOne {
+// remembered returns the credential that has accepted the secret before, or nil. The caller must
+// check everything that does not depend on the secret, such as a suspension.
+func (c *argon2idChecker) remembered(client *registry.Client, credentials []*clientsecret.Credential, secret string) *clientsecret.Credential {
+	for _, credential := range credentials {
+		if c.remembers(c.fingerprint(client.UID, &credential.Verifier, secret)) {
+			c.checks.WithLabelValues(outcomeRemembered).Inc()
+			return credential
+		}
+	}
+	return nil
+}
+
+// verify runs Argon2id and returns the credential that accepts the secret, or nil.
+//
+// The error is oauth.ErrBusy.
+func (c *argon2idChecker) verify(ctx context.Context, client *registry.Client, credentials []*clientsecret.Credential, secret string) (*clientsecret.Credential, error) {
+	memory := int64(0)
+	for _, credential := range credentials {
+		memory = max(memory, credential.Verifier.Memory())
+	}
+	if !c.enqueue(client.UID) {
+		c.checks.WithLabelValues(outcomeBusy).Inc()
+		return nil, oauth.ErrBusy
+	}
+	defer c.dequeue(client.UID)
+	weight := min(memory, c.memorySize)
+	if c.memory.Acquire(ctx, weight) != nil {
+		return nil, oauth.ErrBusy // the client has disconnected
+	}
+	defer c.memory.Release(weight)
+	c.checks.WithLabelValues(outcomeVerified).Inc()
+	var matched *clientsecret.Credential
+	for _, credential := range credentials {
+		if credential.Verifier.Verify(secret) {
+			matched = credential
+			c.remember(c.fingerprint(client.UID, &credential.Verifier, secret))
+		}
+	}
+	return matched, nil
+}
+
+// enqueue takes a place in the queue and reports whether one was free.
+func (c *argon2idChecker) enqueue(clientUID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queued >= maxQueued || c.queuedPerClient[clientUID] >= maxQueuedPerClient {
 		return false
 	}
-	s.queued++
-	s.queuedOfOne[uid]++
+	c.queued++
+	c.queuedPerClient[clientUID]++
 	return true
 }
 
-func (s *slowSecrets) leave(uid string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.queued--
-	if s.queuedOfOne[uid]--; s.queuedOfOne[uid] == 0 {
-		delete(s.queuedOfOne, uid)
+func (c *argon2idChecker) dequeue(clientUID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queued--
+	if c.queuedPerClient[clientUID]--; c.queuedPerClient[clientUID] == 0 {
+		delete(c.queuedPerClient, clientUID)
 	}
 }
 
-// fingerprint names a good result: of this client, by this hash, with this secret.
-func (s *slowSecrets) fingerprint(uid string, v *clientsecret.Verifier, secret string) fingerprint {
-	mac := hmac.New(sha256.New, s.key[:])
-	for _, part := range []string{uid, v.String(), secret} {
+// fingerprint identifies a correct secret of a client together with its stored hash. The lengths
+// keep two different inputs from being hashed as the same bytes.
+func (c *argon2idChecker) fingerprint(clientUID string, v *clientsecret.Verifier, secret string) fingerprint {
+	mac := hmac.New(sha256.New, c.key[:])
+	for _, part := range []string{clientUID, v.String(), secret} {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
 		mac.Write(length[:])
@@ -164,28 +170,28 @@ func (s *slowSecrets) fingerprint(uid string, v *clientsecret.Verifier, secret s
 	return fingerprint(mac.Sum(nil))
 }
 
-func (s *slowSecrets) remembers(f fingerprint) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.recent[f]; ok {
+func (c *argon2idChecker) remembers(f fingerprint) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.recent[f]; ok {
 		return true
 	}
-	if _, ok := s.older[f]; ok {
-		s.rememberLocked(f)
+	if _, ok := c.older[f]; ok {
+		c.rememberLocked(f)
 		return true
 	}
 	return false
 }
 
-func (s *slowSecrets) remember(f fingerprint) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rememberLocked(f)
+func (c *argon2idChecker) remember(f fingerprint) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rememberLocked(f)
 }
 
-func (s *slowSecrets) rememberLocked(f fingerprint) {
-	if len(s.recent) >= maxRemembered {
-		s.recent, s.older = map[fingerprint]struct{}{}, s.recent
+func (c *argon2idChecker) rememberLocked(f fingerprint) {
+	if len(c.recent) >= maxRemembered {
+		c.recent, c.older = map[fingerprint]struct{}{}, c.recent
 	}
-	s.recent[f] = struct{}{}
+	c.recent[f] = struct{}{}
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// byAssertion returns the client that the request's assertion (RFC 7523 §2.2) is of, and that may get
-// a token now: one that the client has signed itself (private_key_jwt), or the token of a
-// service account that may act as the client.
+// byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is signed by
+// the client itself (private_key_jwt), or it is the token of a service account of the client.
 //
-// Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, which
-// wraps why, for the audit and for logs; oauth.ErrAssertionsFull; those of byServiceAccount.
+// Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, which wraps
+// the reason for the audit and the log; oauth.ErrAssertionsFull; those of byServiceAccount.
 func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (Identity, error) {
 	if p.ClientAssertionType != oauth.AssertionTypeJWT {
 		return Identity{clientID: p.ClientID}, oauth.ErrAssertionType
@@ -34,41 +33,41 @@ func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, 
 	return a.bySignature(realm, assertion, now)
 }
 
-// bySignature takes an assertion that the client has signed with a key of its own. As with
-// secrets, the suspension and expiration checks run last. Only what is good is remembered: nobody else can use up a client's ids.
+// bySignature authenticates a client by an assertion that it signed with its own key. It remembers
+// valid assertions only, so that nobody else can use up the "jti" values of a client.
 func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
-	who := Identity{clientID: assertion.Claims.Subject}
-	client := realm.Client(who.clientID)
+	identity := Identity{clientID: assertion.Claims.Subject}
+	client := realm.Client(identity.clientID)
 	if client == nil {
-		return who, fmt.Errorf("%w: %w", errUnknownClient, errNoClient)
+		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
 	}
-	who.Client = client
+	identity.Client = client
 	key, err := assertion.KeyFor(client.PublicKeys)
 	if err != nil {
-		return who, wrongAssertion(err)
+		return identity, wrongAssertion(err)
 	}
 	if err := assertion.Verify(key); err != nil {
-		return who, wrongAssertion(err)
+		return identity, wrongAssertion(err)
 	}
 	if err := assertion.CheckSelfSigned(client.ID, []string{realm.Issuer, realm.Issuer + oauth.TokenPath}, now); err != nil {
-		return who, wrongAssertion(err)
+		return identity, wrongAssertion(err)
 	}
-	who.SecretID = key.ID()
-	if err := usable(realm, client, now); err != nil {
-		return who, err
+	identity.SecretID = key.ID()
+	if err := checkUsable(realm, client, now); err != nil {
+		return identity, err
 	}
-	switch err := a.used.Use(client.UID, assertion, now); {
+	switch err := a.usedAssertions.Use(client.UID, assertion, now); {
 	case errors.Is(err, clientassertion.ErrFull):
-		return who, oauth.ErrAssertionsFull
+		return identity, oauth.ErrAssertionsFull
 	case err != nil:
-		return who, wrongAssertion(err)
+		return identity, wrongAssertion(err)
 	}
-	return who, nil
+	return identity, nil
 }
 
-var errNoClient = errors.New("there is no such client")
+var errClientNotFound = errors.New("client not found")
 
-// wrongAssertion is the one answer, with what only logs are told.
-func wrongAssertion(why error) error {
-	return fmt.Errorf("%w: %w", errWrongAssertion, why)
+// wrongAssertion adds a reason that only the log contains.
+func wrongAssertion(reason error) error {
+	return fmt.Errorf("%w: %w", errWrongAssertion, reason)
 }

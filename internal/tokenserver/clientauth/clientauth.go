@@ -1,5 +1,5 @@
-// Package clientauth authenticates the clients of a realm by a secret, by an assertion that they
-// signed, or by the token of a Kubernetes service account.
+// Package clientauth authenticates the clients of a realm by a client secret, by an assertion that
+// the client signed, or by the token of a Kubernetes service account.
 package clientauth
 
 import (
@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
@@ -21,44 +20,51 @@ import (
 
 // Options are the dependencies of an Authenticator. All but ClusterKeys are required.
 type Options struct {
-	// ClusterKeys verifies service account tokens. If it is nil, they are rejected.
+	// ClusterKeys returns the keys that verify service account tokens. If it is nil, the
+	// Authenticator rejects these tokens.
 	ClusterKeys ClusterKeys
-	// Argon2idChecks counts the checks of Argon2id-hashed secrets by outcome.
+	// Argon2idChecks counts the checks of Argon2id-hashed secrets by outcome, its only label.
 	Argon2idChecks *prometheus.CounterVec
 	Logger         *slog.Logger
 }
 
 // Authenticator authenticates clients (RFC 6749 §2.3). It is safe for concurrent use.
 type Authenticator struct {
-	slow     *slowSecrets
-	used     *clientassertion.Memory
-	cluster  ClusterKeys
-	failures *limiter.Failures
-	logger   *slog.Logger
+	argon2id       *argon2idChecker
+	usedAssertions *clientassertion.Memory
+	clusterKeys    ClusterKeys
+	failures       *limiter.Failures
+	logger         *slog.Logger
 }
 
-// New returns an Authenticator.
+// New returns an Authenticator that has seen no requests.
 func New(o Options) *Authenticator {
 	return &Authenticator{
-		slow: newSlowSecrets(o.Argon2idChecks), used: clientassertion.NewMemory(), cluster: o.ClusterKeys,
-		failures: limiter.NewFailures(), logger: o.Logger,
+		argon2id:       newArgon2idChecker(o.Argon2idChecks),
+		usedAssertions: clientassertion.NewMemory(),
+		clusterKeys:    o.ClusterKeys,
+		failures:       limiter.NewFailures(),
+		logger:         o.Logger,
 	}
 }
 
-// Identity is who a request is from: on an error only who it says it is from, for the audit.
+// Identity is the client that sent a request. If authentication failed, it is the client that the
+// request names, for the audit log and traces only.
 type Identity struct {
-	clientID string // as it was given
-	// Client is the client of that ID; nil: there is none.
+	// Client is the client with the client ID of the request, or nil.
 	Client *registry.Client
-	// SecretID is the ID of the secret, key or service account that matched.
+	// SecretID is the ID of the matching secret or key, or the name of the service account. It is
+	// empty if nothing matched.
 	SecretID string
+
+	clientID string // as sent, even if no client has it
 }
 
-// Authenticate returns the client that the request is from and that may use its
-// credentials now. The source is the address that it comes from.
+// Authenticate returns the client that sent the request. The client may use its credentials now.
+// The source is the address that the request comes from.
 //
-// Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures;
-// those of byAssertion.
+// Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy;
+// oauth.ErrTooManyFailures; those of byAssertion.
 func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (Identity, error) {
 	credentials, err := findCredentials(header, p)
 	if err != nil {
@@ -67,113 +73,23 @@ func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm,
 	if p.ClientAssertion == "" {
 		return a.bySecret(ctx, realm, credentials, source, now)
 	}
-	who, err := a.byAssertion(ctx, realm, p, now)
+	identity, err := a.byAssertion(ctx, realm, p, now)
 	if err != nil {
-		a.logger.Debug("Client assertion refused", "realm", realm.Name, "reason", err)
+		a.logger.Debug("Rejected client assertion", "realm", realm.Name, "reason", err)
 	}
-	attempt := limiter.Attempt{Realm: realm.UID, Client: who.clientID, Source: source}
+	attempt := limiter.Attempt{Realm: realm.UID, Client: identity.clientID, Source: source}
 	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
 		err = oauth.ErrTooManyFailures
 	}
-	return who, err
+	return identity, err
 }
 
-// findCredentials returns what the client authenticates with, from the one place
-// where it stands: the Authorization header or the body (RFC 6749 §2.3). An assertion alone
-// leaves it empty.
-func findCredentials(header http.Header, p *oauth.Parameters) (oauth.Credentials, error) {
-	authorization := header["Authorization"]
-	switch {
-	case len(authorization) > 1, p.ClientSecret != "" && p.ClientAssertion != "":
-		return oauth.Credentials{}, oauth.ErrTwoMethods
-	case len(authorization) == 1 && oauth.IsBasic(authorization[0]):
-		return basicCredentials(authorization[0], p)
-	case len(authorization) == 1:
-		return oauth.Credentials{}, errNoCredentials
-	case p.ClientAssertion != "":
-		return oauth.Credentials{}, nil
-	case !oauth.ValidCredential(p.ClientID) || !oauth.ValidCredential(p.ClientSecret):
-		return oauth.Credentials{}, errNoCredentials
-	}
-	return oauth.Credentials{ClientID: p.ClientID, ClientSecret: p.ClientSecret}, nil
-}
-
-func basicCredentials(authorization string, p *oauth.Parameters) (oauth.Credentials, error) {
-	if p.ClientSecret != "" || p.ClientAssertion != "" {
-		return oauth.Credentials{}, oauth.ErrTwoMethods
-	}
-	credentials, ok := oauth.ParseBasic(authorization)
-	if !ok {
-		return oauth.Credentials{}, errNoCredentials
-	}
-	if p.ClientID != "" && p.ClientID != credentials.ClientID {
-		return oauth.Credentials{}, oauth.ErrClientIDMismatch
-	}
-	return credentials, nil
-}
-
-// bySecret authenticates a client by its secret. An unknown client costs one dummy HMAC, and the
-// suspension and expiration checks run only after the secret was found right.
-//
-// A fast secret, or an Argon2id-hashed one that was verified before, is accepted without waiting,
-// however often others have failed. Argon2id runs only for a client that has such a secret.
-//
-// Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
-func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Identity, error) {
-	client := realm.Client(credentials.ClientID)
-	var secrets []clientsecret.Credential
-	if client != nil {
-		secrets = client.Secrets
-	}
-	right := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
-	var argon2id []*clientsecret.Credential
-	if right == nil {
-		argon2id = argon2idCredentials(client, now)
-		right = a.slow.remembered(client, argon2id, credentials.ClientSecret)
-	}
-	who, err := judge(realm, client, right, credentials.ClientID, now)
-	if err == nil {
-		return who, nil
-	}
-	attempt := limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}
-	if !a.failures.Count(attempt, now) {
-		return who, oauth.ErrTooManyFailures
-	}
-	if right != nil || len(argon2id) == 0 {
-		return who, err
-	}
-	if right, err = a.slow.verify(ctx, client, argon2id, credentials.ClientSecret); err != nil {
-		a.failures.TakeBack(attempt)
-		return who, err
-	}
-	if who, err = judge(realm, client, right, credentials.ClientID, now); err == nil {
-		a.failures.TakeBack(attempt)
-	}
-	return who, err
-}
-
-// judge says whether a client, nil for none, may get a token now with the secret that was
-// right, nil for none.
+// checkUsable returns why a client must not get a token now although its credentials are right. The
+// suspension and expiration checks run after the credential checks, so that they reveal nothing to
+// anyone else.
 //
 // The error is oauth.ErrInvalidClient with the reason.
-func judge(realm *registry.Realm, client *registry.Client, right *clientsecret.Credential, clientID string, now time.Time) (Identity, error) {
-	who := Identity{clientID: clientID, Client: client}
-	if right != nil {
-		who.SecretID = right.ID
-	}
-	switch {
-	case client == nil:
-		return who, errUnknownClient
-	case right == nil:
-		return who, errWrongSecret
-	}
-	return who, usable(realm, client, now)
-}
-
-// usable says whether a client that has authenticated may get a token now.
-//
-// The error is oauth.ErrInvalidClient with the reason.
-func usable(realm *registry.Realm, client *registry.Client, now time.Time) error {
+func checkUsable(realm *registry.Realm, client *registry.Client, now time.Time) error {
 	switch {
 	case realm.Disabled:
 		return errRealmDisabled

@@ -9,25 +9,26 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 )
 
-// SlowRoom gives tests the memory for slow verifications.
-var SlowRoom = slowRoom
+// Argon2idMemory exports argon2idMemory.
+var Argon2idMemory = argon2idMemory
 
-// Remembered is how many good results a server keeps in mind after that many.
-func Remembered(results int) (kept int, newestKept bool) {
-	s := newSlowSecrets(nil)
-	var result fingerprint
-	for i := range results {
-		result[0], result[1], result[2] = byte(i), byte(i>>8), byte(i>>16)
-		s.remember(result)
+// RememberCorrectSecrets remembers that many correct secrets. It returns how many are kept and
+// whether the newest is among them.
+func RememberCorrectSecrets(secrets int) (kept int, newestKept bool) {
+	c := newArgon2idChecker(nil)
+	var f fingerprint
+	for i := range secrets {
+		f[0], f[1], f[2] = byte(i), byte(i>>8), byte(i>>16)
+		c.remember(f)
 	}
-	return len(s.recent) + len(s.older), s.remembers(result)
+	return len(c.recent) + len(c.older), c.remembers(f)
 }
 
-// FillAssertions uses as many assertions of a client as are remembered.
+// FillAssertions uses as many assertions of a client as the Authenticator can remember.
 func (a *Authenticator) FillAssertions(clientUID string, now time.Time) error {
 	for i := range clientassertion.MaxRememberedOfOne {
 		used := &clientassertion.Assertion{Claims: jwt.Claims{ID: strconv.Itoa(i), Expiry: jwt.NewNumericDate(now.Add(time.Minute))}}
-		if err := a.used.Use(clientUID, used, now); err != nil {
+		if err := a.usedAssertions.Use(clientUID, used, now); err != nil {
 			return err
 		}
 	}

@@ -13,48 +13,50 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// ClusterKeys are the keys by which tokens of the cluster's service accounts are verified.
+// ClusterKeys returns the keys that verify the service account tokens of the cluster.
 type ClusterKeys interface {
-	// Key returns the cluster's issuer and its key of that id.
+	// Key returns the issuer of the cluster and its key with that ID.
 	//
-	// Errors: clientassertion.ErrNoKeys while nothing is known; clientassertion.ErrKey.
+	// Errors: clientassertion.ErrNoKeys until the keys are known; clientassertion.ErrKey.
 	Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error)
 }
 
-var errNoCluster = errors.New("tokens of service accounts are not taken here")
+var errServiceAccountsDisabled = errors.New("service account tokens are not accepted")
 
-// byServiceAccount takes the token of a service account, which a pod presents as its
-// assertion. It names no client, and an account may act as several: the request says as which.
+// byServiceAccount authenticates a client by the service account token that a Pod sent as its
+// assertion. The token names no client, and several clients may share a service account, so the
+// request must include the client ID.
 //
-// It isn't used up: a pod has the same one until it is renewed.
+// A Pod sends the same token until the kubelet renews it, so the token may be used repeatedly.
 //
-// Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, which wraps why.
+// Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, which wraps the
+// reason.
 func (a *Authenticator) byServiceAccount(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
-	who := Identity{clientID: clientID}
+	identity := Identity{clientID: clientID}
 	if clientID == "" {
-		return who, oauth.ErrNoClientID
+		return identity, oauth.ErrNoClientID
 	}
 	account, err := a.verifyServiceAccount(ctx, realm, assertion, now)
 	client := realm.Client(clientID)
-	who.Client = client
+	identity.Client = client
 	switch {
 	case err != nil:
-		return who, err
+		return identity, err
 	case client == nil:
-		return who, fmt.Errorf("%w: %w", errUnknownClient, errNoClient)
+		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
 	case !slices.Contains(client.ServiceAccounts, account):
-		return who, wrongAssertion(clientassertion.ErrAccount)
+		return identity, wrongAssertion(clientassertion.ErrAccount)
 	}
-	who.SecretID = account.Name
-	return who, usable(realm, client, now)
+	identity.SecretID = account.Name
+	return identity, checkUsable(realm, client, now)
 }
 
-// verifyServiceAccount returns which service account a token for the realm is of.
+// verifyServiceAccount returns the service account of a token for the realm.
 func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (account clientassertion.ServiceAccount, err error) {
-	if a.cluster == nil {
-		return account, wrongAssertion(errNoCluster)
+	if a.clusterKeys == nil {
+		return account, wrongAssertion(errServiceAccountsDisabled)
 	}
-	issuer, key, err := a.cluster.Key(ctx, assertion.KeyID)
+	issuer, key, err := a.clusterKeys.Key(ctx, assertion.KeyID)
 	switch {
 	case errors.Is(err, clientassertion.ErrNoKeys):
 		return account, oauth.ErrNoClusterKeys

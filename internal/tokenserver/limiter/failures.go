@@ -1,5 +1,5 @@
-// Package limiter tells who asks too often: who fails to authenticate again and again, and
-// who gets more tokens than it may. Its memory is bounded, and a flood doesn't make it forget.
+// Package limiter limits authentication failures and the rate of tokens per client. Its memory is
+// bounded, and a flood of requests does not make it forget its counts.
 package limiter
 
 import (
@@ -10,34 +10,36 @@ import (
 )
 
 const (
-	// FailureBurst is how many failures are let through at once.
+	// FailureBurst is the number of failures that are allowed at once.
 	FailureBurst = 20
-	// FailureInterval is how long it takes until one more is.
+	// FailureInterval is the time after which one more failure is allowed.
 	FailureInterval = 3 * time.Second
 
-	// The table: a mebibyte of slots, whatever comes.
+	// The table always has 65,536 slots, which use 1 MiB.
 	setCount = 1024
 	setSize  = 64
 
-	// A source of IPv6 is a network of this size: whoever has one address has as many of it as they like.
+	// sourceBits6 is the prefix length that counts as one IPv6 source, because an attacker with one
+	// address usually has the whole network.
 	sourceBits6 = 64
 )
 
-// Attempt is what failures are counted by.
+// Attempt is the key by which failures are counted.
 type Attempt struct {
 	Realm  string // UID
-	Client string // client_id, whether there is such a client or not
+	Client string // client ID, even if no client has it
 	Source netip.Addr
 }
 
-// Failures counts failures to authenticate, each kind of Attempt for itself: FailureBurst at
-// once, and then one each FailureInterval. It is safe for concurrent use.
+// Failures counts authentication failures separately for each Attempt. It allows FailureBurst at
+// once and then one per FailureInterval. It is safe for concurrent use.
 //
-// The table doesn't grow. Its sets are chosen by the source alone, so that a source that
-// fails for very many clients fills its own set. When a set is full, a new attempt takes the slot
-// with the fewest failures and goes on from its count (Metwally, Agrawal, El Abbadi: "Efficient
-// Computation of Frequent and Top-k Elements in Data Streams", 2005, section 3: Space-Saving). So a
-// count may be too high in a flood of the same source, but never too low: no flood resets it.
+// The table does not grow. The source alone selects the set, so a source that fails for very many
+// clients fills only one set. When a set is full, a new attempt takes the slot with the fewest
+// failures and continues its count. This is the Space-Saving algorithm (Metwally, Agrawal, El
+// Abbadi: "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005, section 3).
+// During a flood from the same source a count may be too high, but never too low, so a flood cannot
+// reset a count.
 type Failures struct {
 	seed maphash.Seed
 	sets []set
@@ -48,53 +50,55 @@ type set struct {
 	slots [setSize]slot
 }
 
-// slot is the count of one attempt, as the instant at which all of it is forgiven (the
-// theoretical arrival time of ITU-T I.371's generic cell rate algorithm). A slot of the past is free.
+// slot is the failure count of one attempt. It is stored as the theoretical arrival time of the
+// generic cell rate algorithm (ITU-T I.371), which is the time at which the count is zero again. A
+// slot whose time is in the past is free.
 type slot struct {
-	attempt  uint64
-	forgiven int64 // nanoseconds since 1970
+	attempt            uint64
+	theoreticalArrival int64 // in Unix nanoseconds
 }
 
-// NewFailures returns a table in which nobody has failed.
+// NewFailures returns a table without failures.
 func NewFailures() *Failures {
 	return &Failures{seed: maphash.MakeSeed(), sets: make([]set, setCount)}
 }
 
-// Count counts a failure and reports whether it is let through. One that isn't doesn't
-// count, so that who waits gets on.
+// Count counts a failure and reports whether it is within the limit. Failures beyond the limit do
+// not count, so a client that waits can retry.
 func (f *Failures) Count(a Attempt, now time.Time) bool {
 	id, s := f.find(a)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slot := s.slotOf(id)
-	forgiven, ok := spend(slot.forgiven, now, FailureBurst, FailureInterval)
-	slot.forgiven = forgiven
+	next, ok := advance(slot.theoreticalArrival, now, FailureBurst, FailureInterval)
+	slot.theoreticalArrival = next
 	if ok {
 		slot.attempt = id
 	}
 	return ok
 }
 
-// spend counts one more, where burst at once and then one each interval are let through. It
-// returns from when on all is forgiven, and whether the one is let through.
-func spend(forgiven int64, now time.Time, burst int64, interval time.Duration) (int64, bool) {
+// advance counts one event against a limit of burst events at once and then one per interval. It
+// returns the new theoretical arrival time, and whether the event is within the limit.
+func advance(theoreticalArrival int64, now time.Time, burst int64, interval time.Duration) (int64, bool) {
 	at := now.UnixNano()
-	most := at + burst*int64(interval)
-	// It can be more than that when the clock has stepped back, or the limit was another.
-	forgiven = min(max(forgiven, at), most)
-	if forgiven+int64(interval) > most {
-		return forgiven, false
+	latest := at + burst*int64(interval)
+	// The time is later than that if the clock has stepped back or the limit has changed.
+	theoreticalArrival = min(max(theoreticalArrival, at), latest)
+	if theoreticalArrival+int64(interval) > latest {
+		return theoreticalArrival, false
 	}
-	return forgiven + int64(interval), true
+	return theoreticalArrival + int64(interval), true
 }
 
-// TakeBack takes back one failure that was counted before it was known to be none.
-func (f *Failures) TakeBack(a Attempt) {
+// Undo subtracts a failure that Count added before the attempt turned out to be successful or
+// undecided.
+func (f *Failures) Undo(a Attempt) {
 	id, s := f.find(a)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slot := s.slotOf(id); slot.attempt == id {
-		slot.forgiven -= int64(FailureInterval)
+		slot.theoreticalArrival -= int64(FailureInterval)
 	}
 }
 
@@ -103,7 +107,7 @@ func (f *Failures) find(a Attempt) (id uint64, s *set) {
 	return maphash.Comparable(f.seed, a), &f.sets[maphash.Comparable(f.seed, a.Source)%setCount]
 }
 
-// slotOf returns the slot of an attempt, or the one that it would take.
+// slotOf returns the slot of an attempt, or the slot with the fewest failures.
 func (s *set) slotOf(id uint64) *slot {
 	least := &s.slots[0]
 	for i := range s.slots {
@@ -111,14 +115,14 @@ func (s *set) slotOf(id uint64) *slot {
 		if slot.attempt == id {
 			return slot
 		}
-		if slot.forgiven < least.forgiven {
+		if slot.theoreticalArrival < least.theoreticalArrival {
 			least = slot
 		}
 	}
 	return least
 }
 
-// network returns what counts as one source.
+// network returns the address under which a source is counted.
 func network(source netip.Addr) netip.Addr {
 	source = source.Unmap().WithZone("")
 	if source.Is6() {

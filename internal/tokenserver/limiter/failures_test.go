@@ -13,15 +13,15 @@ import (
 )
 
 var (
-	start  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	here   = netip.MustParseAddr("192.0.2.1")
-	there  = netip.MustParseAddr("192.0.2.2")
-	guess  = limiter.Attempt{Realm: "acme", Client: "billing", Source: here}
-	second = time.Second
+	start   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	source1 = netip.MustParseAddr("192.0.2.1")
+	source2 = netip.MustParseAddr("192.0.2.2")
+	guess   = limiter.Attempt{Realm: "acme", Client: "billing", Source: source1}
 )
 
-// letThrough counts failures until one isn't let through, at most 100.
-func letThrough(f *limiter.Failures, a limiter.Attempt, now time.Time) int {
+// countAllowed counts failures until one is beyond the limit, or 100 are allowed. It returns the
+// number of allowed failures.
+func countAllowed(f *limiter.Failures, a limiter.Attempt, now time.Time) int {
 	for n := range 100 {
 		if !f.Count(a, now) {
 			return n
@@ -30,29 +30,28 @@ func letThrough(f *limiter.Failures, a limiter.Attempt, now time.Time) int {
 	return 100
 }
 
-func TestFailures(t *testing.T) {
+func TestFailureLimitRefills(t *testing.T) {
 	f := limiter.NewFailures()
 	for _, step := range []struct {
 		name string
 		at   time.Duration
 		want int
 	}{
-		{"at once", 0, limiter.FailureBurst},
-		{"a moment before the next", limiter.FailureInterval - 1, 0},
-		{"the next", limiter.FailureInterval, 1},
-		{"after three intervals", 4 * limiter.FailureInterval, 3},
+		{"burst", 0, limiter.FailureBurst},
+		{"just before the first interval ends", limiter.FailureInterval - 1, 0},
+		{"after one interval", limiter.FailureInterval, 1},
+		{"after three more intervals", 4 * limiter.FailureInterval, 3},
 		{"after a long time", time.Hour, limiter.FailureBurst},
-		{"the clock has stepped back", 0, 0},
-		{"and goes on", limiter.FailureInterval, 1},
+		{"after the clock stepped back", 0, 0},
+		{"one interval after the clock stepped back", limiter.FailureInterval, 1},
 	} {
-		if got := letThrough(f, guess, start.Add(step.at)); got != step.want {
-			t.Errorf("%s: %d are let through, want %d", step.name, got, step.want)
+		if got := countAllowed(f, guess, start.Add(step.at)); got != step.want {
+			t.Errorf("%s: %d failures allowed, want %d", step.name, got, step.want)
 		}
 	}
 }
 
-// Each realm, client and source counts for itself.
-func TestFailuresOfOthers(t *testing.T) {
+func TestFailuresAreCountedPerRealmClientAndSource(t *testing.T) {
 	with := func(change func(*limiter.Attempt)) limiter.Attempt {
 		a := guess
 		change(&a)
@@ -61,159 +60,116 @@ func TestFailuresOfOthers(t *testing.T) {
 	six := netip.MustParseAddr("2001:db8:1:2::1")
 	tests := map[string]struct {
 		first, second limiter.Attempt
-		apart         bool
+		separate      bool
 	}{
-		"another realm":            {guess, with(func(a *limiter.Attempt) { a.Realm = "other" }), true},
-		"another client":           {guess, with(func(a *limiter.Attempt) { a.Client = "plain" }), true},
-		"another source":           {guess, with(func(a *limiter.Attempt) { a.Source = there }), true},
-		"the realm in the client":  {limiter.Attempt{Realm: "a", Client: "bc"}, limiter.Attempt{Realm: "ab", Client: "c"}, true},
-		"no source":                {guess, with(func(a *limiter.Attempt) { a.Source = netip.Addr{} }), true},
-		"the same":                 {guess, guess, false},
-		"IPv4 as IPv6":             {guess, with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("::ffff:192.0.2.1") }), false},
-		"another address of a /64": {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.Next() }), false},
-		"another zone":             {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.WithZone("eth0") }), false},
-		"another /64":              {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("2001:db8:1:3::1") }), true},
+		"different realm":                {guess, with(func(a *limiter.Attempt) { a.Realm = "other" }), true},
+		"different client":               {guess, with(func(a *limiter.Attempt) { a.Client = "plain" }), true},
+		"different source":               {guess, with(func(a *limiter.Attempt) { a.Source = source2 }), true},
+		"same concatenation":             {limiter.Attempt{Realm: "a", Client: "bc"}, limiter.Attempt{Realm: "ab", Client: "c"}, true},
+		"no source":                      {guess, with(func(a *limiter.Attempt) { a.Source = netip.Addr{} }), true},
+		"same attempt":                   {guess, guess, false},
+		"IPv4-mapped IPv6 address":       {guess, with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("::ffff:192.0.2.1") }), false},
+		"different address in the /64":   {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.Next() }), false},
+		"same address in different zone": {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.WithZone("eth0") }), false},
+		"different /64":                  {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("2001:db8:1:3::1") }), true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := limiter.NewFailures()
-			letThrough(f, tc.first, start)
+			countAllowed(f, tc.first, start)
 			want := 0
-			if tc.apart {
+			if tc.separate {
 				want = limiter.FailureBurst
 			}
-			if got := letThrough(f, tc.second, start); got != want {
-				t.Errorf("%d are let through, want %d", got, want)
+			if got := countAllowed(f, tc.second, start); got != want {
+				t.Errorf("%d failures allowed, want %d", got, want)
 			}
 		})
 	}
 }
 
-// A million failures for clients that don't exist make nobody's count go back, whether they
-// come from the guesser's own source or from everywhere, and nobody else of a flood's source pays but with failures.
-func TestFloodOfJunk(t *testing.T) {
+// A million failures for clients that do not exist must not reset any count, whether they come from
+// the attacker's own source or from everywhere. In a flood from one source, other sources keep their
+// full limit.
+func TestFloodResetsNoCount(t *testing.T) {
 	for name, tc := range map[string]struct {
-		junk   int
-		times  int // that each name fails in a row
-		source func(i int) netip.Addr
+		failures  int
+		perClient int // consecutive failures of each client
+		source    func(i int) netip.Addr
 	}{
-		"from one source":           {1_000_000, 1, func(int) netip.Addr { return here }},
-		"each as hot as the guess":  {200_000, limiter.FailureBurst, func(int) netip.Addr { return here }},
-		"from more than have slots": {200_000, 1, func(i int) netip.Addr { return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(i)))) }},
+		"one source":                         {1_000_000, 1, func(int) netip.Addr { return source1 }},
+		"one source, clients at their limit": {200_000, limiter.FailureBurst, func(int) netip.Addr { return source1 }},
+		"more sources than slots":            {200_000, 1, func(i int) netip.Addr { return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(i)))) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := limiter.NewFailures()
-			letThrough(f, guess, start)
-			before := memory()
-			now, let := start, 0
-			for i := range tc.junk {
-				f.Count(limiter.Attempt{Realm: "acme", Client: "junk-" + strconv.Itoa(i/tc.times), Source: tc.source(i)}, now)
-				now = now.Add(10 * time.Microsecond) // 100,000 a second
+			countAllowed(f, guess, start)
+			before := heapAlloc()
+			now, allowed := start, 0
+			for i := range tc.failures {
+				f.Count(limiter.Attempt{Realm: "acme", Client: "junk-" + strconv.Itoa(i/tc.perClient), Source: tc.source(i)}, now)
+				now = now.Add(10 * time.Microsecond) // 100,000 per second
 				if i%1000 == 0 && f.Count(guess, now) {
-					let++
+					allowed++
 				}
 			}
-			if most := int(now.Sub(start)/limiter.FailureInterval) + 1; let > most {
-				t.Errorf("%d more guesses are let through in %s, want at most %d", let, now.Sub(start), most)
+			if limit := int(now.Sub(start)/limiter.FailureInterval) + 1; allowed > limit {
+				t.Errorf("%d more guesses allowed in %s, want at most %d", allowed, now.Sub(start), limit)
 			}
-			if grown := int64(memory()) - int64(before); grown > 1<<20 {
-				t.Errorf("the flood takes %d bytes", grown)
+			if grown := int64(heapAlloc()) - int64(before); grown > 1<<20 {
+				t.Errorf("the flood used %d bytes of memory", grown)
 			}
 			if tc.source(0) == tc.source(1) {
-				if got := letThrough(f, limiter.Attempt{Realm: "acme", Client: "billing", Source: there}, now); got != limiter.FailureBurst {
-					t.Errorf("of another source %d are let through", got)
+				if got := countAllowed(f, limiter.Attempt{Realm: "acme", Client: "billing", Source: source2}, now); got != limiter.FailureBurst {
+					t.Errorf("%d failures allowed from another source, want %d", got, limiter.FailureBurst)
 				}
 			}
-			if got := letThrough(f, guess, now.Add(time.Hour)); got != limiter.FailureBurst {
-				t.Errorf("after the flood %d are let through", got)
+			if got := countAllowed(f, guess, now.Add(time.Hour)); got != limiter.FailureBurst {
+				t.Errorf("%d failures allowed after the flood, want %d", got, limiter.FailureBurst)
 			}
 			runtime.KeepAlive(f)
 		})
 	}
 }
 
-func memory() uint64 {
+func heapAlloc() uint64 {
 	runtime.GC()
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }
 
-func TestTakeBack(t *testing.T) {
+func TestUndoneFailuresDoNotCount(t *testing.T) {
 	f := limiter.NewFailures()
 	for range 100 {
 		if !f.Count(guess, start) {
-			t.Fatal("what was taken back counts")
+			t.Fatal("an undone failure counts")
 		}
-		f.TakeBack(guess)
+		f.Undo(guess)
 	}
-	f.TakeBack(guess) // never counted
-	if got := letThrough(f, guess, start); got < limiter.FailureBurst || got > limiter.FailureBurst+1 {
-		t.Errorf("%d are let through, want %d", got, limiter.FailureBurst)
+	f.Undo(guess) // was never counted
+	if got := countAllowed(f, guess, start); got < limiter.FailureBurst || got > limiter.FailureBurst+1 {
+		t.Errorf("%d failures allowed, want %d", got, limiter.FailureBurst)
 	}
 }
 
-func TestConcurrentFailures(t *testing.T) {
+func TestConcurrentFailuresShareOneLimit(t *testing.T) {
 	f := limiter.NewFailures()
 	var (
-		failing sync.WaitGroup
+		running sync.WaitGroup
 		mu      sync.Mutex
-		let     int
+		allowed int
 	)
 	for range 8 {
-		failing.Go(func() {
-			n := letThrough(f, guess, start)
+		running.Go(func() {
+			n := countAllowed(f, guess, start)
 			mu.Lock()
-			let += n
+			allowed += n
 			mu.Unlock()
 		})
 	}
-	failing.Wait()
-	if let != limiter.FailureBurst {
-		t.Errorf("%d are let through at once, want %d", let, limiter.FailureBurst)
-	}
-}
-
-func TestPace(t *testing.T) {
-	p := limiter.NewPace()
-	allowed := func(client string, perSecond int32, at time.Duration) int {
-		for n := range 100 {
-			if !p.Allow(client, perSecond, start.Add(at)) {
-				return n
-			}
-		}
-		return 100
-	}
-	for _, step := range []struct {
-		name, client string
-		perSecond    int32
-		at           time.Duration
-		want         int
-	}{
-		{"at once", "a", 5, 0, 5},
-		{"another client", "b", 5, 0, 5},
-		{"no limit", "c", 0, 0, 100},
-		{"a fifth of a second later", "a", 5, second / 5, 1},
-		{"a second later", "a", 5, second + second/5, 5},
-		{"a higher limit counts at once", "a", 50, second + second/5, 0},
-		{"and from then on", "a", 50, second + 2*second/5, 10},
-		{"one a second", "d", 1, 0, 1},
-		{"the clock has stepped back", "d", 1, -time.Hour, 0},
-		{"and goes on", "d", 1, -time.Hour + second, 1},
-	} {
-		if got := allowed(step.client, step.perSecond, step.at); got != step.want {
-			t.Errorf("%s: %d allowed, want %d", step.name, got, step.want)
-		}
-	}
-}
-
-// Clients that come and go leave nothing behind.
-func TestPaceForgets(t *testing.T) {
-	p := limiter.NewPace()
-	for i := range 100_000 {
-		p.Allow(strconv.Itoa(i), 1, start.Add(time.Duration(i)*time.Millisecond))
-	}
-	if got := p.Size(); got > 4096 {
-		t.Errorf("%d clients are remembered, of 1,000 that asked within the last second", got)
+	running.Wait()
+	if allowed != limiter.FailureBurst {
+		t.Errorf("%d failures allowed, want %d", allowed, limiter.FailureBurst)
 	}
 }

@@ -5,49 +5,53 @@ import (
 	"time"
 )
 
-// minSwept is how many clients a Pace holds before it looks for those that it can forget.
-const minSwept = 1024
+// minCleanupSize is the number of clients above which a RateLimiter removes idle clients.
+const minCleanupSize = 1024
 
-// Pace lets each client do something so many times a second. It is safe for concurrent use.
-// It remembers clients that did so within the last second, and at most as many others.
-type Pace struct {
-	mu      sync.Mutex
-	clients map[string]int64 // UID → the instant at which all is forgiven, in nanoseconds since 1970
-	sweepAt int              // how many clients
+// RateLimiter limits how often per second each client may do something. It is safe for concurrent
+// use. It remembers the clients of the last second, and at most as many idle clients.
+type RateLimiter struct {
+	mu sync.Mutex
+	// clients are the theoretical arrival times by client UID, in Unix nanoseconds.
+	clients     map[string]int64
+	cleanupSize int // number of clients that triggers the next cleanup
 }
 
-// NewPace returns a pace that nobody has gone at.
-func NewPace() *Pace { return &Pace{clients: map[string]int64{}, sweepAt: minSwept} }
+// NewRateLimiter returns a RateLimiter that remembers no clients.
+func NewRateLimiter() *RateLimiter {
+	return &RateLimiter{clients: map[string]int64{}, cleanupSize: minCleanupSize}
+}
 
-// Allow reports whether the client of that UID may go on now: perSecond times at once, and
-// as many in each second. What isn't allowed doesn't count. A perSecond of 0 is no limit.
-func (p *Pace) Allow(client string, perSecond int32, now time.Time) bool {
+// Allow reports whether the client with that UID is within its limit: perSecond events at once,
+// and as many in each following second. Rejected events do not count. If perSecond is 0, there is no
+// limit.
+func (l *RateLimiter) Allow(clientUID string, perSecond int32, now time.Time) bool {
 	if perSecond == 0 {
 		return true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	forgiven, ok := spend(p.clients[client], now, int64(perSecond), time.Second/time.Duration(perSecond))
-	p.clients[client] = forgiven
-	if len(p.clients) >= p.sweepAt {
-		p.sweep(now.UnixNano())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next, ok := advance(l.clients[clientUID], now, int64(perSecond), time.Second/time.Duration(perSecond))
+	l.clients[clientUID] = next
+	if len(l.clients) >= l.cleanupSize {
+		l.cleanup(now.UnixNano())
 	}
 	return ok
 }
 
-// sweep forgets the clients that count as new anyway.
-func (p *Pace) sweep(at int64) {
-	for client, forgiven := range p.clients {
-		if forgiven <= at {
-			delete(p.clients, client)
+// cleanup removes the clients that have their full limit available again.
+func (l *RateLimiter) cleanup(at int64) {
+	for uid, theoreticalArrival := range l.clients {
+		if theoreticalArrival <= at {
+			delete(l.clients, uid)
 		}
 	}
-	p.sweepAt = max(minSwept, 2*len(p.clients))
+	l.cleanupSize = max(minCleanupSize, 2*len(l.clients))
 }
 
-// Size returns how many clients are remembered.
-func (p *Pace) Size() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.clients)
+// Size returns the number of remembered clients.
+func (l *RateLimiter) Size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.clients)
 }
