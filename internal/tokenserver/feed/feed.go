@@ -1,5 +1,5 @@
-// Package feed keeps a token server's registry at what the records in the
-// cluster say, and tells the operator how far it has come.
+// Package feed fills a token server's registry from the records in the cluster and reports to the
+// operator which version of the records the token server serves.
 package feed
 
 import (
@@ -27,42 +27,42 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Options are what a feed stands on. All are required but SnapshotDir.
+// Options configures a Feed. All fields except SnapshotDir are required.
 type Options struct {
 	Client    kubernetes.Interface
 	Namespace string // the system namespace
-	Server    string // this server's identity, unique among token servers
+	Server    string // the name of this server, unique among token servers
 	Registry  *registry.Registry
-	// SnapshotDir is a directory in memory for the last good records, so that a restart
-	// finds them while the API server is away; empty for none.
+	// SnapshotDir is an in-memory directory for the last known good records. After a restart, the
+	// server serves them if the API server is unavailable. If empty, no records are saved.
 	SnapshotDir string
 	Logger      *slog.Logger
 	Metrics     prometheus.Registerer
 	Now         func() time.Time
 }
 
-// Feed lists and watches the records and puts them into the registry. Run starts it.
+// Feed lists and watches the records and updates the registry. Run starts it.
 type Feed struct {
 	Options
-	progress  *progress
-	heartbeat *publisher
-	lastGood  *lastGood
+	progress      *progress
+	heartbeat     *publisher
+	lastKnownGood *lastKnownGood
 
-	failed  chan struct{} // holds one token once the API server has failed to give a list
-	loading sync.Mutex    // held while the registry is filled, from a list or from the last good records
+	failed  chan struct{} // has a value after a request to the API server failed
+	loading sync.Mutex    // held while a list or the last known good records fill the registry
 
 	mu         sync.Mutex
-	unreadable map[string]bool // names of records that can't be read now
+	unreadable map[string]bool // names of the unreadable records
 }
 
-// New returns a feed that does not run yet.
+// New returns a feed that is not running.
 func New(o Options) *Feed {
 	f := &Feed{Options: o, progress: newProgress(), failed: make(chan struct{}, 1), unreadable: map[string]bool{}}
 	f.heartbeat = newPublisher(o, f.progress)
-	f.lastGood = openLastGood(o)
+	f.lastKnownGood = openLastKnownGood(o)
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
-		Help: "Records that can't be read. Their last good state is served; the status of the Realm or ApiClient says what to do.",
+		Help: "Unreadable records. The server serves their last known good version; the status of the Realm or ApiClient reports the error.",
 	}, func() float64 {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -70,7 +70,7 @@ func New(o Options) *Feed {
 	}))
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_last_change_timestamp_seconds",
-		Help: "When this server last took up a change of a record, or a new list of all; 0 before the first.",
+		Help: "Time at which this server last loaded a changed record or a list of all records; 0 before the first.",
 	}, func() float64 {
 		if at := f.progress.lastChange(); !at.IsZero() {
 			return float64(at.UnixMilli()) / 1000
@@ -80,10 +80,10 @@ func New(o Options) *Feed {
 	return f
 }
 
-// Run feeds the registry and keeps the heartbeat until ctx ends; then it removes the
-// heartbeat, so that the operator doesn't wait for this server. While the API server
-// can't be reached the registry stays as it is; when it can't be reached from the start,
-// the registry gets the last good records of the process before.
+// Run updates the registry and writes the heartbeat until ctx is done. It then deletes the heartbeat, so
+// that the operator doesn't wait for this server. While the API server is unavailable, the registry does
+// not change. If it is unavailable from the start, the registry is filled with the last known good
+// records of the previous process.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
 	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
@@ -91,14 +91,14 @@ func (f *Feed) Run(ctx context.Context) {
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			selector(&o)
 			list, err := records.List(ctx, o)
-			f.note(err)
+			f.recordFailure(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			selector(&o)
 			events, err := records.Watch(ctx, o)
 			if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-				f.note(err) // what an API server answers to a watch may be that it wants a list
+				f.recordFailure(err) // an API error is not a failure, because it may only request a new list
 			}
 			return events, err
 		},
@@ -107,7 +107,7 @@ func (f *Feed) Run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(source, &corev1.Secret{}, f, cache.ReflectorOptions{
 		Name:   "records",
 		Logger: &logger,
-		// A watch that broke is resumed within seconds: what was revoked meanwhile counts.
+		// A broken watch is resumed within seconds, so that revocations take effect soon.
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 3 * time.Second},
 	})
 	var running sync.WaitGroup
@@ -115,11 +115,11 @@ func (f *Feed) Run(ctx context.Context) {
 	running.Go(func() { f.restore(ctx) })
 	reflector.RunWithContext(ctx)
 	running.Wait()
-	f.lastGood.close()
+	f.lastKnownGood.close()
 }
 
-// note tells restore of a failure.
-func (f *Feed) note(err error) {
+// recordFailure notifies restore if err is not nil.
+func (f *Feed) recordFailure(err error) {
 	if err == nil {
 		return
 	}
@@ -129,14 +129,14 @@ func (f *Feed) note(err error) {
 	}
 }
 
-// Add, Update, Delete, Replace and Resync make Feed the store of its reflector: it
-// takes events in the order of the watch, and a new list as one change.
+// Feed is the store of its reflector. It receives events in the order of the watch, and a new list as
+// one change.
 var _ cache.ReflectorStore = &Feed{}
 
-// Add takes a new record.
+// Add adds a new record.
 func (f *Feed) Add(obj any) error { return f.Update(obj) }
 
-// Update takes a changed record. One that can't be read changes nothing in the registry.
+// Update replaces a changed record. An unreadable record doesn't change the registry.
 func (f *Feed) Update(obj any) error {
 	secret, err := asSecret(obj)
 	if err != nil {
@@ -151,13 +151,13 @@ func (f *Feed) Update(obj any) error {
 		f.Registry.SetClient(client)
 	}
 	if err == nil {
-		f.lastGood.write(secret)
+		f.lastKnownGood.write(secret)
 	}
 	f.progress.reach(secret.ResourceVersion, f.Now())
 	return nil
 }
 
-// Delete takes that a record is gone.
+// Delete removes a record.
 func (f *Feed) Delete(obj any) error {
 	secret, err := asSecret(obj)
 	if err != nil {
@@ -167,12 +167,12 @@ func (f *Feed) Delete(obj any) error {
 	uid := string(record.OwnerUID(secret))
 	f.Registry.RemoveRealm(uid)
 	f.Registry.RemoveClient(uid)
-	f.lastGood.remove(secret)
+	f.lastKnownGood.remove(secret)
 	f.progress.reach(secret.ResourceVersion, f.Now())
 	return nil
 }
 
-// Replace takes a new list, as of a resource version.
+// Replace replaces all records with a list at a resource version.
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
@@ -186,21 +186,21 @@ func (f *Feed) Replace(list []any, version string) error {
 	}
 	now := prepareAll(secrets)
 	if !f.Registry.Loaded() {
-		now.add(prepareAll(f.lastGood.of(now.unreadable)))
+		now.add(prepareAll(f.lastKnownGood.of(now.unreadable)))
 	}
 	f.Registry.Replace(now.realms, now.clients, func(uid string) bool { return now.kept[uid] })
 	f.markOnly(now.unreadable)
-	f.lastGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
+	f.lastKnownGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
 	f.progress.reach(version, f.Now())
-	f.Logger.Info("Records loaded", "realms", len(now.realms), "clients", len(now.clients),
+	f.Logger.Info("Loaded records", "realms", len(now.realms), "clients", len(now.clients),
 		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil
 }
 
-// Resync has nothing to do: the registry is all that there is.
+// Resync does nothing, because the registry is the only copy of the records.
 func (f *Feed) Resync() error { return nil }
 
-// mark notes whether the record of that name could be read, and logs one that couldn't.
+// mark records whether a record is readable. It logs the error of an unreadable record.
 func (f *Feed) mark(name string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,7 +222,7 @@ func (f *Feed) markLocked(name string, err error) {
 		return
 	}
 	f.unreadable[name] = true
-	f.Logger.Error("Record skipped, its last good state is served", "record", name, "error", err)
+	f.Logger.Error("Skipped unreadable record, serving its last known good version", "record", name, "error", err)
 }
 
 var errNotASecret = errors.New("not a Secret")
@@ -230,7 +230,7 @@ var errNotASecret = errors.New("not a Secret")
 func asSecret(obj any) (*corev1.Secret, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
-		return nil, fmt.Errorf("taking a record: %w: %T", errNotASecret, obj)
+		return nil, fmt.Errorf("reading a record: %w: %T", errNotASecret, obj)
 	}
 	return secret, nil
 }

@@ -11,60 +11,60 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 )
 
-// patience is how long an API server that doesn't fail has at the start before the last
-// good records are served instead: many times what it takes to list them.
-const patience = 30 * time.Second
+// listTimeout is how long the feed waits at the start for a list that neither arrives nor fails. Listing
+// the records takes a fraction of it.
+const listTimeout = 30 * time.Second
 
-// lastGood keeps the records that this server serves for the process after it, and has
-// those of the process before it until the first load.
+// lastKnownGood saves the served records for the next process. Until the first load, it also has the
+// records of the previous process.
 //
-// A change is written here before the heartbeat tells of it. So the process after never
-// serves less than what the operator was told is served.
-type lastGood struct {
-	log    *snapshot.Log // nil: none are kept
-	before snapshot.Records
-	errors prometheus.Counter
-	logger *slog.Logger
+// A change is saved before the heartbeat reports it. The next process therefore never serves an older
+// version than the operator knows about.
+type lastKnownGood struct {
+	log      *snapshot.Log // nil: no records are saved
+	previous snapshot.Records
+	errors   prometheus.Counter
+	logger   *slog.Logger
 }
 
-func openLastGood(o Options) *lastGood {
-	l := &lastGood{logger: o.Logger, errors: prometheus.NewCounter(prometheus.CounterOpts{
+func openLastKnownGood(o Options) *lastKnownGood {
+	l := &lastKnownGood{logger: o.Logger, errors: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "realmkeeper_snapshot_errors_total",
-		Help: "Failures to keep the last good records in --snapshot-dir. After one, a restart can't serve without the API server until the records are listed again.",
+		Help: "Failures to save the last known good records in --snapshot-dir. After a failure, a restarted server needs the API server until the next list of records is saved.",
 	})}
 	o.Metrics.MustRegister(l.errors)
 	if o.SnapshotDir == "" {
 		return l
 	}
 	var err error
-	l.log, l.before, err = snapshot.Open(o.SnapshotDir)
+	l.log, l.previous, err = snapshot.Open(o.SnapshotDir)
 	l.check(err)
 	return l
 }
 
-// check tells of an error. None is a reason not to serve.
-func (l *lastGood) check(err error) {
+// check logs and counts an error. The server keeps serving after every error.
+func (l *lastKnownGood) check(err error) {
 	if err != nil {
 		l.errors.Inc()
-		l.logger.Error("Last good records not kept, a restart needs the API server", "error", err)
+		l.logger.Error("Failed to save last known good records, a restart needs the API server", "error", err)
 	}
 }
 
-func (l *lastGood) write(secret *corev1.Secret) {
+func (l *lastKnownGood) write(secret *corev1.Secret) {
 	if l.log != nil {
 		l.check(l.log.Write(secret))
 	}
 }
 
-func (l *lastGood) remove(secret *corev1.Secret) {
+func (l *lastKnownGood) remove(secret *corev1.Secret) {
 	if l.log != nil {
 		l.check(l.log.Remove(secret))
 	}
 }
 
-// replace keeps a new list, and of the records that can't be read what was kept before.
-func (l *lastGood) replace(records snapshot.Records, unreadable map[string]error) {
-	l.before = snapshot.Records{}
+// replace saves a new list. Of the unreadable records it keeps the versions that are already saved.
+func (l *lastKnownGood) replace(records snapshot.Records, unreadable map[string]error) {
+	l.previous = snapshot.Records{}
 	if l.log == nil {
 		return
 	}
@@ -75,10 +75,10 @@ func (l *lastGood) replace(records snapshot.Records, unreadable map[string]error
 	l.check(l.log.Replace(records, keep))
 }
 
-// of returns what the process before had of the records of these names.
-func (l *lastGood) of(names map[string]error) []*corev1.Secret {
+// of returns the records with these names from the previous process.
+func (l *lastKnownGood) of(names map[string]error) []*corev1.Secret {
 	var found []*corev1.Secret
-	for _, secret := range l.before.Secrets {
+	for _, secret := range l.previous.Secrets {
 		if names[secret.Name] != nil {
 			found = append(found, secret)
 		}
@@ -86,32 +86,32 @@ func (l *lastGood) of(names map[string]error) []*corev1.Secret {
 	return found
 }
 
-func (l *lastGood) close() {
+func (l *lastKnownGood) close() {
 	if l.log != nil {
 		l.check(l.log.Close())
 	}
 }
 
-// restore fills the registry with the last good records of the process before, once the
-// API server has failed to give a list, or gives none in time. As long as it may, its word
-// is waited for: it is the newer one.
+// restore fills the registry with the last known good records of the previous process after a request to
+// the API server has failed or listTimeout has passed. It waits because a list from the API server is
+// newer.
 func (f *Feed) restore(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-f.failed:
-	case <-time.After(patience):
+	case <-time.After(listTimeout):
 	}
 	f.loading.Lock()
 	defer f.loading.Unlock()
-	before := f.lastGood.before
-	if f.Registry.Loaded() || before.Version == "" {
+	previous := f.lastKnownGood.previous
+	if f.Registry.Loaded() || previous.Version == "" {
 		return
 	}
-	p := prepareAll(before.Secrets)
+	p := prepareAll(previous.Secrets)
 	f.Registry.Replace(p.realms, p.clients, func(string) bool { return false })
-	f.progress.reach(before.Version, f.Now())
-	f.lastGood.before = snapshot.Records{}
-	f.Logger.Warn("API server not reached, serving the last good records",
-		"realms", len(p.realms), "clients", len(p.clients), "resourceVersion", before.Version)
+	f.progress.reach(previous.Version, f.Now())
+	f.lastKnownGood.previous = snapshot.Records{}
+	f.Logger.Warn("API server unavailable, serving last known good records",
+		"realms", len(p.realms), "clients", len(p.clients), "resourceVersion", previous.Version)
 }

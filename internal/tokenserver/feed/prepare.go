@@ -12,13 +12,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// prepared is a list of records as the registry takes it.
+// prepared is a list of records, converted for the registry.
 type prepared struct {
 	realms     []*registry.Realm
 	clients    []*registry.Client
 	readable   []*corev1.Secret
-	unreadable map[string]error // by the record's name
-	kept       map[string]bool  // the UIDs of the owners of those
+	unreadable map[string]error // by record name
+	kept       map[string]bool  // owner UIDs of the unreadable records
 }
 
 func prepareAll(secrets []*corev1.Secret) prepared {
@@ -40,14 +40,14 @@ func prepareAll(secrets []*corev1.Secret) prepared {
 	return p
 }
 
-// add adds what the registry shall serve for records that can't be read.
-func (p *prepared) add(lastGood prepared) {
-	p.realms = append(p.realms, lastGood.realms...)
-	p.clients = append(p.clients, lastGood.clients...)
+// add adds the last known good versions of unreadable records.
+func (p *prepared) add(lastKnownGood prepared) {
+	p.realms = append(p.realms, lastKnownGood.realms...)
+	p.clients = append(p.clients, lastKnownGood.clients...)
 }
 
-// prepare turns a record into the realm or the client that the registry holds; the
-// error is record.ErrUnreadable or says why a realm can't sign.
+// prepare converts a record into the realm or client for the registry. The error is
+// record.ErrUnreadable, or the reason why a realm can't sign.
 func prepare(secret *corev1.Secret) (*registry.Realm, *registry.Client, error) {
 	if record.KindOf(secret) == record.KindRealm {
 		realm, err := prepareRealm(secret)
@@ -66,7 +66,7 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		UID:              string(record.OwnerUID(secret)),
 		Name:             r.Name,
 		Issuer:           r.Issuer,
-		CreatedAt:        secret.CreationTimestamp.Time, // by the API server's clock
+		CreatedAt:        secret.CreationTimestamp.Time, // set by the API server's clock
 		Disabled:         r.Disabled,
 		TokensValidAfter: r.TokensValidAfter,
 		TokensPerSecond:  r.TokensPerSecond,

@@ -5,70 +5,70 @@ import (
 	"time"
 )
 
-// progress is the newest resource version that the registry serves, and wakes who
-// waits for it to move.
+// progress holds the newest resource version that the registry serves, and notifies the publisher of
+// changes.
 type progress struct {
-	moved chan struct{} // holds one token while the version has moved unseen
+	changed chan struct{} // has a value after a change that the publisher has not received
 
-	mu      sync.Mutex
-	version string
-	changed time.Time // when it moved last
-	untold  time.Time // since when the heartbeat is behind; zero: it isn't
+	mu           sync.Mutex
+	version      string
+	changedAt    time.Time // when version last changed
+	unreportedAt time.Time // since when the heartbeat is behind; zero: it is current
 }
 
 func newProgress() *progress {
-	return &progress{moved: make(chan struct{}, 1)}
+	return &progress{changed: make(chan struct{}, 1)}
 }
 
-// reach notes that everything up to version is served, from now on.
+// reach records that the registry now serves all records up to version.
 func (p *progress) reach(version string, now time.Time) {
 	p.mu.Lock()
-	p.version, p.changed = version, now
-	if p.untold.IsZero() {
-		p.untold = now
+	p.version, p.changedAt = version, now
+	if p.unreportedAt.IsZero() {
+		p.unreportedAt = now
 	}
 	p.mu.Unlock()
-	p.nudge()
+	p.notify()
 }
 
-// told notes that a heartbeat has told of version, which was written at that time.
-func (p *progress) told(version string, at time.Time) {
+// report records that a heartbeat with version was written at the given time.
+func (p *progress) report(version string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.untold = time.Time{}
+	p.unreportedAt = time.Time{}
 	if p.version != version {
-		p.untold = at // what came since is younger
+		p.unreportedAt = at // later changes are newer than at
 	}
 }
 
-// nudge wakes who waits although the version has not moved.
-func (p *progress) nudge() {
+// notify wakes the publisher, even if the version has not changed.
+func (p *progress) notify() {
 	select {
-	case p.moved <- struct{}{}:
+	case p.changed <- struct{}{}:
 	default:
 	}
 }
 
-// reached returns the newest version that is served; empty before the first load.
+// reached returns the newest served version, or "" before the first load.
 func (p *progress) reached() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.version
 }
 
-// lag returns for how long the heartbeat has been behind what is served.
+// lag returns how long the heartbeat has been behind the served version.
 func (p *progress) lag(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.untold.IsZero() {
+	if p.unreportedAt.IsZero() {
 		return 0
 	}
-	return max(0, now.Sub(p.untold))
+	return max(0, now.Sub(p.unreportedAt))
 }
 
-// lastChange returns when the version moved last; zero before the first load.
+// lastChange returns the time of the last change of the version, or zero before the first load.
 func (p *progress) lastChange() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.changed
+	return p.changedAt
 }

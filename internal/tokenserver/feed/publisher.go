@@ -13,7 +13,7 @@ import (
 const (
 	// fieldOwner is the field manager of the heartbeat Leases.
 	fieldOwner = "realmkeeper-token-server"
-	// writeTimeout bounds one write, so that a hanging one doesn't cost the next.
+	// writeTimeout bounds one write, so that a hanging write doesn't block the next one.
 	writeTimeout = 5 * time.Second
 )
 
@@ -27,24 +27,24 @@ type publisher struct {
 func newPublisher(o Options, p *progress) *publisher {
 	lastContact := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
-		Help: "When this server last wrote its heartbeat. Older than half a minute: it has lost the API server and serves what it has.",
+		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server serves the records that it has.",
 	})
 	o.Metrics.MustRegister(lastContact, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_lag_seconds",
-		Help: "For how long the heartbeat has been behind what this server serves: the operator waits that long already. 0: it isn't behind.",
+		Help: "How long the heartbeat has been behind the records that this server serves, and the operator has been waiting for it. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
 	return &publisher{Options: o, progress: p, lastContact: lastContact}
 }
 
-// run writes the heartbeat when the version moves, at most every MinInterval, and at
-// least every MaxInterval, from the first load on. When ctx ends it removes the Lease.
+// run writes the heartbeat from the first load on: after each change of the version, at most every
+// MinInterval and at least every MaxInterval. After ctx is done it deletes the Lease.
 func (p *publisher) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			p.remove(context.WithoutCancel(ctx))
 			return
-		case <-p.progress.moved:
+		case <-p.progress.changed:
 		case <-time.After(heartbeat.MaxInterval):
 		}
 		version := p.progress.reached()
@@ -67,12 +67,12 @@ func (p *publisher) write(ctx context.Context, version string) {
 	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
 		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
 	if err != nil {
-		p.Logger.Warn("Heartbeat not written, tried again shortly", "error", err)
-		p.progress.nudge()
+		p.Logger.Warn("Failed to write heartbeat Lease, will retry", "error", err)
+		p.progress.notify()
 		return
 	}
 	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
-	p.progress.told(version, now)
+	p.progress.report(version, now)
 }
 
 func (p *publisher) remove(ctx context.Context) {
@@ -80,6 +80,6 @@ func (p *publisher) remove(ctx context.Context) {
 	defer cancel()
 	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, heartbeat.LeaseName(p.Server), metav1.DeleteOptions{})
 	if err != nil {
-		p.Logger.Warn("Heartbeat not removed, the operator will in time", "error", err)
+		p.Logger.Warn("Failed to delete heartbeat Lease, the operator deletes it later", "error", err)
 	}
 }

@@ -13,36 +13,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A file is magic and then frames. A frame is the length and the CRC-32C of its body, four
-// bytes each, and the body: a byte for its kind and a Secret in protobuf, of which only
-// what the kind needs is there.
+// A file starts with magic, followed by frames. A frame is the length and the CRC-32C of its body, four
+// bytes each, and the body. The body is one byte for the kind and a Secret in protobuf, which has only
+// the fields that the kind needs.
 const (
 	magic      = "realmkeeper records 1\n"
 	headerSize = 8
-	// maxBody is more than an API server stores in one object.
+	// maxBody is larger than any object that an API server stores.
 	maxBody = 4 << 20
 )
 
-// kind says what a frame tells.
+// kind is the type of a frame.
 type kind byte
 
 const (
-	written kind = 'w' // a record as it is from now on
-	removed kind = 'r' // the record of that name is gone
-	reached kind = 'v' // the version that the frames before come to
+	written kind = 'w' // a new or changed record
+	removed kind = 'r' // a deleted record
+	reached kind = 'v' // the resource version of all frames before it
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frame is one entry of the file, and where it begins.
+// frame is one entry of the file and its position.
 type frame struct {
 	kind   kind
 	secret *corev1.Secret
 	offset int64
-	bytes  []byte // header and body, as they stand in the file
+	bytes  []byte // header and body, as in the file
 }
 
-// newFrame returns the frame of a Secret, stripped to what a record is read from.
+// newFrame returns the frame of a Secret. The frame has only the fields of the Secret that a record is
+// read from.
 func newFrame(k kind, secret *corev1.Secret) ([]byte, error) {
 	stripped := corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -56,7 +57,7 @@ func newFrame(k kind, secret *corev1.Secret) ([]byte, error) {
 		return nil, fmt.Errorf("encoding Secret %s: %w", secret.Name, err)
 	}
 	if len(body)+1 > maxBody {
-		return nil, fmt.Errorf("encoding Secret %s: %d bytes are too many", secret.Name, len(body))
+		return nil, fmt.Errorf("encoding Secret %s: %d bytes exceed the maximum of %d", secret.Name, len(body)+1, maxBody)
 	}
 	whole := make([]byte, headerSize, headerSize+1+len(body))
 	whole = append(append(whole, byte(k)), body...)
@@ -74,11 +75,11 @@ func writeFrame(to io.Writer, k kind, secret *corev1.Secret) error {
 	return err
 }
 
-// scan calls each with every whole frame in order, and returns where the last one ends. A
-// frame that the file ends in the midst of was being written when the process was killed:
-// nothing was promised of it yet.
+// scan calls each for every complete frame in order, and returns the end of the last one. An incomplete
+// frame at the end of the file is ignored: the process was killed while writing it and has not reported
+// it yet.
 //
-// The error is errDamaged for anything else, or that of each or of reading.
+// The error is errDamaged for any other malformed content, or the error of each or of reading.
 func scan(file io.Reader, each func(frame) error) (end int64, err error) {
 	r := bufio.NewReaderSize(file, 64<<10)
 	start := make([]byte, len(magic))
@@ -111,7 +112,7 @@ func scan(file io.Reader, each func(frame) error) (end int64, err error) {
 	}
 }
 
-// notEnd is err unless that says that the file is at its end.
+// notEnd returns err, or nil if err means the end of the file.
 func notEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil

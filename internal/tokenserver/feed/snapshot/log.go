@@ -1,8 +1,8 @@
-// Package snapshot keeps the last good records of a token server in a file, so that one
-// that is restarted while the API server is away can serve again.
+// Package snapshot saves the last known good records of a token server in a file. After a restart, the
+// token server can serve them while the API server is unavailable.
 //
-// The file holds private keys: it belongs into a volume that is memory, such as an emptyDir
-// of medium Memory, and goes with the pod.
+// The file contains private keys. It must be on an in-memory volume that is deleted with the Pod, such as
+// an emptyDir with medium Memory.
 package snapshot
 
 import (
@@ -17,34 +17,36 @@ import (
 
 const (
 	fileName = "records"
-	// slack is by how much a file may outgrow what it began with and a quarter before it is
-	// written anew: then a change costs the same however many records there are.
+	// slack is the growth, in addition to a quarter of its initial size, after which a file is compacted.
+	// The average cost of a change therefore does not depend on the number of records.
 	slack = 1 << 20
 )
 
-// errDamaged says that a file can't be what this package wrote.
+// errDamaged means that a file has content that this package did not write.
 var errDamaged = errors.New("the snapshot is damaged")
 
-// Records are what a snapshot holds: records as Secrets with name, creation time, resource
-// version and data, and the resource version that they come to.
+// Records is the content of a snapshot: records as Secrets with name, creation time, resource version
+// and data, and the resource version of the whole.
 type Records struct {
 	Secrets []*corev1.Secret
 	Version string
 }
 
-// Log is the file: every change is appended to it. After an error nothing is kept, until
-// Replace, since an old state must never pass for the last. It is for one goroutine.
+// Log is the snapshot file. Every change is appended to it. After an error the file is deleted and
+// nothing is saved until Replace, because an old state must not be mistaken for the last one. A Log must
+// be used by one goroutine only.
 type Log struct {
 	path    string
-	file    *os.File // nil: nothing is kept
+	file    *os.File // nil: nothing is saved
 	size    int64
-	full    int64  // the size at which the file is written anew
-	version string // what the file comes to
+	limit   int64  // the size above which the file is compacted
+	version string // the resource version of the content
 }
 
-// Open returns the log in a directory, and what it holds; no Secrets when there was none.
+// Open opens the log in a directory and returns it with its content. If there is no file, the content
+// has no Secrets.
 //
-// An error leaves the log usable, and empty: the file could not be read or was damaged.
+// An error means that the file could not be read or was damaged. The log is then empty but usable.
 func Open(dir string) (*Log, Records, error) {
 	l := &Log{path: filepath.Join(dir, fileName)}
 	file, err := os.OpenFile(l.path, os.O_RDWR, 0)
@@ -80,14 +82,14 @@ func Open(dir string) (*Log, Records, error) {
 	return l, records, nil
 }
 
-// Write keeps a new or changed record.
+// Write saves a new or changed record.
 func (l *Log) Write(secret *corev1.Secret) error { return l.append(written, secret) }
 
-// Remove forgets the record of that name.
+// Remove removes the record with the name of secret.
 func (l *Log) Remove(secret *corev1.Secret) error {
-	gone := &corev1.Secret{}
-	gone.Name, gone.ResourceVersion = secret.Name, secret.ResourceVersion
-	return l.append(removed, gone)
+	deleted := &corev1.Secret{}
+	deleted.Name, deleted.ResourceVersion = secret.Name, secret.ResourceVersion
+	return l.append(removed, deleted)
 }
 
 func (l *Log) append(k kind, secret *corev1.Secret) error {
@@ -103,14 +105,14 @@ func (l *Log) append(k kind, secret *corev1.Secret) error {
 	}
 	l.size += int64(len(whole))
 	l.version = secret.ResourceVersion
-	if l.size > l.full {
+	if l.size > l.limit {
 		return l.compact()
 	}
 	return nil
 }
 
-// Replace keeps these records instead of all before, but for those that keep holds the
-// names of: of them it keeps what it has.
+// Replace replaces all records with the given ones. It keeps the saved versions of the records whose
+// names are in keep.
 func (l *Log) Replace(records Records, keep map[string]bool) error {
 	return l.rewrite(records.Version, func(to io.Writer) error {
 		if l.file != nil && len(keep) > 0 {
@@ -127,7 +129,7 @@ func (l *Log) Replace(records Records, keep map[string]bool) error {
 	})
 }
 
-// Close ends the use of the file, which stays.
+// Close closes the file without deleting it.
 func (l *Log) Close() error {
 	if l.file == nil {
 		return nil
@@ -137,7 +139,7 @@ func (l *Log) Close() error {
 	return file.Close()
 }
 
-// use goes on with a file that is good up to end.
+// use makes file, which is valid up to end, the current file.
 func (l *Log) use(file *os.File, end int64) error {
 	if err := file.Truncate(end); err != nil {
 		return err
@@ -145,11 +147,11 @@ func (l *Log) use(file *os.File, end int64) error {
 	if _, err := file.Seek(end, io.SeekStart); err != nil {
 		return err
 	}
-	l.file, l.size, l.full = file, end, end+end/4+slack
+	l.file, l.size, l.limit = file, end, end+end/4+slack
 	return nil
 }
 
-// abandon removes the file, which is no longer the last state, and returns err.
+// abandon deletes the file, which no longer has the last state, and returns err.
 func (l *Log) abandon(err error) error {
 	return errors.Join(err, l.Close(), ignoreNotExist(os.Remove(l.path)))
 }

@@ -28,7 +28,7 @@ func secret(name, version, content string) *corev1.Secret {
 	}
 }
 
-// contents are a snapshot's records as name=content, sorted, and its version.
+// contents returns the records as sorted name=content strings, followed by the version.
 func contents(records snapshot.Records) []string {
 	var all []string
 	for _, s := range records.Secrets {
@@ -47,8 +47,7 @@ func open(t rapid.TB, dir string) (*snapshot.Log, snapshot.Records) {
 	return log, records
 }
 
-// filled returns the directory of a log with two records that were listed, one of which
-// was changed since.
+// filled returns a log with two listed records, one of which has changed since, and its directory.
 func filled(t *testing.T) (dir string, log *snapshot.Log) {
 	t.Helper()
 	dir = t.TempDir()
@@ -63,30 +62,30 @@ func filled(t *testing.T) (dir string, log *snapshot.Log) {
 	return dir, log
 }
 
-func TestRestartFindsTheLastState(t *testing.T) {
+func TestRestartRestoresLastState(t *testing.T) {
 	tests := map[string]struct {
 		change func(*snapshot.Log) error
 		want   []string
 	}{
-		"nothing more": {
+		"no change": {
 			change: func(*snapshot.Log) error { return nil },
 			want:   []string{"client-2=second", "realm-1=one", "version=11"},
 		},
-		"a new record": {
+		"new record": {
 			change: func(l *snapshot.Log) error { return l.Write(secret("client-3", "12", "three")) },
 			want:   []string{"client-2=second", "client-3=three", "realm-1=one", "version=12"},
 		},
-		"a record gone": {
+		"deleted record": {
 			change: func(l *snapshot.Log) error { return l.Remove(secret("client-2", "13", "")) },
 			want:   []string{"realm-1=one", "version=13"},
 		},
-		"a new list": {
+		"new list": {
 			change: func(l *snapshot.Log) error {
 				return l.Replace(snapshot.Records{Version: "20", Secrets: []*corev1.Secret{secret("realm-1", "15", "new")}}, nil)
 			},
 			want: []string{"realm-1=new", "version=20"},
 		},
-		"a new list in which one can't be read": {
+		"new list with an unreadable record": {
 			change: func(l *snapshot.Log) error {
 				return l.Replace(snapshot.Records{Version: "20", Secrets: []*corev1.Secret{secret("realm-1", "15", "new")}}, map[string]bool{"client-2": true})
 			},
@@ -99,10 +98,10 @@ func TestRestartFindsTheLastState(t *testing.T) {
 			if err := test.change(log); err != nil {
 				t.Fatal(err)
 			}
-			// Not closed: a killed process doesn't close anything either.
+			// The log is not closed, like that of a killed process.
 			_, records := open(t, dir)
 			if diff := cmp.Diff(test.want, contents(records)); diff != "" {
-				t.Errorf("what is found (-want +got):\n%s", diff)
+				t.Errorf("restored records (-want +got):\n%s", diff)
 			}
 			for _, s := range records.Secrets {
 				if s.Namespace != "system" || s.CreationTimestamp.IsZero() {
@@ -113,8 +112,8 @@ func TestRestartFindsTheLastState(t *testing.T) {
 	}
 }
 
-// Wherever a kill cuts what is being appended: what stood before is whole.
-func TestTornEndIsCut(t *testing.T) {
+// If the process is killed at any point of an append, the earlier content stays intact.
+func TestIncompleteFrameIsRemoved(t *testing.T) {
 	dir, log := filled(t)
 	path := filepath.Join(dir, "records")
 	before, err := os.ReadFile(path)
@@ -134,21 +133,20 @@ func TestTornEndIsCut(t *testing.T) {
 		}
 		reopened, records := open(t, dir)
 		if diff := cmp.Diff([]string{"client-2=second", "realm-1=one", "version=11"}, contents(records)); diff != "" {
-			t.Fatalf("cut at %d (-want +got):\n%s", end, diff)
+			t.Fatalf("truncated at %d (-want +got):\n%s", end, diff)
 		}
-		// What is written next must not stand behind the rest of what was cut.
+		// The next write must replace the rest of the incomplete frame.
 		if err := reopened.Write(secret("client-4", "12", "four")); err != nil {
 			t.Fatal(err)
 		}
 		if _, records = open(t, dir); !slices.Contains(contents(records), "client-4=four") {
-			t.Fatalf("cut at %d: what was written next is lost", end)
+			t.Fatalf("truncated at %d: the next write is lost", end)
 		}
 	}
 }
 
-// Whichever byte changes: nothing is taken for a record that never was one, and the log
-// goes on with the next list.
-func TestDamageIsNoticed(t *testing.T) {
+// If any byte changes, the log returns no record that was never written, and it saves the next list.
+func TestDamageIsDetected(t *testing.T) {
 	dir, _ := filled(t)
 	path := filepath.Join(dir, "records")
 	good, err := os.ReadFile(path)
@@ -165,14 +163,14 @@ func TestDamageIsNoticed(t *testing.T) {
 		log, records, _ := snapshot.Open(dir)
 		for _, content := range contents(snapshot.Records{Secrets: records.Secrets})[:len(records.Secrets)] {
 			if !wrote[content] {
-				t.Fatalf("with byte %d changed the snapshot holds %q", position, content)
+				t.Fatalf("with byte %d changed, the snapshot contains %q", position, content)
 			}
 		}
 		if err := log.Replace(snapshot.Records{Version: "30", Secrets: []*corev1.Secret{secret("realm-1", "30", "new")}}, nil); err != nil {
-			t.Fatalf("with byte %d changed the log can't be used: %v", position, err)
+			t.Fatalf("with byte %d changed, Replace failed: %v", position, err)
 		}
 		if _, records := open(t, dir); !slices.Contains(contents(records), "realm-1=new") {
-			t.Fatalf("with byte %d changed a new list isn't kept", position)
+			t.Fatalf("with byte %d changed, the new list is not saved", position)
 		}
 	}
 }
@@ -190,10 +188,10 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Size() > 3<<20 {
-		t.Errorf("after 10 MB of changes to 10 kB of records the file has %d bytes", info.Size())
+		t.Errorf("the file has %d bytes after 10 MB of changes to 10 kB of records", info.Size())
 	}
 	if info.Mode().Perm() != 0o600 {
-		t.Errorf("the file with private keys has mode %s", info.Mode())
+		t.Errorf("the file with private keys has mode %s, want 0600", info.Mode())
 	}
 	_, records := open(t, dir)
 	if diff := cmp.Diff([]string{"client-2=" + large + "999", "realm-1=one", "version=1099"}, contents(records)); diff != "" {
@@ -201,8 +199,9 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 	}
 }
 
-// Once a change could not be written, what is there is old: it goes, until the next list.
-func TestFailedWriteLeavesNothing(t *testing.T) {
+// After a change could not be written, the saved state is old. It is deleted, and nothing is saved until
+// the next list.
+func TestFailedWriteDeletesSnapshot(t *testing.T) {
 	dir, log := filled(t)
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
@@ -210,27 +209,27 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	log, _ = open(t, dir)
 	tooLarge := secret("client-2", "12", strings.Repeat("x", 5<<20))
 	if err := log.Write(tooLarge); err == nil {
-		t.Fatal("a record of 5 MiB is kept")
+		t.Fatal("saved a record of 5 MiB")
 	}
 	if _, records := open(t, dir); len(records.Secrets) != 0 {
-		t.Errorf("an old state is left: %q", contents(records))
+		t.Errorf("the old state is still saved: %q", contents(records))
 	}
 	if err := log.Write(secret("client-3", "13", "three")); err != nil {
 		t.Fatal(err)
 	}
 	if _, records := open(t, dir); len(records.Secrets) != 0 {
-		t.Errorf("one record passes for all: %q", contents(records))
+		t.Errorf("a single record was saved without a list: %q", contents(records))
 	}
 	if err := log.Replace(snapshot.Records{Version: "20", Secrets: []*corev1.Secret{secret("client-3", "13", "three")}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, records := open(t, dir); len(records.Secrets) != 1 {
-		t.Error("a new list isn't kept")
+		t.Error("the new list is not saved")
 	}
 }
 
-// Whatever happens in whatever order: a restart finds what a map would hold.
-func TestRestartFindsWhatAMapWouldHold(t *testing.T) {
+// After any sequence of operations, a restart restores the same records as a map.
+func TestRestartRestoresModel(t *testing.T) {
 	parent, runs := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
@@ -271,7 +270,7 @@ func TestRestartFindsWhatAMapWouldHold(t *testing.T) {
 				want = append(want, fmt.Sprintf("version=%d", version))
 				_, records := open(t, dir)
 				if diff := cmp.Diff(want, contents(records)); diff != "" {
-					t.Fatalf("what is found (-want +got):\n%s", diff)
+					t.Fatalf("restored records (-want +got):\n%s", diff)
 				}
 			},
 		})

@@ -10,27 +10,27 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// compact writes the file anew with what counts of it: the last of each record.
+// compact rewrites the file with only the last version of each record.
 func (l *Log) compact() error {
 	return l.rewrite(l.version, func(to io.Writer) error {
 		return l.copyLatest(to, func(string) bool { return true })
 	})
 }
 
-// rewrite puts a new file in the place of the old one, whole or not at all. It comes to version.
+// rewrite atomically replaces the file with a new one, whose resource version is version.
 func (l *Log) rewrite(version string, write func(io.Writer) error) error {
 	file, err := os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return l.abandon(fmt.Errorf("writing the snapshot anew: %w", err))
+		return l.abandon(fmt.Errorf("rewriting the snapshot: %w", err))
 	}
 	if err := l.fill(file, version, write); err != nil {
-		return l.abandon(fmt.Errorf("writing the snapshot anew: %w",
+		return l.abandon(fmt.Errorf("rewriting the snapshot: %w",
 			errors.Join(err, file.Close(), ignoreNotExist(os.Remove(file.Name())))))
 	}
 	return nil
 }
 
-// fill writes file, renames it into its place and goes on with it.
+// fill writes file, renames it to the final name and makes it the current file.
 func (l *Log) fill(file *os.File, version string, write func(io.Writer) error) error {
 	buffered := bufio.NewWriterSize(file, 64<<10)
 	if _, err := buffered.WriteString(magic); err != nil {
@@ -58,8 +58,8 @@ func (l *Log) fill(file *os.File, version string, write func(io.Writer) error) e
 	return l.use(file, end)
 }
 
-// copyLatest writes the last frame of each record that is still there and wanted. It reads
-// the file twice rather than hold it in memory.
+// copyLatest writes the last frame of each record that exists and is wanted. It reads the file twice
+// instead of holding it in memory.
 func (l *Log) copyLatest(to io.Writer, wanted func(name string) bool) error {
 	last := map[string]int64{}
 	if err := l.rescan(func(f frame) error {
@@ -74,7 +74,7 @@ func (l *Log) copyLatest(to io.Writer, wanted func(name string) bool) error {
 		return err
 	}
 	return l.rescan(func(f frame) error {
-		if at, there := last[f.secret.Name]; f.kind != written || !there || at != f.offset {
+		if offset, ok := last[f.secret.Name]; f.kind != written || !ok || offset != f.offset {
 			return nil
 		}
 		_, err := to.Write(f.bytes)
