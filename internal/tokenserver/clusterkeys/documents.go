@@ -9,21 +9,20 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Where the API server publishes its issuer and its keys (OpenID Connect Discovery 1.0). The address of
-// the keys that the configuration names may be one outside of the cluster; this one is
-// always there.
+// Paths of the API server's issuer and keys (OpenID Connect Discovery 1.0). The configuration also has
+// the URL of the keys, but that may point outside of the cluster. This path always exists.
 const (
 	configurationPath = "/.well-known/openid-configuration"
 	keysPath          = "/openid/v1/jwks"
 )
 
-// errDocuments says that the API server publishes what can't be used.
-var errDocuments = errors.New("the API server's OpenID documents can't be used")
+// errDocuments means that the API server's OpenID documents are not usable.
+var errDocuments = errors.New("the API server's OpenID documents are not usable")
 
-// documents are what the API server publishes.
+// documents is the content of the API server's OpenID documents.
 type documents struct {
 	issuer string
-	keys   map[string]signingkey.PublicKey // by id
+	keys   map[string]signingkey.PublicKey // by key ID
 }
 
 func (d *documents) equal(other documents) bool {
@@ -32,21 +31,21 @@ func (d *documents) equal(other documents) bool {
 	})
 }
 
-// parse reads the documents. Keys of a kind that isn't supported are skipped, and counted.
+// parse parses the documents. It skips and counts unsupported keys.
 //
-// The error is errDocuments, also where no key is left.
+// The error is errDocuments, even if only unsupported keys were found.
 func parse(configuration, set []byte) (d documents, skipped int, err error) {
 	var discovered struct {
 		Issuer string `json:"issuer"`
 	}
 	if err := json.Unmarshal(configuration, &discovered); err != nil || discovered.Issuer == "" {
-		return documents{}, 0, fmt.Errorf("%w: %s names no issuer", errDocuments, configurationPath)
+		return documents{}, 0, fmt.Errorf("%w: %s has no issuer", errDocuments, configurationPath)
 	}
 	var published struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(set, &published); err != nil {
-		return documents{}, 0, fmt.Errorf("%w: %s is no JWK Set", errDocuments, keysPath)
+		return documents{}, 0, fmt.Errorf("%w: %s is not a JWK Set", errDocuments, keysPath)
 	}
 	keys := map[string]signingkey.PublicKey{}
 	for _, jwk := range published.Keys {
@@ -58,7 +57,7 @@ func parse(configuration, set []byte) (d documents, skipped int, err error) {
 		keys[key.ID()] = key
 	}
 	if len(keys) == 0 {
-		return documents{}, skipped, fmt.Errorf("%w: %s has no key of a supported kind", errDocuments, keysPath)
+		return documents{}, skipped, fmt.Errorf("%w: %s has no supported key", errDocuments, keysPath)
 	}
 	return documents{issuer: discovered.Issuer, keys: keys}, skipped, nil
 }

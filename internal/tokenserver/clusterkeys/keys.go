@@ -1,5 +1,5 @@
-// Package clusterkeys keeps the public keys by which tokens of the cluster's service accounts
-// are verified, as the API server publishes them.
+// Package clusterkeys caches the public keys that the API server publishes for the verification of
+// service account tokens.
 package clusterkeys
 
 import (
@@ -19,56 +19,55 @@ import (
 )
 
 const (
-	// refreshInterval is how often the keys are got when nothing asks for them: a key that the
-	// cluster has withdrawn is trusted no longer than that.
+	// refreshInterval is the time between regular refreshes. A key that the cluster has withdrawn is
+	// trusted no longer than that.
 	refreshInterval = 5 * time.Minute
-	// retryInterval is how long after a failure they are tried to be got again.
+	// retryInterval is the time until the next refresh after a failed one.
 	retryInterval = 10 * time.Second
-	// minInterval is how often they are got at most, whoever asks for an unknown key.
+	// minInterval is the minimum time between refreshes, even if requests have unknown keys.
 	minInterval = time.Second
-	// fetchTimeout bounds the wait for the API server, and so for a request with an unknown key.
+	// fetchTimeout bounds the wait for the API server, and therefore a request with an unknown key.
 	fetchTimeout = 3 * time.Second
 )
 
-// Options are what Keys stand on. All are required.
+// Options configures Keys. All fields are required.
 type Options struct {
-	// Get gets a document of the API server: GET of a path.
+	// Get sends a GET request for a path to the API server and returns the body.
 	Get     func(ctx context.Context, path string) ([]byte, error)
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time
 }
 
-// Keys are the cluster's issuer and keys. Look-ups take no lock and cause no I/O as long as the key
-// is known. Keys are safe for concurrent use.
+// Keys caches the cluster's issuer and keys. Lookups of known keys take no lock and cause no I/O. Keys
+// is safe for concurrent use.
 type Keys struct {
 	Options
-	current atomic.Pointer[documents] // nil until they were got once; then the last good ones
+	current atomic.Pointer[documents] // the last known good documents; nil until the first refresh
 	flight  singleflight.Group
 	success prometheus.Gauge
 
-	mu    sync.Mutex
-	tried time.Time // when they were last tried to be got
+	mu        sync.Mutex
+	attempted time.Time // the start of the last refresh
 }
 
-// New returns keys that were not got yet. Run keeps them up to date.
+// New returns Keys without content. Run keeps them up to date.
 func New(o Options) *Keys {
 	k := &Keys{Options: o, success: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_cluster_keys_last_success_timestamp_seconds",
-		Help: "When this server last got the keys by which it verifies tokens of service accounts. Older than some minutes: it goes on with those that it has.",
+		Help: "Time at which this server last fetched the keys for service account tokens. If it is older than several minutes, fetching fails and this server uses the last known good keys.",
 	})}
 	o.Metrics.MustRegister(k.success)
 	return k
 }
 
-// Run gets the keys now and again until ctx ends. While the API server can't be reached, or
-// refuses, the last good ones stay.
+// Run refreshes the keys regularly until ctx is done. If a refresh fails, the last known good keys stay.
 func (k *Keys) Run(ctx context.Context) {
 	for {
 		wait := refreshInterval
 		if err := k.refresh(ctx); err != nil && !errors.Is(err, errTooSoon) && ctx.Err() == nil {
 			wait = retryInterval
-			k.Logger.Warn("Keys of the cluster not got, tried again shortly; tokens of service accounts are verified with the last good ones", "error", err)
+			k.Logger.Warn("Failed to refresh cluster keys, using last known good keys, will retry", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -78,16 +77,16 @@ func (k *Keys) Run(ctx context.Context) {
 	}
 }
 
-// Key returns the cluster's issuer and its key of that id. For one that isn't known the keys are got
-// anew, at most once a second; who asks meanwhile waits for the same answer or does without.
+// Key returns the cluster's issuer and the key with the given ID. If the key is unknown, Key first
+// refreshes the keys, at most once a second. Concurrent callers share one refresh.
 //
-// Errors: clientassertion.ErrNoKeys until they were got once; clientassertion.ErrKey.
+// Errors: clientassertion.ErrNoKeys before the first successful refresh; clientassertion.ErrKey.
 func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error) {
 	if issuer, key, err = k.known(id); err == nil {
 		return issuer, key, nil
 	}
 	if err := k.refresh(ctx); err != nil && !errors.Is(err, errTooSoon) {
-		k.Logger.Debug("Keys of the cluster not got for an unknown key", "error", err)
+		k.Logger.Debug("Failed to refresh cluster keys for an unknown key", "error", err)
 	}
 	return k.known(id)
 }
@@ -104,9 +103,10 @@ func (k *Keys) known(id string) (string, signingkey.PublicKey, error) {
 	return current.issuer, key, nil
 }
 
-var errTooSoon = errors.New("the keys were got less than a second ago")
+var errTooSoon = errors.New("the keys were refreshed less than a second ago")
 
-// refresh gets the keys, once for all who ask at a time. Who asks doesn't end it for the others.
+// refresh fetches the keys once for all concurrent callers. Canceling one caller doesn't cancel the
+// shared request.
 func (k *Keys) refresh(ctx context.Context) error {
 	result := k.flight.DoChan("", func() (any, error) {
 		if !k.due() {
@@ -124,15 +124,16 @@ func (k *Keys) refresh(ctx context.Context) error {
 	}
 }
 
-// due takes note of a try, unless one was made less than minInterval ago.
+// due reports whether the last refresh started at least minInterval ago. If so, it records the start of
+// the next one.
 func (k *Keys) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.Now()
-	if since := now.Sub(k.tried); since >= 0 && since < minInterval {
+	if since := now.Sub(k.attempted); since >= 0 && since < minInterval {
 		return false
 	}
-	k.tried = now
+	k.attempted = now
 	return true
 }
 
@@ -151,7 +152,7 @@ func (k *Keys) fetch(ctx context.Context) error {
 	}
 	k.success.Set(float64(k.Now().Unix()))
 	if before := k.current.Swap(&next); before == nil || !before.equal(next) {
-		k.Logger.Info("Keys of the cluster loaded", "issuer", next.issuer, "keys", len(next.keys), "notSupported", skipped)
+		k.Logger.Info("Loaded cluster keys", "issuer", next.issuer, "keys", len(next.keys), "notSupported", skipped)
 	}
 	return nil
 }

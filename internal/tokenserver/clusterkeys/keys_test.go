@@ -23,19 +23,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-var errAway = errors.New("the API server is away")
+var errUnavailable = errors.New("the API server is unavailable")
 
-// apiServer publishes keys, and counts how often it is asked for them.
+// apiServer publishes keys and counts the requests for them.
 type apiServer struct {
-	t     *testing.T
-	asked atomic.Int64
+	t        *testing.T
+	requests atomic.Int64
 
-	mu     sync.Mutex
-	now    time.Time
-	issuer string
-	keys   []any
-	away   bool
-	held   chan struct{} // an answer waits until it is closed
+	mu          sync.Mutex
+	now         time.Time
+	issuer      string
+	keys        []any
+	unavailable bool
+	held        chan struct{} // responses wait until it is closed; nil: they don't wait
 }
 
 func (s *apiServer) get(ctx context.Context, path string) ([]byte, error) {
@@ -50,18 +50,18 @@ func (s *apiServer) get(ctx context.Context, path string) ([]byte, error) {
 		}
 		s.mu.Lock()
 	}
-	if s.away {
-		return nil, errAway
+	if s.unavailable {
+		return nil, errUnavailable
 	}
 	switch path {
 	case "/.well-known/openid-configuration":
 		return json.Marshal(map[string]string{"issuer": s.issuer, "jwks_uri": "https://elsewhere.example.com/keys"})
 	case "/openid/v1/jwks":
-		s.asked.Add(1)
+		s.requests.Add(1)
 		return json.Marshal(map[string]any{"keys": s.keys})
 	}
-	s.t.Errorf("asked for %s", path)
-	return nil, errAway
+	s.t.Errorf("unexpected request for %s", path)
+	return nil, errUnavailable
 }
 
 func (s *apiServer) set(change func(*apiServer)) {
@@ -95,25 +95,25 @@ func newKey(t *testing.T) signingkey.PublicKey {
 	return key.Public()
 }
 
-// want checks what becomes of a look-up.
+// want checks the result of a lookup.
 func want(t *testing.T, k *clusterkeys.Keys, key signingkey.PublicKey, wantErr error) {
 	t.Helper()
 	issuer, got, err := k.Key(t.Context(), key.ID())
 	if !errors.Is(err, wantErr) {
-		t.Fatalf("%v, want %v", err, wantErr)
+		t.Fatalf("error %v, want %v", err, wantErr)
 	}
 	if err == nil && (!got.Equal(key) || issuer != "https://kubernetes.default.svc") {
-		t.Errorf("got key %s of %s", got.ID(), issuer)
+		t.Errorf("got key %s of issuer %s, want key %s", got.ID(), issuer, key.ID())
 	}
 }
 
-// The keys are got when one is unknown, at most once a second; a known one asks nobody.
+// An unknown key causes a refresh, at most once a second. A known key causes no request.
 func TestUnknownKey(t *testing.T) {
 	k, s := newKeys(t)
 	old, next := newKey(t), newKey(t)
-	s.set(func(s *apiServer) { s.away = true })
+	s.set(func(s *apiServer) { s.unavailable = true })
 	want(t, k, old, clientassertion.ErrNoKeys)
-	s.set(func(s *apiServer) { s.away, s.keys = false, []any{old} })
+	s.set(func(s *apiServer) { s.unavailable, s.keys = false, []any{old} })
 	want(t, k, old, clientassertion.ErrNoKeys) // too soon
 	s.pass(time.Second)
 	want(t, k, old, nil)
@@ -123,14 +123,14 @@ func TestUnknownKey(t *testing.T) {
 		want(t, k, next, clientassertion.ErrKey)
 	}
 	want(t, k, old, nil)
-	if n := s.asked.Load(); n != 1 {
-		t.Errorf("asked %d times within a second, want once", n)
+	if n := s.requests.Load(); n != 1 {
+		t.Errorf("%d requests within a second, want 1", n)
 	}
 	s.pass(time.Second)
 	want(t, k, next, nil)
 	want(t, k, old, nil)
-	if n := s.asked.Load(); n != 2 {
-		t.Errorf("asked %d times in all, want twice", n)
+	if n := s.requests.Load(); n != 2 {
+		t.Errorf("%d requests in total, want 2", n)
 	}
 
 	s.set(func(s *apiServer) { s.keys = []any{next} })
@@ -139,8 +139,8 @@ func TestUnknownKey(t *testing.T) {
 	want(t, k, old, clientassertion.ErrKey) // withdrawn
 }
 
-// Who asks at a time waits for one answer.
-func TestSingleFlight(t *testing.T) {
+// Concurrent callers share one request.
+func TestSharedRequest(t *testing.T) {
 	k, s := newKeys(t)
 	key := newKey(t)
 	held := make(chan struct{})
@@ -156,14 +156,14 @@ func TestSingleFlight(t *testing.T) {
 	s.set(func(s *apiServer) { s.held = nil })
 	close(held)
 	running.Wait()
-	if n := s.asked.Load(); n != 1 {
-		t.Errorf("asked %d times", n)
+	if n := s.requests.Load(); n != 1 {
+		t.Errorf("%d requests, want 1", n)
 	}
 	want(t, k, key, nil)
 }
 
-// Who gives up doesn't end it for the others.
-func TestWhoGivesUpWaitsNoLonger(t *testing.T) {
+// Canceling one caller doesn't cancel the shared request.
+func TestCanceledCaller(t *testing.T) {
 	k, s := newKeys(t)
 	key := newKey(t)
 	held := make(chan struct{})
@@ -171,44 +171,46 @@ func TestWhoGivesUpWaitsNoLonger(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := k.Key(ctx, key.ID()); !errors.Is(err, clientassertion.ErrNoKeys) {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want %v", err, clientassertion.ErrNoKeys)
 	}
 	s.set(func(s *apiServer) { s.held = nil })
 	close(held)
 	want(t, k, key, nil)
 }
 
-// The last good keys stay while the API server is away, or publishes what can't be used.
-func TestLastGoodKeysStay(t *testing.T) {
+// The last known good keys stay while the API server is unavailable or publishes unusable documents.
+func TestKeepsLastKnownGoodKeys(t *testing.T) {
 	k, s := newKeys(t)
 	key, other := newKey(t), newKey(t)
 	s.set(func(s *apiServer) { s.keys = []any{key} })
 	want(t, k, key, nil)
 	for name, change := range map[string]func(*apiServer){
-		"away":           func(s *apiServer) { s.away = true },
-		"without issuer": func(s *apiServer) { s.issuer = "" },
-		"without keys":   func(s *apiServer) { s.keys = nil },
-		"with keys that can't be used": func(s *apiServer) {
+		"unavailable": func(s *apiServer) { s.unavailable = true },
+		"no issuer":   func(s *apiServer) { s.issuer = "" },
+		"no keys":     func(s *apiServer) { s.keys = nil },
+		"unusable keys": func(s *apiServer) {
 			s.keys = []any{map[string]string{"kty": "oct", "kid": "a"}, "canary", map[string]string{}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s.set(func(s *apiServer) { s.away, s.issuer, s.keys = false, "https://kubernetes.default.svc", []any{other} })
+			s.set(func(s *apiServer) {
+				s.unavailable, s.issuer, s.keys = false, "https://kubernetes.default.svc", []any{other}
+			})
 			s.set(change)
 			s.pass(time.Second)
 			want(t, k, other, clientassertion.ErrKey)
 			want(t, k, key, nil)
 		})
 	}
-	// A key that isn't supported keeps nobody from the others.
+	// An unsupported key doesn't affect the other keys.
 	s.set(func(s *apiServer) {
-		s.away, s.issuer, s.keys = false, "https://kubernetes.default.svc", []any{map[string]string{"kty": "oct"}, other}
+		s.unavailable, s.issuer, s.keys = false, "https://kubernetes.default.svc", []any{map[string]string{"kty": "oct"}, other}
 	})
 	s.pass(time.Second)
 	want(t, k, other, nil)
 }
 
-// Run gets the keys without being asked, and ends.
+// Run fetches the keys without a lookup and returns when its context is done.
 func TestRun(t *testing.T) {
 	k, s := newKeys(t)
 	key := newKey(t)
@@ -216,7 +218,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })
-	for s.asked.Load() == 0 && t.Context().Err() == nil {
+	for s.requests.Load() == 0 && t.Context().Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()

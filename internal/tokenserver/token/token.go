@@ -1,4 +1,4 @@
-// Package token builds and verifies access tokens: JWTs in the profile of RFC 9068.
+// Package token creates and verifies access tokens, which are JWTs in the profile of RFC 9068.
 package token
 
 import (
@@ -16,18 +16,18 @@ import (
 // Type is the "typ" of an access token's header (RFC 9068 §2.1).
 const Type = "at+jwt"
 
-// maxSignature is the size of the largest signature, RSA with 2048 bits.
+// maxSignature is the size of the largest signature, which is that of RSA with 2048 bits.
 const maxSignature = 256
 
-// idBytes is how many random bytes a token's "jti" carries: 128 bits.
+// idBytes is the number of random bytes in a token's "jti", 128 bits.
 const idBytes = 16
 
-// Claims are what a token says (RFC 9068 §2.2). Times count in whole seconds.
+// Claims are the claims of a token (RFC 9068 §2.2). Times are truncated to seconds.
 type Claims struct {
 	Issuer   string
-	ClientID string   // "client_id" and "sub": the client acts for itself
+	ClientID string   // "client_id" and "sub", which are equal because clients act for themselves
 	Audience []string // at least one
-	Scope    string   // scope tokens joined with spaces; empty: the token has no scope
+	Scope    string   // space-separated scope tokens; if empty, the token has no scope
 	IssuedAt time.Time
 	Lifetime time.Duration
 }
@@ -38,26 +38,26 @@ type Signer struct {
 	header string // encoded, with the dot that follows it
 }
 
-// NewSigner returns what issues tokens with key.
+// NewSigner returns a Signer that issues tokens with key.
 func NewSigner(key *signingkey.Signer) *Signer {
 	return &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID()) + "."}
 }
 
-// encodedHeader is the header of the tokens of a key (RFC 9068 §2.1).
+// encodedHeader returns the header of the tokens of a key (RFC 9068 §2.1).
 func encodedHeader(algorithm signingkey.Algorithm, keyID string) string {
 	header := `{"alg":` + quote(string(algorithm)) + `,"kid":` + quote(keyID) + `,"typ":"` + Type + `"}`
 	return base64.RawURLEncoding.EncodeToString([]byte(header))
 }
 
-// Sign returns the signed token (JWS Compact Serialization, RFC 7515 §7.1) and its "jti",
-// which is read from random.
+// Sign returns the signed token in JWS Compact Serialization (RFC 7515 §7.1) and its "jti", which is read
+// from random.
 //
-// Errors are those of random and of the signature.
+// Errors: those of random and of the signature.
 func (s *Signer) Sign(claims Claims, random io.Reader) (jwt string, id ID, err error) {
 	w, _ := workspaces.Get().(*workspace)
 	defer workspaces.Put(w)
 	if _, err := io.ReadFull(random, w.id[:]); err != nil {
-		return "", ID{}, fmt.Errorf("reading random bytes for a token id: %w", err)
+		return "", ID{}, fmt.Errorf("reading random bytes for a token ID: %w", err)
 	}
 	w.payload = appendClaims(w.payload[:0], claims, w.id)
 
@@ -72,14 +72,14 @@ func (s *Signer) Sign(claims Claims, random io.Reader) (jwt string, id ID, err e
 	return string(w.jwt), w.id, nil
 }
 
-// ID is what a token's "jti" carries.
+// ID is the value of a token's "jti".
 type ID [idBytes]byte
 
-// String returns the "jti".
+// String returns the encoded "jti".
 func (id ID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
-// workspace is the memory that a token is made in. It is lent, since making it anew
-// for each token takes time, and the garbage collector's too.
+// workspace is the memory in which a token is built. It is pooled, because allocating it for each token
+// costs time, also for garbage collection.
 type workspace struct {
 	id        ID
 	payload   []byte
@@ -89,8 +89,8 @@ type workspace struct {
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// appendClaims writes the claims as JSON. It is written out by hand since it stands
-// in the path of every token; a test holds it against encoding/json.
+// appendClaims appends the claims as JSON. For speed it doesn't use encoding/json, because it runs for
+// every token. A test compares its output with encoding/json.
 func appendClaims(b []byte, c Claims, id ID) []byte {
 	issuedAt := c.IssuedAt.Unix()
 	b = append(b, `{"iss":`...)
@@ -115,7 +115,7 @@ func appendClaims(b []byte, c Claims, id ID) []byte {
 	return append(b, '}')
 }
 
-// appendAudience writes one audience as a string, and several as an array (RFC 7519 §4.1.3).
+// appendAudience appends one audience as a string, and several as an array (RFC 7519 §4.1.3).
 func appendAudience(b []byte, audience []string) []byte {
 	if len(audience) == 1 {
 		return appendString(b, audience[0])
@@ -130,7 +130,7 @@ func appendAudience(b []byte, audience []string) []byte {
 	return append(b, ']')
 }
 
-// appendString writes s as a JSON string, and leaves what needs escaping to encoding/json.
+// appendString appends s as a JSON string. Strings that need escaping are encoded with encoding/json.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {

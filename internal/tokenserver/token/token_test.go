@@ -36,7 +36,7 @@ func newKey(t testing.TB, algorithm signingkey.Algorithm) signingkey.Key {
 func part(t interface{ Fatal(...any) }, jwt string, n int) []byte {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {
-		t.Fatal("not three parts: " + jwt)
+		t.Fatal("the token does not have three parts: " + jwt)
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(parts[n])
 	if err != nil {
@@ -66,7 +66,7 @@ func TestSign(t *testing.T) {
 				"iat": json.Number("1772366400"), "exp": json.Number("1772370000"), "jti": wantID,
 			},
 		},
-		"odd characters": {
+		"special characters": {
 			claims: token.Claims{Issuer: `https://x/<&>"\`, ClientID: "naïve\u2028\U0001F600", Audience: []string{"\x7f\t", `","admin":"true`}, Scope: "'", IssuedAt: now, Lifetime: time.Second},
 			wantPayload: map[string]any{
 				"iss": `https://x/<&>"\`, "sub": "naïve\u2028\U0001F600", "client_id": "naïve\u2028\U0001F600", "aud": []any{"\x7f\t", `","admin":"true`}, "scope": "'",
@@ -134,8 +134,8 @@ func TestSignWithEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// The claims written by hand are those that encoding/json writes, whatever strings they hold.
-func TestClaimsAreWhatEncodingJSONWrites(t *testing.T) {
+// The encoded claims equal those of encoding/json for all strings.
+func TestClaimsMatchEncodingJSON(t *testing.T) {
 	key := newKey(t, signingkey.EdDSA)
 	signer := token.NewSigner(key.Signer())
 	text := rapid.OneOf(
@@ -176,12 +176,12 @@ func TestClaimsAreWhatEncodingJSONWrites(t *testing.T) {
 			t.Fatalf("claims (-want +got):\n%s", diff)
 		}
 		if compact.Len() != len(payload) {
-			t.Fatalf("white space in %s", payload)
+			t.Fatalf("the payload has white space: %s", payload)
 		}
 	})
 }
 
-// reencode brings JSON into one form.
+// reencode returns v as JSON with sorted members.
 func reencode(t *rapid.T, v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -199,12 +199,12 @@ func reencode(t *rapid.T, v any) string {
 	return string(data)
 }
 
-func TestSignFailsWithItsSource(t *testing.T) {
+func TestSignReturnsErrorOfRandom(t *testing.T) {
 	key := newKey(t, signingkey.ES256)
 	broken := errors.New("no entropy")
 	jwt, _, err := token.NewSigner(key.Signer()).Sign(token.Claims{Audience: []string{"a"}}, iotest.ErrReader(broken))
 	if !errors.Is(err, broken) || jwt != "" {
-		t.Errorf("%q, %v, want %v", jwt, err, broken)
+		t.Errorf("token %q, error %v, want error %v", jwt, err, broken)
 	}
 }
 
@@ -239,6 +239,6 @@ func TestSignIsSafeForConcurrentUse(t *testing.T) {
 	}
 	running.Wait()
 	if len(ids) != 200 {
-		t.Errorf("%d different ids in 200 tokens", len(ids))
+		t.Errorf("%d different IDs in 200 tokens", len(ids))
 	}
 }

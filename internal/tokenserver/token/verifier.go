@@ -11,29 +11,29 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// ErrInvalid says that a token isn't one of the realm, or not valid at that time. It doesn't
-// say why: the one who presents it has no right to know.
+// ErrInvalid means that a token was not issued by the realm or is not valid at that time. It doesn't
+// contain the reason, which must not be revealed to the sender.
 var ErrInvalid = errors.New("token not valid")
 
-// clockSkew is how far ahead the clock of the server that issued a token may be.
+// clockSkew is how far the clock of the server that issued a token may be ahead.
 const clockSkew = 30 * time.Second
 
-// maxToken bounds what is looked at. The largest that is issued, with all 256 scopes of
-// 128 characters each and 16 audiences, is shorter.
+// maxToken bounds the size of a token in bytes. It is larger than the largest issued token, which has
+// 256 scopes of 128 characters and 16 audiences.
 const maxToken = 64 << 10
 
-// encoding refuses what decodes to the same bytes as another text: of a valid token no
-// character can be changed (RFC 7515 §2, RFC 4648 §3.5).
+// encoding rejects texts that are not the only encoding of their bytes, so that no character of a valid
+// token can be changed (RFC 7515 §2, RFC 4648 §3.5).
 var encoding = base64.RawURLEncoding.Strict()
 
-// Verified is what a valid token says.
+// Verified is the content of a valid token.
 type Verified struct {
 	ClientID string
 	Audience []string
-	Scope    string // scope tokens joined with spaces
+	Scope    string // space-separated scope tokens
 	IssuedAt time.Time
 	ID       string // "jti"
-	// Payload is the claims as JSON, as they were signed.
+	// Payload is the signed JSON of the claims.
 	Payload []byte
 }
 
@@ -47,22 +47,20 @@ func (v *Verified) HasScope(scope string) bool {
 	return false
 }
 
-// HasAudience reports whether the token is for that audience.
+// HasAudience reports whether the token has the audience.
 func (v *Verified) HasAudience(audience string) bool { return slices.Contains(v.Audience, audience) }
 
 // Verifier verifies the tokens of one realm. It is safe for concurrent use.
 //
-// The header of a realm's token is one of as many texts as the realm has keys, and is
-// looked up as it stands: what a token says of its algorithm, or brings along ("jwk",
-// "jku", "x5u", "crit"), is never read (RFC 8725 §3.1). Should a later version write its
-// headers otherwise, it has to know those of the tokens that are under way.
+// All tokens of a key have the same header, so the key is looked up by the encoded header. The header's
+// algorithm and other parameters ("jwk", "jku", "x5u", "crit") are never parsed (RFC 8725 §3.1). If a
+// later version changes the header, it must also accept the old header until old tokens have expired.
 type Verifier struct {
 	issuer string
-	keys   map[string]*signingkey.Verifier // encoded header → key
+	keys   map[string]*signingkey.Verifier // by encoded header
 }
 
-// NewVerifier returns what verifies the tokens of the realm of that issuer, which has
-// those published keys.
+// NewVerifier returns a Verifier for the tokens of the realm with this issuer and these published keys.
 func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
 	v := &Verifier{issuer: issuer, keys: make(map[string]*signingkey.Verifier, len(keys))}
 	for _, key := range keys {
@@ -71,7 +69,7 @@ func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
 	return v
 }
 
-// claims are the members of a payload that are looked at (RFC 9068 §2.2).
+// claims are the members of the payload that Verify reads (RFC 9068 §2.2).
 type claims struct {
 	Issuer    string   `json:"iss"`
 	ClientID  string   `json:"client_id"`
@@ -82,15 +80,15 @@ type claims struct {
 	ID        string   `json:"jti"`
 }
 
-// Verify returns what the token says, in JWS Compact Serialization, if it is one of the
-// realm and valid at that time: signature, issuer, "exp", and "iat" with a skew of 30 s.
+// Verify verifies a token in JWS Compact Serialization and returns its content. It checks the signature,
+// the issuer, "exp", and "iat" with a skew of 30 s.
 //
 // The error is ErrInvalid.
 func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	header, rest, _ := strings.Cut(compact, ".")
 	encodedPayload, encodedSignature, _ := strings.Cut(rest, ".")
 	key := v.keys[header]
-	// A decoder passes over line breaks, strict or not.
+	// Even a strict decoder ignores line breaks.
 	if key == nil || len(compact) > maxToken || strings.ContainsAny(rest, "\r\n") {
 		return Verified{}, ErrInvalid
 	}
@@ -115,10 +113,10 @@ func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	}, nil
 }
 
-// audience is a string when there is one, and an array of them otherwise (RFC 7519 §4.1.3).
+// audience is encoded as a string if it has one element, and as an array otherwise (RFC 7519 §4.1.3).
 type audience []string
 
-// UnmarshalJSON reads either form.
+// UnmarshalJSON decodes both forms.
 func (a *audience) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '[' {
 		return json.Unmarshal(data, (*[]string)(a))

@@ -15,8 +15,8 @@ import (
 
 const issuer = "https://api.example.com/acme"
 
-// What is signed is what is verified, with every algorithm and in each form of the claims.
-func TestVerifyWhatWasSigned(t *testing.T) {
+// Verify returns the signed claims for every algorithm and every form of the claims.
+func TestVerifyReturnsSignedClaims(t *testing.T) {
 	for _, algorithm := range signingkey.Algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
 			key, other := newKey(t, algorithm), newKey(t, signingkey.EdDSA)
@@ -40,13 +40,13 @@ func TestVerifyWhatWasSigned(t *testing.T) {
 					IssuedAt: now.Truncate(time.Second).Local(), ID: got.ID, Payload: part(t, signed, 1),
 				}
 				if diff := cmp.Diff(want, got); diff != "" || got.ID == "" {
-					t.Errorf("%s, id %q (-want +got):\n%s", name, got.ID, diff)
+					t.Errorf("%s, ID %q (-want +got):\n%s", name, got.ID, diff)
 				}
 				if _, err := verifier.Verify(signed, now.Add(time.Minute)); !errors.Is(err, token.ErrInvalid) {
-					t.Errorf("%s at its end: %v", name, err)
+					t.Errorf("%s at expiration: error %v, want %v", name, err, token.ErrInvalid)
 				}
 				if _, err := token.NewVerifier(issuer+"/", []signingkey.PublicKey{key.Public()}).Verify(signed, now); !errors.Is(err, token.ErrInvalid) {
-					t.Errorf("%s of another issuer: %v", name, err)
+					t.Errorf("%s with another issuer: error %v, want %v", name, err, token.ErrInvalid)
 				}
 			}
 		})
@@ -57,19 +57,18 @@ func TestVerifiedHas(t *testing.T) {
 	v := token.Verified{Scope: "orders:read stock", Audience: []string{"orders"}}
 	for scope, want := range map[string]bool{"orders:read": true, "stock": true, "orders": false, "read": false, "": false, "orders:read stock": false} {
 		if v.HasScope(scope) != want {
-			t.Errorf("HasScope(%q) is %t", scope, !want)
+			t.Errorf("HasScope(%q) = %t, want %t", scope, !want, want)
 		}
 	}
 	if !v.HasAudience("orders") || v.HasAudience("order") || v.HasAudience("") {
-		t.Error("HasAudience is wrong")
+		t.Error("HasAudience must match the audience orders only")
 	}
 	if (&token.Verified{}).HasScope("") {
-		t.Error("a token without scopes has the empty one")
+		t.Error("a token without scopes has the empty scope")
 	}
 }
 
-// FuzzVerify holds that nothing is taken for a token but what the realm signed, and that
-// nothing from outside does harm.
+// FuzzVerify checks that only tokens that the realm signed are valid, and that no input causes a panic.
 func FuzzVerify(f *testing.F) {
 	key := newKey(f, signingkey.EdDSA)
 	signed, _, err := token.NewSigner(key.Signer()).Sign(token.Claims{
@@ -85,10 +84,10 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, presented string) {
 		verified, err := verifier.Verify(presented, now)
 		if (err == nil) != (presented == signed) {
-			t.Errorf("%q: %v", presented, err)
+			t.Errorf("token %q: error %v", presented, err)
 		}
 		if err == nil && !json.Valid(verified.Payload) {
-			t.Errorf("payload %q", verified.Payload)
+			t.Errorf("the payload is not valid JSON: %q", verified.Payload)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package tracing sends spans to an OpenTelemetry collector, where one is configured.
+// Package tracing sends spans to an OpenTelemetry collector if one is configured.
 package tracing
 
 import (
@@ -16,8 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Enabled reports whether the environment names a collector: OTEL_EXPORTER_OTLP_ENDPOINT or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, unless OTEL_SDK_DISABLED is true.
+// Enabled reports whether the environment configures a collector: OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and OTEL_SDK_DISABLED is not true.
 func Enabled() bool {
 	if off, err := strconv.ParseBool(os.Getenv("OTEL_SDK_DISABLED")); err == nil && off {
 		return false
@@ -25,33 +25,33 @@ func Enabled() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Start returns a tracer whose spans go to the collector by OTLP over HTTP, and what sends
-// the last of them; nil where none is enabled. The usual variables OTEL_* say the rest, such as
-// headers, certificates, the sampler and the service's name, which otherwise is service. A collector
-// that can't be reached costs spans, and no request.
+// Start returns a tracer that sends spans to the collector by OTLP over HTTP. The caller must call stop,
+// which sends the last spans. If tracing is not enabled, the tracer is nil. The standard OTEL_*
+// environment variables configure headers, certificates, the sampler and the service name, which
+// defaults to service. If the collector is unavailable, spans are lost, but requests are not affected.
 //
-// The error is about a variable that can't be used.
+// The error is about an invalid environment variable.
 func Start(ctx context.Context, service, version string, logger *slog.Logger) (tracer trace.Tracer, stop func(context.Context), err error) {
 	if !Enabled() {
 		return nil, func(context.Context) {}, nil
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("preparing to send traces: %w", err)
+		return nil, nil, fmt.Errorf("creating the OTLP trace exporter from OTEL_* variables: %w", err)
 	}
 	described, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
-		resource.WithFromEnv(), // what it says goes first
+		resource.WithFromEnv(), // takes precedence over the attributes above
 		resource.WithTelemetrySDK(),
 	)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("Traces are lost", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.Warn("Failed to export traces", "error", err) }))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
 	return provider.Tracer("github.com/realmkeeper/realmkeeper"), func(ctx context.Context) {
 		if err := provider.Shutdown(ctx); err != nil {
-			logger.Warn("Traces are lost", "error", err)
+			logger.Warn("Failed to export traces", "error", err)
 		}
 	}, nil
 }

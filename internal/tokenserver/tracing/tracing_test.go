@@ -14,10 +14,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
 )
 
-func TestOffByDefault(t *testing.T) {
+func TestDisabledByDefault(t *testing.T) {
 	for name, env := range map[string]map[string]string{
-		"nothing set":  {},
-		"switched off": {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
+		"not configured": {},
+		"disabled":       {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for key, value := range env {
@@ -25,14 +25,14 @@ func TestOffByDefault(t *testing.T) {
 			}
 			tracer, stop, err := tracing.Start(t.Context(), "test", "v1", slog.New(slog.DiscardHandler))
 			if tracer != nil || err != nil {
-				t.Errorf("tracer %v, error %v", tracer, err)
+				t.Errorf("tracer %v, error %v, want neither", tracer, err)
 			}
 			stop(t.Context())
 		})
 	}
 }
 
-// Spans reach the collector that the environment names, with what it says of the service.
+// Spans reach the configured collector with the resource attributes from the environment.
 func TestSpansReachTheCollector(t *testing.T) {
 	var got atomic.Pointer[collectorpb.ExportTraceServiceRequest]
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -48,26 +48,26 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=ours,k8s.pod.name=a")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=custom,k8s.pod.name=a")
 	tracer, stop, err := tracing.Start(t.Context(), "test", "v1", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, span := tracer.Start(t.Context(), "something")
+	_, span := tracer.Start(t.Context(), "request")
 	span.End()
 	stop(t.Context())
 	if got.Load() == nil {
-		t.Fatal("the collector got nothing")
+		t.Fatal("the collector received no spans")
 	}
 	spans := got.Load().GetResourceSpans()[0]
-	if name := spans.GetScopeSpans()[0].GetSpans()[0].GetName(); name != "something" {
-		t.Errorf("span %q", name)
+	if name := spans.GetScopeSpans()[0].GetSpans()[0].GetName(); name != "request" {
+		t.Errorf("span name %q, want request", name)
 	}
 	attributes := map[string]string{}
 	for _, a := range spans.GetResource().GetAttributes() {
 		attributes[a.GetKey()] = a.GetValue().GetStringValue()
 	}
-	if attributes["service.name"] != "ours" || attributes["service.version"] != "v1" || attributes["k8s.pod.name"] != "a" {
-		t.Errorf("resource %v", attributes)
+	if attributes["service.name"] != "custom" || attributes["service.version"] != "v1" || attributes["k8s.pod.name"] != "a" {
+		t.Errorf("unexpected resource attributes %v", attributes)
 	}
 }
