@@ -1,5 +1,5 @@
-// Package clientassertion reads and checks the JWTs with which clients authenticate
-// (RFC 7523 §2.2), and remembers those that may be used once.
+// Package clientassertion parses and verifies the JWTs with which clients authenticate (RFC 7523 §2.2),
+// and detects the reuse of assertions that may be used only once.
 package clientassertion
 
 import (
@@ -13,28 +13,29 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Why an assertion is refused. The client learns none of it; logs do.
+// The reasons for which an assertion is rejected. They are logged but not revealed to the client.
 var (
 	ErrMalformed   = errors.New("assertion is not a signed JWT in compact form")
-	ErrCritical    = errors.New("assertion has critical header parameters, of which none is understood")
+	ErrCritical    = errors.New("assertion has unsupported critical header parameters")
 	ErrType        = errors.New("assertion is a JWT of another type")
-	ErrKey         = errors.New("assertion names no key that may sign it")
-	ErrSignature   = errors.New("signature of the assertion is not valid")
-	ErrIssuer      = errors.New("assertion is not issued by whom it is about")
-	ErrSubject     = errors.New("assertion is not about this client")
-	ErrAudience    = errors.New("assertion is for another audience, or for several")
+	ErrKey         = errors.New("assertion has no kid and alg of an allowed key")
+	ErrSignature   = errors.New("assertion has an invalid signature")
+	ErrIssuer      = errors.New("assertion has the wrong issuer")
+	ErrSubject     = errors.New("assertion has the wrong subject")
+	ErrAudience    = errors.New("assertion has the wrong audience or more than one audience")
 	ErrNoExpiry    = errors.New("assertion has no exp")
 	ErrExpired     = errors.New("assertion has expired")
-	ErrTooLong     = errors.New("assertion is valid for too long")
-	ErrNotYetValid = errors.New("assertion is from the future")
+	ErrTooLong     = errors.New("assertion expires too far in the future")
+	ErrNotYetValid = errors.New("assertion is not valid yet")
 	ErrNoID        = errors.New("assertion has no jti")
 )
 
-// Assertion is a JWT as it was read. Nothing that it says is to be trusted before Verify.
+// Assertion is a parsed JWT. Its content must not be trusted before Verify.
 type Assertion struct {
-	// Algorithm is what the header says. It chooses nothing: the key has one of its own.
+	// Algorithm is the "alg" of the header. It doesn't choose the algorithm, because each key has only
+	// one.
 	Algorithm signingkey.Algorithm
-	// KeyID is the "kid" of the header; empty for none.
+	// KeyID is the "kid" of the header. It may be empty.
 	KeyID string
 	// Claims are the registered claims (RFC 7519 §4.1).
 	Claims jwt.Claims
@@ -44,8 +45,8 @@ type Assertion struct {
 	signature []byte
 }
 
-// header are the header parameters that count. A key that comes along, or the address of
-// one (jwk, jku, x5c, x5u), is passed over: who signs can't say by whom to be believed.
+// header has the header parameters that are used. Keys and URLs of keys (jwk, jku, x5c, x5u) are
+// ignored, because the signer must not choose the key that verifies the signature.
 type header struct {
 	Algorithm signingkey.Algorithm `json:"alg"`
 	KeyID     string               `json:"kid"`
@@ -53,12 +54,12 @@ type header struct {
 	Critical  json.RawMessage      `json:"crit"`
 }
 
-// types are the values of "typ" that an assertion may have, in lower case: none, the usual
-// one, and that of draft-ietf-oauth-rfc7523bis. So an access token is none (RFC 8725 §3.11).
+// types lists the allowed values of "typ" in lower case: none, the usual one, and that of
+// draft-ietf-oauth-rfc7523bis. Access tokens are therefore rejected (RFC 8725 §3.11).
 var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": true}
 
-// Parse reads a JWS in compact serialization (RFC 7515 §7.1) whose payload is a JWT's. It is strict:
-// no other text stands for the same assertion.
+// Parse parses a JWT in JWS Compact Serialization (RFC 7515 §7.1). It is strict: each assertion has only
+// one valid encoding.
 //
 // Errors: ErrMalformed, ErrCritical, ErrType.
 func Parse(compact string) (*Assertion, error) {
@@ -80,13 +81,13 @@ func split(compact string) (*Assertion, error) {
 	var decoded [3][]byte
 	for i, part := range parts {
 		var err error
-		// The decoder passes over line breaks.
+		// The decoder ignores line breaks.
 		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
 			return nil, ErrMalformed
 		}
 	}
 	var h header
-	// go-jose's JSON tells members apart by case, and refuses one that stands there twice.
+	// go-jose's JSON decoder is case-sensitive and rejects duplicate members.
 	if json.Unmarshal(decoded[0], &h) != nil || h.Algorithm == "" {
 		return nil, ErrMalformed
 	}
@@ -104,8 +105,7 @@ func split(compact string) (*Assertion, error) {
 	}, nil
 }
 
-// Verify checks the signature with a key, and that the assertion claims no other algorithm
-// than the key's.
+// Verify checks the signature with a key. The assertion's algorithm must be that of the key.
 //
 // Errors: ErrKey, ErrSignature.
 func (a *Assertion) Verify(key signingkey.PublicKey) error {

@@ -22,26 +22,26 @@ const (
 	endpoint = issuer + "/oauth2/token"
 )
 
-// keys holds a key of each algorithm: RSA ones take long to make.
+// keys returns a key of each algorithm. All tests share them, because RSA keys are slow to generate.
 var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
-	made := map[signingkey.Algorithm]signingkey.Key{}
+	all := map[signingkey.Algorithm]signingkey.Key{}
 	for _, algorithm := range signingkey.Algorithms {
 		key, err := signingkey.Generate(algorithm, now, rand.Reader)
 		if err != nil {
 			panic(err)
 		}
-		made[algorithm] = key
+		all[algorithm] = key
 	}
-	return made
+	return all
 })
 
-// members are header parameters or claims; one that is nil isn't there.
+// members are header parameters or claims. Members that are nil are omitted.
 type members map[string]any
 
-// encode writes the members and those of change.
-func encode(t testing.TB, of members, change members) string {
+// encode returns the encoded members with those of change applied.
+func encode(t testing.TB, defaults members, change members) string {
 	t.Helper()
-	all := maps.Clone(of)
+	all := maps.Clone(defaults)
 	maps.Copy(all, change)
 	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
 	data, err := json.Marshal(all)
@@ -51,7 +51,7 @@ func encode(t testing.TB, of members, change members) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// sign returns an assertion of the client "billing" that is good but for the changes.
+// sign returns a valid assertion of the client "billing" with changes to the header and the claims.
 func sign(t testing.TB, key signingkey.Key, header, claims members) string {
 	t.Helper()
 	return signText(t, key, encode(t, members{"alg": string(key.Algorithm), "kid": key.ID, "typ": "JWT"}, header),
@@ -61,7 +61,7 @@ func sign(t testing.TB, key signingkey.Key, header, claims members) string {
 		}, claims))
 }
 
-// signText signs encoded parts, whatever they say.
+// signText signs encoded parts without checking them.
 func signText(t testing.TB, key signingkey.Key, header, claims string) string {
 	t.Helper()
 	signature, err := key.Signer().Sign(nil, []byte(header+"."+claims))
@@ -85,7 +85,7 @@ func TestVerify(t *testing.T) {
 		t.Run(string(algorithm), func(t *testing.T) {
 			a := parse(t, sign(t, key, nil, nil))
 			if a.Algorithm != algorithm || a.KeyID != key.ID || a.Claims.Subject != "billing" {
-				t.Errorf("read as %+v", a)
+				t.Errorf("parsed as %+v", a)
 			}
 			if err := a.Verify(key.Public()); err != nil {
 				t.Error(err)
@@ -93,38 +93,38 @@ func TestVerify(t *testing.T) {
 			for other, key := range keys() {
 				err := a.Verify(key.Public())
 				if want := other == algorithm; (err == nil) != want {
-					t.Errorf("with the key of %s: %v", other, err)
+					t.Errorf("with the %s key: error %v, want valid: %t", other, err, want)
 				}
 			}
 		})
 	}
 }
 
-// No character of an assertion can be changed, put in or left out.
-func TestMutationsAreRefused(t *testing.T) {
+// An assertion is rejected if any character is changed, inserted or removed.
+func TestRejectsMutations(t *testing.T) {
 	for algorithm, key := range keys() {
 		t.Run(string(algorithm), func(t *testing.T) {
 			good := sign(t, key, nil, nil)
-			refused := func(mutated string) {
+			rejects := func(mutated string) {
 				t.Helper()
 				a, err := clientassertion.Parse(mutated)
 				if err == nil && a.Verify(key.Public()) == nil {
-					t.Errorf("%s is taken for %s", mutated, good)
+					t.Errorf("accepted %s instead of %s", mutated, good)
 				}
 			}
 			for i := range good {
-				refused(good[:i] + string(good[i]^1) + good[i+1:])
-				refused(good[:i] + good[i+1:])
-				for _, c := range []string{".", "=", "\n", " "} { // what a lenient decoder passes over
-					refused(good[:i] + c + good[i:])
+				rejects(good[:i] + string(good[i]^1) + good[i+1:])
+				rejects(good[:i] + good[i+1:])
+				for _, c := range []string{".", "=", "\n", " "} { // characters that a lenient decoder ignores
+					rejects(good[:i] + c + good[i:])
 				}
 			}
-			refused(good + "\n")
+			rejects(good + "\n")
 		})
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	key := keys()[signingkey.ES256]
 	raw := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	const header, claims = `{"alg":"ES256"}`, `{"sub":"billing"}`
@@ -132,37 +132,37 @@ func TestParseRefuses(t *testing.T) {
 		text    string
 		wantErr error
 	}{
-		"nothing":             {"", clientassertion.ErrMalformed},
-		"no JWS":              {"canary", clientassertion.ErrMalformed},
-		"two parts":           {raw(header) + "." + raw(claims), clientassertion.ErrMalformed},
-		"four parts":          {sign(t, key, nil, nil) + ".", clientassertion.ErrMalformed},
-		"JSON serialization":  {`{"payload":"e30","signatures":[]}`, clientassertion.ErrMalformed},
-		"a header of no JSON": {signText(t, key, raw("canary"), raw(claims)), clientassertion.ErrMalformed},
-		"a header that is no object": {
+		"empty":              {"", clientassertion.ErrMalformed},
+		"not a JWS":          {"canary", clientassertion.ErrMalformed},
+		"two parts":          {raw(header) + "." + raw(claims), clientassertion.ErrMalformed},
+		"four parts":         {sign(t, key, nil, nil) + ".", clientassertion.ErrMalformed},
+		"JSON serialization": {`{"payload":"e30","signatures":[]}`, clientassertion.ErrMalformed},
+		"header is not JSON": {signText(t, key, raw("canary"), raw(claims)), clientassertion.ErrMalformed},
+		"header is not an object": {
 			signText(t, key, raw(`["ES256"]`), raw(claims)), clientassertion.ErrMalformed,
 		},
-		"no algorithm":              {sign(t, key, members{"alg": nil}, nil), clientassertion.ErrMalformed},
-		"two algorithms":            {signText(t, key, raw(`{"alg":"ES256","alg":"RS256"}`), raw(claims)), clientassertion.ErrMalformed},
-		"an algorithm in capitals":  {signText(t, key, raw(`{"ALG":"ES256"}`), raw(claims)), clientassertion.ErrMalformed},
-		"claims of no JSON":         {signText(t, key, raw(header), raw("canary")), clientassertion.ErrMalformed},
-		"a claim twice":             {signText(t, key, raw(header), raw(`{"sub":"a","sub":"b"}`)), clientassertion.ErrMalformed},
-		"an audience of numbers":    {sign(t, key, nil, members{"aud": []int{1}}), clientassertion.ErrMalformed},
-		"an end that is text":       {sign(t, key, nil, members{"exp": "tomorrow"}), clientassertion.ErrMalformed},
-		"an end beyond all time":    {sign(t, key, nil, members{"exp": 1e300}), clientassertion.ErrMalformed},
-		"a subject that is a list":  {sign(t, key, nil, members{"sub": []string{"billing"}}), clientassertion.ErrMalformed},
-		"critical parameters":       {sign(t, key, members{"crit": []string{"exp"}, "exp": 1}, nil), clientassertion.ErrCritical},
-		"critical b64":              {sign(t, key, members{"crit": []string{"b64"}, "b64": false}, nil), clientassertion.ErrCritical},
-		"no critical parameters":    {sign(t, key, members{"crit": []string{}}, nil), clientassertion.ErrCritical},
-		"an access token":           {sign(t, key, members{"typ": "at+jwt"}, nil), clientassertion.ErrType},
-		"an access token, in full":  {sign(t, key, members{"typ": "application/AT+JWT"}, nil), clientassertion.ErrType},
-		"a proof of possession":     {sign(t, key, members{"typ": "dpop+jwt"}, nil), clientassertion.ErrType},
-		"Base64 with padding":       {raw(header) + "=." + raw(claims) + ".AAAA", clientassertion.ErrMalformed},
-		"Base64 of the other kind":  {raw(header) + "." + raw(claims) + ".+/AA", clientassertion.ErrMalformed},
-		"a line break in the parts": {raw(header) + "." + raw(claims) + ".AA\nAA", clientassertion.ErrMalformed},
+		"no algorithm":            {sign(t, key, members{"alg": nil}, nil), clientassertion.ErrMalformed},
+		"two algorithms":          {signText(t, key, raw(`{"alg":"ES256","alg":"RS256"}`), raw(claims)), clientassertion.ErrMalformed},
+		"algorithm in upper case": {signText(t, key, raw(`{"ALG":"ES256"}`), raw(claims)), clientassertion.ErrMalformed},
+		"claims are not JSON":     {signText(t, key, raw(header), raw("canary")), clientassertion.ErrMalformed},
+		"duplicate claim":         {signText(t, key, raw(header), raw(`{"sub":"a","sub":"b"}`)), clientassertion.ErrMalformed},
+		"audience is a number":    {sign(t, key, nil, members{"aud": []int{1}}), clientassertion.ErrMalformed},
+		"exp is text":             {sign(t, key, nil, members{"exp": "tomorrow"}), clientassertion.ErrMalformed},
+		"exp out of range":        {sign(t, key, nil, members{"exp": 1e300}), clientassertion.ErrMalformed},
+		"subject is a list":       {sign(t, key, nil, members{"sub": []string{"billing"}}), clientassertion.ErrMalformed},
+		"critical parameters":     {sign(t, key, members{"crit": []string{"exp"}, "exp": 1}, nil), clientassertion.ErrCritical},
+		"critical b64":            {sign(t, key, members{"crit": []string{"b64"}, "b64": false}, nil), clientassertion.ErrCritical},
+		"empty crit":              {sign(t, key, members{"crit": []string{}}, nil), clientassertion.ErrCritical},
+		"access token":            {sign(t, key, members{"typ": "at+jwt"}, nil), clientassertion.ErrType},
+		"access token, full type": {sign(t, key, members{"typ": "application/AT+JWT"}, nil), clientassertion.ErrType},
+		"proof of possession":     {sign(t, key, members{"typ": "dpop+jwt"}, nil), clientassertion.ErrType},
+		"Base64 with padding":     {raw(header) + "=." + raw(claims) + ".AAAA", clientassertion.ErrMalformed},
+		"standard Base64":         {raw(header) + "." + raw(claims) + ".+/AA", clientassertion.ErrMalformed},
+		"line break in a part":    {raw(header) + "." + raw(claims) + ".AA\nAA", clientassertion.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := clientassertion.Parse(tc.text); !errors.Is(err, tc.wantErr) {
-				t.Errorf("%v, want %v", err, tc.wantErr)
+				t.Errorf("error %v, want %v", err, tc.wantErr)
 			} else if strings.Contains(err.Error(), "canary") {
 				t.Errorf("the error repeats input: %v", err)
 			}
@@ -170,35 +170,35 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A key that comes along with an assertion, or its address, makes no difference.
-func TestKeysThatComeAlongAreNotTrusted(t *testing.T) {
+// Keys and URLs of keys in the header are ignored.
+func TestIgnoresKeysInHeader(t *testing.T) {
 	key := keys()[signingkey.ES256]
-	own, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	attacker, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, header := range map[string]members{
-		"jwk":  {"jwk": own.Public()},
-		"jku":  {"jku": "https://example.com/jwks"},
-		"x5u":  {"x5u": "https://example.com/cert"},
-		"x5c":  {"x5c": []string{"canary"}},
-		"junk": {"jwk": "canary", "x5c": 1, "b64": false},
+		"jwk":       {"jwk": attacker.Public()},
+		"jku":       {"jku": "https://example.com/jwks"},
+		"x5u":       {"x5u": "https://example.com/cert"},
+		"x5c":       {"x5c": []string{"canary"}},
+		"malformed": {"jwk": "canary", "x5c": 1, "b64": false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := parse(t, sign(t, key, header, nil)).Verify(key.Public()); err != nil {
-				t.Errorf("beside the right key: %v", err)
+				t.Errorf("signed with the client's key: %v", err)
 			}
 			header := maps.Clone(header)
 			header["kid"] = key.ID
-			if err := parse(t, sign(t, own, header, nil)).Verify(key.Public()); !errors.Is(err, clientassertion.ErrSignature) {
-				t.Errorf("with a key of its own: %v", err)
+			if err := parse(t, sign(t, attacker, header, nil)).Verify(key.Public()); !errors.Is(err, clientassertion.ErrSignature) {
+				t.Errorf("signed with the attacker's key: error %v, want %v", err, clientassertion.ErrSignature)
 			}
 		})
 	}
 }
 
-// A key has one algorithm, and a header can't choose another: neither none, nor a MAC
-// with the public key for its secret.
+// Each key has one algorithm, and the header can't choose another one, such as none or a MAC with the
+// public key as the secret.
 func TestAlgorithmConfusion(t *testing.T) {
 	for algorithm, key := range keys() {
 		for _, claimed := range []string{"none", "None", "HS256", "HS384", "ES256", "ES384", "EdDSA", "RS256", "PS256", "RS512"} {
@@ -207,20 +207,20 @@ func TestAlgorithmConfusion(t *testing.T) {
 			}
 			a := parse(t, sign(t, key, members{"alg": claimed}, nil))
 			if err := a.Verify(key.Public()); !errors.Is(err, clientassertion.ErrKey) {
-				t.Errorf("%s for a key of %s: %v", claimed, algorithm, err)
+				t.Errorf("Verify of %s with an %s key: error %v, want %v", claimed, algorithm, err, clientassertion.ErrKey)
 			}
 			if _, err := a.KeyFor([]signingkey.PublicKey{key.Public()}); !errors.Is(err, clientassertion.ErrKey) {
-				t.Errorf("%s finds a key of %s: %v", claimed, algorithm, err)
+				t.Errorf("KeyFor of %s with an %s key: error %v, want %v", claimed, algorithm, err, clientassertion.ErrKey)
 			}
 		}
 		unsigned := strings.TrimRight(sign(t, key, members{"alg": "none"}, nil), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 		if a := parse(t, unsigned); a.Verify(key.Public()) == nil {
-			t.Errorf("taken without a signature, for a key of %s", algorithm)
+			t.Errorf("accepted an unsigned assertion with an %s key", algorithm)
 		}
 	}
 }
 
-// Whatever is parsed has three parts that say what was read, and none of them can be signed by nobody.
+// Parsed assertions have three parts, and they verify only if one of the keys signed them.
 func FuzzParse(f *testing.F) {
 	for _, key := range keys() {
 		f.Add(sign(f, key, nil, nil))
@@ -234,14 +234,14 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if strings.Count(text, ".") != 2 || a.Algorithm == "" {
-			t.Fatalf("read %+v", a)
+			t.Fatalf("parsed as %+v", a)
 		}
 		for _, key := range keys() {
 			if a.Verify(key.Public()) != nil {
 				continue
 			}
 			if header, _, _ := strings.Cut(text, "."); !strings.HasPrefix(sign(t, key, nil, nil), header) {
-				t.Fatalf("%q verifies", text)
+				t.Fatalf("verified %q, which was not signed", text)
 			}
 		}
 	})

@@ -9,73 +9,72 @@ import (
 )
 
 var (
-	// ErrUsed says that an assertion was used before.
+	// ErrUsed means that an assertion was used before.
 	ErrUsed = errors.New("assertion was used before")
-	// ErrFull says that no more assertions can be remembered now, and so none be taken.
-	ErrFull = errors.New("too many assertions are remembered")
+	// ErrFull means that an assertion can't be accepted, because no more used assertions can be stored.
+	ErrFull = errors.New("too many used assertions have not expired yet")
 )
 
 const (
-	// MaxRemembered is how many assertions are remembered, about 10 MiB.
-	MaxRemembered = 1 << 18
-	// greediest is the part of what is free that one client may take: however many clients take
-	// theirs, there is room for another.
-	greediest = 4
-	// MaxRememberedOfOne is how many of one client are remembered when nobody else has any.
-	MaxRememberedOfOne = MaxRemembered/(greediest+1) + 1
+	// MaxStored is the maximum number of stored assertions. They take about 10 MiB.
+	MaxStored = 1 << 18
+	// shareDivisor limits one client to a quarter of the free space, so that there is always space for
+	// another client.
+	shareDivisor = 4
+	// MaxStoredOfOne is the maximum number of stored assertions of one client if no other client has any.
+	MaxStoredOfOne = MaxStored/(shareDivisor+1) + 1
 
-	// bucketLength is how far apart the ends of assertions are that are forgotten together.
+	// bucketLength is the range of expiration times of the assertions in a bucket.
 	bucketLength = 30 * time.Second
-	// forgetAfter is how long after its end an assertion is forgotten, for a clock that steps back.
-	forgetAfter = 30 * time.Second
+	// retention is how long assertions are stored after they expire, in case the clock steps back.
+	retention = 30 * time.Second
 )
 
-// Memory remembers the assertions that were used, each until it has expired: nobody can use it
-// again. It forgets none before that; when it is full it takes no more. The zero value is not
-// usable; NewMemory makes one. It is safe for concurrent use.
+// Memory stores used assertions until they expire, so that they can't be used again. It never drops an
+// assertion before that. If it is full, it accepts no more assertions. The zero value is not usable; use
+// NewMemory. Memory is safe for concurrent use.
 type Memory struct {
 	mu      sync.Mutex
-	buckets map[int64]*bucket // by end, in bucketLengths
+	buckets map[int64]*bucket // by expiration, in units of bucketLength
 	used    int
-	usedBy  map[string]int // client UID → its share
+	usedBy  map[string]int // number of stored assertions by client UID
 }
 
-// bucket are the assertions that end at about the same time.
+// bucket has the assertions that expire at about the same time.
 type bucket struct {
 	used   map[identity]struct{}
 	usedBy map[string]int
 }
 
-// identity names an assertion: the client and its jti.
+// identity identifies an assertion by its client and jti.
 type identity [16]byte
 
-// NewMemory returns a memory of nothing.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{buckets: map[int64]*bucket{}, usedBy: map[string]int{}}
 }
 
-// Use takes note that a client uses an assertion that it has signed and that is valid at that time.
+// Use records that a client uses an assertion. The caller must have verified the assertion.
 //
 // Errors: ErrUsed, ErrFull.
 func (m *Memory) Use(clientUID string, a *Assertion, now time.Time) error {
-	id, end := identify(clientUID, a.Claims.ID), a.Claims.Expiry.Time().Unix()/int64(bucketLength/time.Second)
+	id, expiry := identify(clientUID, a.Claims.ID), a.Claims.Expiry.Time().Unix()/int64(bucketLength/time.Second)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.forget(now)
-	// The same jti with another end is another assertion of a client that breaks the rules: no
-	// two of them are to have one.
+	m.dropExpired(now)
+	// A client must not use the same jti for two assertions, even if they expire at different times.
 	for _, b := range m.buckets {
 		if _, used := b.used[id]; used {
 			return ErrUsed
 		}
 	}
-	if m.usedBy[clientUID] >= (MaxRemembered-m.used)/greediest {
+	if m.usedBy[clientUID] >= (MaxStored-m.used)/shareDivisor {
 		return ErrFull
 	}
-	b, ok := m.buckets[end]
+	b, ok := m.buckets[expiry]
 	if !ok {
 		b = &bucket{used: map[identity]struct{}{}, usedBy: map[string]int{}}
-		m.buckets[end] = b
+		m.buckets[expiry] = b
 	}
 	b.used[id] = struct{}{}
 	b.usedBy[clientUID]++
@@ -84,10 +83,10 @@ func (m *Memory) Use(clientUID string, a *Assertion, now time.Time) error {
 	return nil
 }
 
-// forget drops the buckets that have ended. There are never more than a dozen or so.
-func (m *Memory) forget(now time.Time) {
-	for end, b := range m.buckets {
-		if last := time.Unix((end+1)*int64(bucketLength/time.Second), 0); now.Before(last.Add(forgetAfter)) {
+// dropExpired drops the expired buckets. There are never more than about a dozen buckets.
+func (m *Memory) dropExpired(now time.Time) {
+	for expiry, b := range m.buckets {
+		if last := time.Unix((expiry+1)*int64(bucketLength/time.Second), 0); now.Before(last.Add(retention)) {
 			continue
 		}
 		m.used -= len(b.used)
@@ -96,7 +95,7 @@ func (m *Memory) forget(now time.Time) {
 				delete(m.usedBy, uid)
 			}
 		}
-		delete(m.buckets, end)
+		delete(m.buckets, expiry)
 	}
 }
 

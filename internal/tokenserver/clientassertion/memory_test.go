@@ -13,9 +13,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 )
 
-// named is an assertion with that jti that ends in that time.
-func named(id string, ends time.Duration) *clientassertion.Assertion {
-	return &clientassertion.Assertion{Claims: jwt.Claims{ID: id, Expiry: jwt.NewNumericDate(now.Add(ends))}}
+// withID returns an assertion with the given jti that expires after the given time.
+func withID(id string, expiresIn time.Duration) *clientassertion.Assertion {
+	return &clientassertion.Assertion{Claims: jwt.Claims{ID: id, Expiry: jwt.NewNumericDate(now.Add(expiresIn))}}
 }
 
 func TestMemory(t *testing.T) {
@@ -23,30 +23,30 @@ func TestMemory(t *testing.T) {
 	use := func(client string, a *clientassertion.Assertion, after time.Duration, want error) {
 		t.Helper()
 		if err := m.Use(client, a, now.Add(after)); !errors.Is(err, want) {
-			t.Errorf("%v of %s after %s: %v, want %v", a.Claims.ID, client, after, err, want)
+			t.Errorf("assertion %s of client %s after %s: error %v, want %v", a.Claims.ID, client, after, err, want)
 		}
 	}
-	a := named("one", 5*time.Minute)
+	a := withID("one", 5*time.Minute)
 	use("a", a, 0, nil)
 	use("a", a, 0, clientassertion.ErrUsed)
-	use("a", named("one", time.Minute), 0, clientassertion.ErrUsed)
-	use("b", a, 0, nil) // ids are a client's own
-	use("a", named("two", 5*time.Minute), 0, nil)
-	use("", named("aone", 5*time.Minute), 0, nil)
+	use("a", withID("one", time.Minute), 0, clientassertion.ErrUsed)
+	use("b", a, 0, nil) // clients choose their IDs independently
+	use("a", withID("two", 5*time.Minute), 0, nil)
+	use("", withID("aone", 5*time.Minute), 0, nil)
 	use("a", a, 5*time.Minute-time.Second, clientassertion.ErrUsed)
 	use("a", a, -time.Hour, clientassertion.ErrUsed) // a clock that steps back
-	use("a", named("one", time.Hour), 10*time.Minute, nil)
+	use("a", withID("one", time.Hour), 10*time.Minute, nil)
 }
 
-// It is full rather than forget, and however many clients take what they can get, there is
-// room for another. With time there is room again.
+// A full memory rejects assertions and drops none before they expire. There is always space for another
+// client.
 func TestMemoryIsBounded(t *testing.T) {
 	m := clientassertion.NewMemory()
 	total := 0
 	for i := range 12 {
-		client, taken := strconv.Itoa(i), 0
-		for ; ; taken++ {
-			err := m.Use(client, named(strconv.Itoa(taken), time.Minute), now)
+		client, stored := strconv.Itoa(i), 0
+		for ; ; stored++ {
+			err := m.Use(client, withID(strconv.Itoa(stored), time.Minute), now)
 			if errors.Is(err, clientassertion.ErrFull) {
 				break
 			}
@@ -54,39 +54,39 @@ func TestMemoryIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if i == 0 && taken != clientassertion.MaxRememberedOfOne {
-			t.Errorf("the first client has %d, want %d", taken, clientassertion.MaxRememberedOfOne)
+		if i == 0 && stored != clientassertion.MaxStoredOfOne {
+			t.Errorf("stored %d assertions of the first client, want %d", stored, clientassertion.MaxStoredOfOne)
 		}
-		total += taken
+		total += stored
 	}
-	if total > clientassertion.MaxRemembered {
-		t.Errorf("%d are remembered", total)
+	if total > clientassertion.MaxStored {
+		t.Errorf("stored %d assertions, want at most %d", total, clientassertion.MaxStored)
 	}
-	if err := m.Use("other", named("one", time.Minute), now); err != nil {
-		t.Errorf("one of another: %v", err)
+	if err := m.Use("other", withID("one", time.Minute), now); err != nil {
+		t.Errorf("first assertion of another client: %v", err)
 	}
-	if err := m.Use("0", named("0", time.Minute), now); !errors.Is(err, clientassertion.ErrUsed) {
-		t.Errorf("the oldest again: %v", err)
+	if err := m.Use("0", withID("0", time.Minute), now); !errors.Is(err, clientassertion.ErrUsed) {
+		t.Errorf("oldest assertion again: error %v, want %v", err, clientassertion.ErrUsed)
 	}
-	if err := m.Use("0", named("0", time.Hour), now.Add(10*time.Minute)); err != nil {
-		t.Errorf("when all have ended: %v", err)
+	if err := m.Use("0", withID("0", time.Hour), now.Add(10*time.Minute)); err != nil {
+		t.Errorf("after all assertions expired: %v", err)
 	}
 }
 
-// Of many that present one assertion at once one succeeds.
-func TestMemoryTakesOneOfMany(t *testing.T) {
+// If an assertion is used concurrently, it is accepted once.
+func TestMemoryAcceptsConcurrentUseOnce(t *testing.T) {
 	m := clientassertion.NewMemory()
-	var taken atomic.Int64
+	var accepted atomic.Int64
 	var running sync.WaitGroup
 	for range 50 {
 		running.Go(func() {
-			if m.Use("a", named("one", time.Minute), now) == nil {
-				taken.Add(1)
+			if m.Use("a", withID("one", time.Minute), now) == nil {
+				accepted.Add(1)
 			}
 		})
 	}
 	running.Wait()
-	if taken.Load() != 1 {
-		t.Errorf("%d were taken", taken.Load())
+	if accepted.Load() != 1 {
+		t.Errorf("accepted %d times, want once", accepted.Load())
 	}
 }

@@ -8,35 +8,35 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// Why a token of a service account is refused, beside what all assertions are.
+// The additional reasons for which a service account token is rejected.
 var (
-	ErrDefaultAccount = errors.New("token is of the service account default, which every pod of its namespace may have")
-	ErrNotBound       = errors.New("token is bound to no pod")
-	ErrAccount        = errors.New("token is of a service account that is not the client's, or was deleted")
-	// ErrNoKeys says that the cluster's keys are not known, so that nothing can be said of a token.
-	ErrNoKeys = errors.New("the cluster's keys could not be had yet")
+	ErrDefaultAccount = errors.New("token is of the service account default, which every pod of its namespace can use")
+	ErrNotBound       = errors.New("token is not bound to a pod")
+	ErrAccount        = errors.New("token is of a service account that was deleted or is not the client's")
+	// ErrNoKeys means that the token can't be verified, because the cluster's keys are not known yet.
+	ErrNoKeys = errors.New("the cluster's keys have not been loaded yet")
 )
 
-// MaxServiceAccountLifetime is how far ahead the token of a service account may expire. That of a pod is
-// good for an hour, unless the pod asks for another time.
+// MaxServiceAccountLifetime is how far in the future a service account token may expire. A Pod's token
+// lasts one hour by default.
 const MaxServiceAccountLifetime = 24 * time.Hour
 
 const (
-	// subjectPrefix begins the "sub" of the tokens of service accounts. No client id holds a colon.
+	// subjectPrefix is the prefix of "sub" in service account tokens. Client IDs never contain a colon.
 	subjectPrefix = "system:serviceaccount:"
-	// defaultAccount is what a pod has that names no service account.
+	// defaultAccount is the service account of Pods that don't specify one.
 	defaultAccount = "default"
 )
 
-// ServiceAccount is a service account of the cluster. The UID tells it from one of its name
-// that was deleted.
+// ServiceAccount is a service account of the cluster. The UID distinguishes it from a deleted account of
+// the same name.
 type ServiceAccount struct {
 	Namespace string
 	Name      string
 	UID       string
 }
 
-// private are the claims of Kubernetes (k8s.io/kubernetes/pkg/serviceaccount).
+// private has the private claims of Kubernetes (k8s.io/kubernetes/pkg/serviceaccount).
 type private struct {
 	Kubernetes struct {
 		Namespace      string `json:"namespace"`
@@ -50,18 +50,19 @@ type object struct {
 	UID  string `json:"uid"`
 }
 
-// OfServiceAccount reports whether the assertion claims to be about a service account.
+// OfServiceAccount reports whether the subject of the assertion has the form of a service account.
 func (a *Assertion) OfServiceAccount() bool {
 	return strings.HasPrefix(a.Claims.Subject, subjectPrefix)
 }
 
-// CheckServiceAccount holds the claims of a service account's token against the cluster's
-// issuer and the audience, which must be the only one, and returns whose it is.
+// CheckServiceAccount checks the claims of a service account token against the cluster's issuer and the
+// audience, which must be the only one. It returns the service account.
 //
-// The token must be bound to a pod: only the pod's own kubelet has it, and it ends with the
-// pod, which is for the API server to see and not for us: here it is good until it expires.
+// The token must be bound to a Pod, so that only the kubelet of that Pod can request it. Unlike the API
+// server, this check accepts the token until it expires, even after the Pod is deleted.
 //
-// Errors: ErrMalformed, ErrIssuer, ErrSubject, ErrAudience, ErrDefaultAccount, ErrNotBound, and those of the times.
+// Errors: ErrMalformed, ErrIssuer, ErrSubject, ErrAudience, ErrDefaultAccount, ErrNotBound, ErrNoExpiry,
+// ErrExpired, ErrTooLong and ErrNotYetValid.
 func (a *Assertion) CheckServiceAccount(issuer, audience string, now time.Time) (ServiceAccount, error) {
 	var claims private
 	if json.Unmarshal(a.payload, &claims) != nil {

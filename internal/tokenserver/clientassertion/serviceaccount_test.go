@@ -14,7 +14,7 @@ import (
 
 const cluster = "https://kubernetes.default.svc.cluster.local"
 
-// projected returns the claims of a pod's token as the API server makes them, but for the changes.
+// projected returns the claims of a Pod's token as the API server issues it, with changes.
 func projected(change members) members {
 	claims := members{
 		"iss": cluster, "sub": "system:serviceaccount:apps:billing", "aud": []string{issuer}, "jti": "4a7",
@@ -30,7 +30,7 @@ func projected(change members) members {
 	return claims
 }
 
-// kubernetes returns the claim of that name with some of its members changed.
+// kubernetes returns the kubernetes.io claim with changes to its members.
 func kubernetes(change members) members {
 	claim, _ := projected(nil)["kubernetes.io"].(members)
 	maps.Copy(claim, change)
@@ -44,43 +44,43 @@ func TestCheckServiceAccount(t *testing.T) {
 		claims  members
 		wantErr error
 	}{
-		"good":                         {claims: projected(nil)},
-		"valid for a day":              {claims: projected(members{"exp": at(24 * time.Hour)})},
-		"of another cluster":           {claims: projected(members{"iss": "https://example.com"}), wantErr: clientassertion.ErrIssuer},
-		"of an old kind":               {claims: projected(members{"iss": "kubernetes/serviceaccount"}), wantErr: clientassertion.ErrIssuer},
-		"of nobody":                    {claims: projected(members{"iss": nil}), wantErr: clientassertion.ErrIssuer},
-		"about another account":        {claims: projected(members{"sub": "system:serviceaccount:apps:other"}), wantErr: clientassertion.ErrSubject},
-		"about another namespace":      {claims: projected(kubernetes(members{"namespace": "other"})), wantErr: clientassertion.ErrSubject},
-		"about no namespace":           {claims: projected(kubernetes(members{"namespace": nil})), wantErr: clientassertion.ErrSubject},
-		"about no account":             {claims: projected(kubernetes(members{"serviceaccount": nil})), wantErr: clientassertion.ErrSubject},
-		"about an account without UID": {claims: projected(kubernetes(members{"serviceaccount": members{"name": "billing"}})), wantErr: clientassertion.ErrSubject},
-		"without claims of Kubernetes": {claims: projected(members{"kubernetes.io": nil}), wantErr: clientassertion.ErrSubject},
-		"with other claims than those": {claims: projected(members{"kubernetes.io": "canary"}), wantErr: clientassertion.ErrMalformed},
-		"of default": {
+		"valid":                      {claims: projected(nil)},
+		"expires in a day":           {claims: projected(members{"exp": at(24 * time.Hour)})},
+		"other issuer":               {claims: projected(members{"iss": "https://example.com"}), wantErr: clientassertion.ErrIssuer},
+		"legacy issuer":              {claims: projected(members{"iss": "kubernetes/serviceaccount"}), wantErr: clientassertion.ErrIssuer},
+		"no issuer":                  {claims: projected(members{"iss": nil}), wantErr: clientassertion.ErrIssuer},
+		"other account":              {claims: projected(members{"sub": "system:serviceaccount:apps:other"}), wantErr: clientassertion.ErrSubject},
+		"other namespace":            {claims: projected(kubernetes(members{"namespace": "other"})), wantErr: clientassertion.ErrSubject},
+		"no namespace":               {claims: projected(kubernetes(members{"namespace": nil})), wantErr: clientassertion.ErrSubject},
+		"no account":                 {claims: projected(kubernetes(members{"serviceaccount": nil})), wantErr: clientassertion.ErrSubject},
+		"account without UID":        {claims: projected(kubernetes(members{"serviceaccount": members{"name": "billing"}})), wantErr: clientassertion.ErrSubject},
+		"no Kubernetes claim":        {claims: projected(members{"kubernetes.io": nil}), wantErr: clientassertion.ErrSubject},
+		"malformed Kubernetes claim": {claims: projected(members{"kubernetes.io": "canary"}), wantErr: clientassertion.ErrMalformed},
+		"default account": {
 			claims:  projected(members{"sub": "system:serviceaccount:apps:default", "kubernetes.io": kubernetes(members{"serviceaccount": members{"name": "default", "uid": "s2"}})["kubernetes.io"]}),
 			wantErr: clientassertion.ErrDefaultAccount,
 		},
-		"bound to nothing":           {claims: projected(kubernetes(members{"pod": nil})), wantErr: clientassertion.ErrNotBound},
+		"not bound":                  {claims: projected(kubernetes(members{"pod": nil})), wantErr: clientassertion.ErrNotBound},
 		"bound to a pod without UID": {claims: projected(kubernetes(members{"pod": members{"name": "billing-7d4"}})), wantErr: clientassertion.ErrNotBound},
 		"bound to a Secret":          {claims: projected(kubernetes(members{"pod": nil, "secret": members{"name": "x", "uid": "y"}})), wantErr: clientassertion.ErrNotBound},
-		"for the API server":         {claims: projected(members{"aud": []string{cluster}}), wantErr: clientassertion.ErrAudience},
-		"for the API server and us":  {claims: projected(members{"aud": []string{issuer, cluster}}), wantErr: clientassertion.ErrAudience},
-		"for the token endpoint":     {claims: projected(members{"aud": []string{endpoint}}), wantErr: clientassertion.ErrAudience},
-		"for nobody":                 {claims: projected(members{"aud": nil}), wantErr: clientassertion.ErrAudience},
+		"audience is API server":     {claims: projected(members{"aud": []string{cluster}}), wantErr: clientassertion.ErrAudience},
+		"second audience":            {claims: projected(members{"aud": []string{issuer, cluster}}), wantErr: clientassertion.ErrAudience},
+		"audience is token endpoint": {claims: projected(members{"aud": []string{endpoint}}), wantErr: clientassertion.ErrAudience},
+		"no audience":                {claims: projected(members{"aud": nil}), wantErr: clientassertion.ErrAudience},
 		"expired":                    {claims: projected(members{"exp": at(0)}), wantErr: clientassertion.ErrExpired},
-		"valid for ever":             {claims: projected(members{"exp": nil}), wantErr: clientassertion.ErrNoExpiry},
-		"valid for more than a day":  {claims: projected(members{"exp": at(24*time.Hour + time.Second)}), wantErr: clientassertion.ErrTooLong},
-		"from the future":            {claims: projected(members{"nbf": at(31 * time.Second)}), wantErr: clientassertion.ErrNotYetValid},
-		"from a clock that is ahead": {claims: projected(members{"nbf": at(30 * time.Second), "iat": at(30 * time.Second)})},
+		"no exp":                     {claims: projected(members{"exp": nil}), wantErr: clientassertion.ErrNoExpiry},
+		"expires in over a day":      {claims: projected(members{"exp": at(24*time.Hour + time.Second)}), wantErr: clientassertion.ErrTooLong},
+		"not valid yet":              {claims: projected(members{"nbf": at(31 * time.Second)}), wantErr: clientassertion.ErrNotYetValid},
+		"issuer's clock is ahead":    {claims: projected(members{"nbf": at(30 * time.Second), "iat": at(30 * time.Second)})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := parse(t, sign(t, key, nil, tc.claims))
 			if !a.OfServiceAccount() {
-				t.Error("it doesn't claim to be about a service account")
+				t.Error("OfServiceAccount is false for a service account token")
 			}
 			got, err := a.CheckServiceAccount(cluster, issuer, now)
 			if !errors.Is(err, tc.wantErr) {
-				t.Fatalf("%v, want %v", err, tc.wantErr)
+				t.Fatalf("error %v, want %v", err, tc.wantErr)
 			}
 			want := clientassertion.ServiceAccount{}
 			if err == nil {
@@ -92,9 +92,9 @@ func TestCheckServiceAccount(t *testing.T) {
 		})
 	}
 	if _, err := parse(t, sign(t, key, nil, projected(members{"iss": nil}))).CheckServiceAccount("", issuer, now); !errors.Is(err, clientassertion.ErrIssuer) {
-		t.Errorf("where the cluster has no issuer: %v", err)
+		t.Errorf("without the cluster's issuer: error %v, want %v", err, clientassertion.ErrIssuer)
 	}
 	if parse(t, sign(t, key, nil, nil)).OfServiceAccount() {
-		t.Error("a client's own assertion claims to be about a service account")
+		t.Error("OfServiceAccount is true for a client's own assertion")
 	}
 }

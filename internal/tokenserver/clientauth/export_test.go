@@ -26,7 +26,7 @@ func RememberCorrectSecrets(secrets int) (kept int, newestKept bool) {
 
 // FillAssertions uses as many assertions of a client as the Authenticator can remember.
 func (a *Authenticator) FillAssertions(clientUID string, now time.Time) error {
-	for i := range clientassertion.MaxRememberedOfOne {
+	for i := range clientassertion.MaxStoredOfOne {
 		used := &clientassertion.Assertion{Claims: jwt.Claims{ID: strconv.Itoa(i), Expiry: jwt.NewNumericDate(now.Add(time.Minute))}}
 		if err := a.usedAssertions.Use(clientUID, used, now); err != nil {
 			return err
