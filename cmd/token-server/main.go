@@ -1,4 +1,4 @@
-// Command token-server turns client credentials into access tokens.
+// Command token-server issues access tokens to authenticated clients.
 package main
 
 import (
@@ -19,10 +19,10 @@ import (
 
 const usage = `realmkeeper token-server %s
 
-Serves POST /<realm>/oauth2/token, the realms' public keys and their metadata over HTTPS,
-from the records that the operator keeps in the system namespace. It holds them in
-memory and goes on with what it has while the API server can't be reached; with
---snapshot-dir also across a restart.
+Serves POST /<realm>/oauth2/token and the public keys and metadata of realms over HTTPS.
+The token server loads records that the operator writes to Secrets in the system namespace.
+If the API server is unavailable, it serves the records that it has in memory. With
+--snapshot-dir, it can serve them after a restart too.
 
 Usage:
   token-server --tls-cert-file FILE --tls-key-file FILE [flags]
@@ -60,30 +60,31 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("bad flag")
+var errUsage = errors.New("invalid arguments")
 
-// parse reads the flags; asked for help it writes it to help and returns flag.ErrHelp.
+// parse parses the flags. If the user requests help, it writes the usage to help and returns
+// flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	var o options
-	hostname, _ := os.Hostname() // without one, --name is asked for below
+	hostname, _ := os.Hostname() // on failure, --name is required below
 	flags := flag.NewFlagSet("token-server", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // one line tells an error; help is for who asks
-	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system", "the system `namespace`, where the records are")
-	flags.StringVar(&o.name, "name", hostname, "the `name` of this server, unique among the token servers of the instance; default: the host name")
-	flags.StringVar(&o.listen, "listen", ":8443", "the `address` of the public port, HTTPS")
-	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "the `address` of /healthz, /readyz and /metrics, plain HTTP; never make it public")
-	flags.StringVar(&o.certFile, "tls-cert-file", "", "the serving certificate, a PEM `file`; taken up when it changes (required)")
-	flags.StringVar(&o.keyFile, "tls-key-file", "", "the key of the serving certificate, a PEM `file` (required)")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "the kubeconfig `file`; default: KUBECONFIG, then the pod's service account")
-	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "a `directory` for the last good records, from which a restart serves while the API server is away; they hold private keys, so it must be memory that others can't read; empty: none are kept")
-	flags.StringVar(&o.auditLog, "audit-log", "-", "a `file` that a line of JSON is added to for each decision about credentials; -: standard output; empty: none")
-	flags.Func("trusted-proxies", "the `networks`, such as 10.0.0.0/8,fd00::/8, of proxies that end TLS before this server: they are believed what they say in X-Forwarded-For; default: none", func(list string) (err error) {
+	flags.SetOutput(io.Discard) // print a one-line error instead of the usage
+	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system", "System `namespace` with the records")
+	flags.StringVar(&o.name, "name", hostname, "Unique `name` of this server among the token servers of the instance. Defaults to the host name")
+	flags.StringVar(&o.listen, "listen", ":8443", "Listen `address` of the public port. Serves HTTPS")
+	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "Listen `address` of /healthz, /readyz and /metrics. Serves HTTP and must not be public")
+	flags.StringVar(&o.certFile, "tls-cert-file", "", "Path of the PEM `file` with the serving certificate. Reloaded when it changes (required)")
+	flags.StringVar(&o.keyFile, "tls-key-file", "", "Path of the PEM `file` with the private key of the serving certificate (required)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig `file`. Defaults to KUBECONFIG, then to the service account of the Pod")
+	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "Path of the `directory` for the last known good records. After a restart they are served if the API server is unavailable. They contain private keys, so the directory must be in memory and private. If empty, no records are saved")
+	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, which has a line of JSON for each decision about credentials. - is standard output. If empty, the audit log is disabled")
+	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", func(list string) (err error) {
 		o.trustedProxies, err = parseNetworks(list)
 		return err
 	})
-	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "how long to go on taking connections after SIGTERM, while load balancers learn of it")
-	flags.BoolVar(&o.reusePort, "reuse-port", false, "share the public port with other token servers on this host, among which the kernel then spreads connections")
-	flags.BoolVar(&o.debug, "debug", false, "log at debug level; secrets and tokens are logged at no level")
+	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "Time to keep accepting connections after SIGTERM so that load balancers can stop routing here")
+	flags.BoolVar(&o.reusePort, "reuse-port", false, "Share the public port with other token servers on this host. The kernel distributes connections among them")
+	flags.BoolVar(&o.debug, "debug", false, "Log at debug level. Secrets and tokens are never logged")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintf(help, usage, version.String())
@@ -103,16 +104,16 @@ func parse(args []string, help io.Writer) (options, error) {
 		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))
 	}
 	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
-		return options{}, fmt.Errorf("%w: --namespace %q is not a namespace's name: %s", errUsage, o.namespace, problems[0])
+		return options{}, fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
 	}
-	// The name is part of that of a Lease, without which no client gets ready.
+	// The Lease name contains this name. Without the Lease, no client becomes Ready.
 	if problems := validation.IsDNS1123Subdomain(heartbeat.LeaseName(o.name)); len(problems) > 0 {
-		return options{}, fmt.Errorf("%w: --name %q doesn't fit a Lease's name: %s", errUsage, o.name, problems[0])
+		return options{}, fmt.Errorf("%w: --name %q cannot be part of a Lease name: %s", errUsage, o.name, problems[0])
 	}
 	return o, nil
 }
 
-// parseNetworks reads networks in CIDR notation with commas between them.
+// parseNetworks parses comma-separated networks in CIDR notation.
 func parseNetworks(list string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
 	for network := range strings.SplitSeq(list, ",") {

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
 
-// kubeconfig names an API server that isn't there.
+// kubeconfig is for an API server that does not exist.
 const kubeconfig = `apiVersion: v1
 kind: Config
 clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
@@ -22,7 +22,7 @@ contexts: [{name: none, context: {cluster: none}}]
 current-context: none
 `
 
-// Each bad start ends at once, and the last of what it says is one line that names what to change.
+// Invalid input ends the program immediately. The last line of its output names the flag to correct.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -49,27 +49,27 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no flags":                      {nil, "--tls-cert-file"},
-		"no certificate":                {with("--tls-cert-file="), "--tls-cert-file"},
-		"no key":                        {with("--tls-key-file="), "--tls-key-file"},
-		"no name":                       {with("--name="), "--name"},
-		"a name that no Lease can have": {with("--name", "My Host"), "--name"},
-		"no namespace":                  {with("--namespace="), "--namespace"},
-		"an unknown flag":               {with("--nonsense"), "nonsense"},
-		"a bad value of a flag":         {with("--drain-delay", "soon"), "drain-delay"},
-		"an audit log nowhere":          {with("--audit-log", filepath.Join(none, "audit.log")), "--audit-log"},
-		"a proxy that is no network":    {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
-		"a flag without a value":        {with("--listen"), "listen"},
-		"an argument":                   {with("surplus"), "surplus"},
-		"no such certificate":           {with("--tls-cert-file", none), "--tls-cert-file"},
-		"no such key":                   {with("--tls-key-file", none), "--tls-key-file"},
-		"a broken certificate":          {with("--tls-cert-file", api), "--tls-cert-file"},
-		"another's key":                 {with("--tls-key-file", file("other.key", string(other.Key))), "--tls-key-file"},
-		"no API server":                 {with("--kubeconfig="), "--kubeconfig"},
-		"no such kubeconfig":            {with("--kubeconfig", none), "--kubeconfig"},
-		"a broken kubeconfig":           {with("--kubeconfig", key), "--kubeconfig"},
-		"a bad address":                 {with("--listen", "nowhere"), "--listen"},
-		"a bad address of operations":   {with("--operations-listen", "127.0.0.1:99999"), "--operations-listen"},
+		"no flags":                     {nil, "--tls-cert-file"},
+		"no certificate":               {with("--tls-cert-file="), "--tls-cert-file"},
+		"no key":                       {with("--tls-key-file="), "--tls-key-file"},
+		"no name":                      {with("--name="), "--name"},
+		"name invalid in a Lease name": {with("--name", "My Host"), "--name"},
+		"no namespace":                 {with("--namespace="), "--namespace"},
+		"unknown flag":                 {with("--nonsense"), "nonsense"},
+		"invalid flag value":           {with("--drain-delay", "soon"), "drain-delay"},
+		"audit log in no directory":    {with("--audit-log", filepath.Join(none, "audit.log")), "--audit-log"},
+		"proxy is not a network":       {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
+		"flag without a value":         {with("--listen"), "listen"},
+		"unexpected argument":          {with("surplus"), "surplus"},
+		"missing certificate file":     {with("--tls-cert-file", none), "--tls-cert-file"},
+		"missing key file":             {with("--tls-key-file", none), "--tls-key-file"},
+		"malformed certificate":        {with("--tls-cert-file", api), "--tls-cert-file"},
+		"key of another certificate":   {with("--tls-key-file", file("other.key", string(other.Key))), "--tls-key-file"},
+		"no API server":                {with("--kubeconfig="), "--kubeconfig"},
+		"missing kubeconfig":           {with("--kubeconfig", none), "--kubeconfig"},
+		"malformed kubeconfig":         {with("--kubeconfig", key), "--kubeconfig"},
+		"invalid address":              {with("--listen", "nowhere"), "--listen"},
+		"invalid operations address":   {with("--operations-listen", "127.0.0.1:99999"), "--operations-listen"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,12 +77,12 @@ func TestBadInput(t *testing.T) {
 			if code == 0 {
 				t.Error("exit code 0")
 			}
-			_, told, _ := strings.Cut("\n"+stderr, "\nrealmkeeper token-server: ") // the log may come before it
-			if strings.Count(told, "\n") != 1 || !strings.HasSuffix(told, "\n") || !strings.Contains(told, tc.want) {
-				t.Errorf("%q, want one line that names %s", stderr, tc.want)
+			_, message, _ := strings.Cut("\n"+stderr, "\nrealmkeeper token-server: ") // log lines may precede the error
+			if strings.Count(message, "\n") != 1 || !strings.HasSuffix(message, "\n") || !strings.Contains(message, tc.want) {
+				t.Errorf("stderr %q, want one line that names %s", stderr, tc.want)
 			}
 			if strings.Contains(stderr, "PRIVATE KEY") {
-				t.Errorf("%q tells the key", stderr)
+				t.Errorf("stderr contains the private key: %q", stderr)
 			}
 		})
 	}

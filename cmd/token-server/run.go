@@ -36,8 +36,8 @@ func run(o options) error {
 	ctx, stop := httpserver.SignalContext()
 	defer stop()
 
-	// The clock follows the API server, so that tokens don't come from the future when this machine's
-	// clock steps.
+	// The clock also uses the API server's time, so that tokens are not issued in the future when this
+	// machine's clock steps.
 	now := clock.New(clock.ThisMachine())
 	client, err := newClient(o.kubeconfig, now)
 	if err != nil {
@@ -54,7 +54,7 @@ func run(o options) error {
 	}
 	metrics := newMetrics()
 	reg := registry.New()
-	feed := feed.New(feed.Options{
+	recordFeed := feed.New(feed.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
@@ -89,7 +89,7 @@ func run(o options) error {
 		return err
 	}
 	var running sync.WaitGroup
-	running.Go(func() { feed.Run(feedCtx) })
+	running.Go(func() { recordFeed.Run(feedCtx) })
 	running.Go(func() { clusterKeys.Run(feedCtx) })
 	logger.Info("Token server started", "version", version.Version, "revision", version.Revision, "name", o.name,
 		"address", server.Addr().String(), "operations", server.OperationsAddr().String())
