@@ -60,15 +60,16 @@ type Reconciler struct {
 	// quota or an admission policy. Retries deliver the same secret; a new one for each retry would
 	// make every token server load another record. After a crash the operator generates new ones.
 	pending memory
-	// secretsOnly are the resource versions of records that token servers have not loaded, but whose
-	// change does not affect workloads.
+	// secretsOnly are the resource versions of records that token servers have not loaded, but
+	// whose change does not affect workloads.
 	secretsOnly memory
 	// hashing serializes Argon2id hashes, each of which takes one core and 19 MiB.
 	hashing sync.Mutex
 }
 
 // SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,
-// its record, or an object that it refers to changes, and when token servers acknowledge its record.
+// its record, or an object that it refers to changes, and when token servers acknowledge its
+// record.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("indexing ApiClients: %w", err)

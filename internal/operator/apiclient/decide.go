@@ -39,9 +39,8 @@ type decision struct {
 	obsolete []corev1.Secret
 }
 
-// decide is a pure function of what was read, the time and the random source.
-//
-// The error is that of the random source.
+// decide is a pure function of the observation, the time, and the random source. Errors come from
+// the random source.
 func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen, instance)}
 	if d.blocked = seen.unreadable; d.blocked != nil {

@@ -28,9 +28,9 @@ func instance() *config.Instance {
 	}
 }
 
-// seenAt returns what is observed of a client in a realm that allows all, changed by the
-// given functions.
-func seenAt(change ...func(*observed)) observed {
+// observe returns the observation of a client in a Realm that allows all namespaces, after the
+// given changes.
+func observe(change ...func(*observed)) observed {
 	c := v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "billing", UID: "c1", Generation: 2, CreationTimestamp: metav1.NewTime(now)},
 		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}},
@@ -53,18 +53,18 @@ func seenAt(change ...func(*observed)) observed {
 	return seen
 }
 
-// settled returns what is observed once a decision on seen has been applied.
-func settled(t *testing.T, seen observed) observed {
+// reconciled returns the observation after a decision on seen was written.
+func reconciled(t *testing.T, seen observed) observed {
 	t.Helper()
 	d, err := decide(seen, instance(), now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return written(t, seen, d)
+	return afterWrite(t, seen, d)
 }
 
-// written returns what is observed once a decision on seen has been written.
-func written(t *testing.T, seen observed, d decision) observed {
+// afterWrite returns the observation after the decision on seen was written.
+func afterWrite(t *testing.T, seen observed, d decision) observed {
 	t.Helper()
 	desired, err := record.ForClient("system", seen.client, *d.record)
 	if err != nil {
@@ -83,46 +83,46 @@ func written(t *testing.T, seen observed, d decision) observed {
 	return seen
 }
 
-// plaintext returns the secret in the consumer Secret that the record verifies.
-func plaintext(seen *observed) string {
+// deliveredSecret returns the secret in the credentials Secret that the record verifies.
+func deliveredSecret(seen *observed) string {
 	f := secretFacts(seen)
 	f.Recorded = seen.current.Secrets
 	return secrets.Look(f, time.Time{}).Plaintext
 }
 
-// What decides whether the secret stays is whether the consumer Secret holds what the
-// record verifies, for this identity of client and realm.
-func TestDecideKeepsOrMakesTheSecret(t *testing.T) {
+// The client keeps its secret if the credentials Secret contains one that the record verifies, and
+// neither the client nor the Realm was created again.
+func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 	for name, test := range map[string]struct {
 		disturb  func(*observed)
 		wantKept bool
 	}{
-		"nothing changed":      {func(*observed) {}, true},
-		"keys renamed":         {func(s *observed) { rename(s) }, true},
-		"suspended":            {func(s *observed) { s.client.Spec.Suspend = true }, true},
-		"consumer Secret gone": {func(s *observed) { s.credentials = nil }, false},
-		"record gone":          {func(s *observed) { s.read(nil) }, false},
-		"secret overwritten":   {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false},
-		"realm recreated":      {func(s *observed) { s.realm.UID = "r2" }, false},
+		"nothing changed":            {func(*observed) {}, true},
+		"keys renamed":               {func(s *observed) { rename(s) }, true},
+		"suspended":                  {func(s *observed) { s.client.Spec.Suspend = true }, true},
+		"credentials Secret deleted": {func(s *observed) { s.credentials = nil }, false},
+		"record deleted":             {func(s *observed) { s.read(nil) }, false},
+		"secret overwritten":         {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false},
+		"realm recreated":            {func(s *observed) { s.realm.UID = "r2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := settled(t, seenAt())
-			before := plaintext(&seen)
+			seen := reconciled(t, observe())
+			before := deliveredSecret(&seen)
 			test.disturb(&seen)
 			d, err := decide(seen, instance(), now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}
-			consumer, err := apply.Convert[corev1.Secret](d.credentials)
+			credentials, err := apply.Convert[corev1.Secret](d.credentials)
 			if err != nil {
 				t.Fatal(err)
 			}
-			secret := string(consumer.Data[seen.client.GeneratedSecret().DataKey(v1alpha1.SecretKeyClientSecret)])
+			secret := string(credentials.Data[seen.client.GeneratedSecret().DataKey(v1alpha1.SecretKeyClientSecret)])
 			if kept := secret == before; kept != test.wantKept {
-				t.Errorf("the secret is kept: %t, want %t", kept, test.wantKept)
+				t.Errorf("secret kept: %t, want %t", kept, test.wantKept)
 			}
-			if !clientsecret.WellFormed(secret) || !verifiesAny(d.record.Secrets, secret) {
-				t.Error("the consumer Secret doesn't hold a secret that the record verifies")
+			if !clientsecret.WellFormed(secret) || !verifies(d.record.Secrets, secret) {
+				t.Error("the record does not verify the secret in the credentials Secret")
 			}
 		})
 	}
@@ -134,9 +134,9 @@ func rename(seen *observed) {
 	}}
 }
 
-// A client that isn't accepted loses nothing: its record stays and is switched off.
-func TestDecideSwitchesOffWhatIsNotAccepted(t *testing.T) {
-	seen := settled(t, seenAt())
+// A client that is not Accepted keeps its record, which is disabled.
+func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
+	seen := reconciled(t, observe())
 	before, err := record.ReadClient(seen.record)
 	if err != nil {
 		t.Fatal(err)
@@ -148,26 +148,26 @@ func TestDecideSwitchesOffWhatIsNotAccepted(t *testing.T) {
 	}
 	before.Disabled = true
 	if diff := cmp.Diff(&before, d.record); diff != "" || d.credentials != nil {
-		t.Errorf("record (-want +got):\n%s\nconsumer Secret: %v, want none", diff, d.credentials)
+		t.Errorf("record (-want +got):\n%s\ncredentials Secret: %v, want none", diff, d.credentials)
 	}
 
-	d, err = decide(seenAt(func(s *observed) { s.realm = nil }), instance(), now, rand.Reader)
+	d, err = decide(observe(func(s *observed) { s.realm = nil }), instance(), now, rand.Reader)
 	if err != nil || d.record != nil || d.credentials != nil {
-		t.Errorf("a client that never was accepted gets record %v, consumer Secret %v, error %v", d.record, d.credentials, err)
+		t.Errorf("client that was never Accepted: record %v, credentials Secret %v, error %v", d.record, d.credentials, err)
 	}
 }
 
-// While the consumer Secret can't be written, each try hands out the same secret: another
-// record each time would be a storm for all token servers.
-func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
-	seen := seenAt()
-	first := settled(t, seen)
+// Every attempt to write the credentials Secret delivers the same secret. Otherwise all token
+// servers would load another record for each attempt.
+func TestDecideRetriesWithSameSecret(t *testing.T) {
+	seen := observe()
+	first := reconciled(t, seen)
 	d, err := decide(first, instance(), now, rand.Reader)
 	if err != nil || d.plan.Pending != "" {
-		t.Errorf("a secret that is handed out counts as unclaimed, error %v", err)
+		t.Errorf("a delivered secret is pending, error %v", err)
 	}
 
-	first.pending, first.credentials = plaintext(&first), nil
+	first.pending, first.credentials = deliveredSecret(&first), nil
 	d, err = decide(first, instance(), now.Add(time.Minute), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -177,45 +177,45 @@ func TestDecideTriesAgainWithTheSameSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(&before, d.record); diff != "" || d.plan.Pending != first.pending {
-		t.Errorf("the second try makes another secret (-first +second):\n%s", diff)
+		t.Errorf("the second attempt generates another secret (-first +second):\n%s", diff)
 	}
 }
 
-// A Secret that a deleted ApiClient of the same name left is not this one's.
-func TestNamesakesSecretIsForeign(t *testing.T) {
-	seen := settled(t, seenAt())
+// The credentials Secret of a deleted ApiClient with the same name is not owned by the new one.
+func TestSecretOfDeletedClientConflicts(t *testing.T) {
+	seen := reconciled(t, observe())
 	seen.client.UID = "c2"
 	seen.read(nil)
 	if got := accepted(seen, instance()); got.Reason != v1alpha1.ReasonSecretConflict {
-		t.Errorf("the reason is %s, want SecretConflict", got.Reason)
+		t.Errorf("reason %s, want SecretConflict", got.Reason)
 	}
 }
 
-// Nothing is handed out before consumers can be told whom to trust.
-func TestDecideWaitsForTheAuthority(t *testing.T) {
-	d, err := decide(seenAt(func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
+// No secret is delivered before the certificate authority that clients must trust exists.
+func TestDecideWaitsForCertificateAuthority(t *testing.T) {
+	d, err := decide(observe(func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
 	if err != nil || d.record != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
 
-	// But what was handed out before is not held back, least of all a suspension.
-	seen := settled(t, seenAt())
+	// Changes of a client that has a secret, such as a suspension, are not delayed.
+	seen := reconciled(t, observe())
 	seen.authority, seen.authorityMissing = nil, true
 	seen.client.Spec.Suspend = true
 	d, err = decide(seen, instance(), now, rand.Reader)
 	if err != nil || d.blocked != nil || d.record == nil || !d.record.Disabled || d.credentials != nil {
-		t.Errorf("without the CA a suspension leads to %+v, error %v", d, err)
+		t.Errorf("suspension without the CA: %+v, error %v", d, err)
 	}
 }
 
-func TestConsumerSecretHoldsAllThatIsNeeded(t *testing.T) {
-	seen := settled(t, seenAt(func(s *observed) { s.client.Spec.Scopes = []string{"read"} }))
+func TestCredentialsSecretIsComplete(t *testing.T) {
+	seen := reconciled(t, observe(func(s *observed) { s.client.Spec.Scopes = []string{"read"} }))
 	got := map[string]string{}
 	for key, value := range seen.credentials.Data {
 		got[key] = string(value)
 	}
 	want := map[string]string{
-		"client_id": "team.billing", "client_secret": plaintext(&seen), "scope": "read", "ca.crt": "PEM",
+		"client_id": "team.billing", "client_secret": deliveredSecret(&seen), "scope": "read", "ca.crt": "PEM",
 		"issuer":            "https://api.example.com/acme",
 		"token_url":         "https://api.example.com/acme/oauth2/token",
 		"jwks_url":          "https://api.example.com/acme/oauth2/jwks",
@@ -226,20 +226,20 @@ func TestConsumerSecretHoldsAllThatIsNeeded(t *testing.T) {
 	}
 }
 
-func verifiesAny(recorded []record.ClientSecret, candidate string) bool {
+func verifies(recorded []record.ClientSecret, candidate string) bool {
 	return slices.ContainsFunc(recorded, func(s record.ClientSecret) bool {
 		verifier, err := clientsecret.ParseVerifier(s.Hash)
 		return err == nil && verifier.Verify(candidate)
 	})
 }
 
-func stillValid(recorded []record.ClientSecret, at time.Time) []record.ClientSecret {
+func unexpired(recorded []record.ClientSecret, at time.Time) []record.ClientSecret {
 	return secrets.Look(secrets.Facts{Recorded: recorded}, at).Valid
 }
 
-// A client that gets its client id from another, which had it first, has it from then on, and
-// not since its own creation: else the other's tokens would be taken for its own.
-func TestDecideTellsSinceWhenTheClientIDIsIts(t *testing.T) {
+// A client that acquires its client ID from an older client has it since then, and not since its
+// creation. Otherwise tokens of the older client would be accepted as its own.
+func TestDecideRecordsWhenClientIDWasAcquired(t *testing.T) {
 	later := now.Add(time.Hour)
 	since := func(seen observed, at time.Time) (observed, time.Time) {
 		t.Helper()
@@ -247,20 +247,20 @@ func TestDecideTellsSinceWhenTheClientIDIsIts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return written(t, seen, d), d.record.CreatedAt
+		return afterWrite(t, seen, d), d.record.CreatedAt
 	}
-	if _, got := since(seenAt(), later); !got.Equal(now) {
-		t.Errorf("a client that had it first has it since %v, want its creation %v", got, now)
+	if _, got := since(observe(), later); !got.Equal(now) {
+		t.Errorf("first client has the ID since %v, want its creation time %v", got, now)
 	}
-	seen := seenAt(func(s *observed) {
+	seen := observe(func(s *observed) {
 		s.client.Status.Conditions = []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonClientIDConflict)}}
 	})
 	seen, got := since(seen, later)
 	if !got.Equal(later) {
-		t.Errorf("one that moves up has it since %v, want %v", got, later)
+		t.Errorf("next client has the ID since %v, want %v", got, later)
 	}
 	seen.client.Status.Conditions = nil
 	if _, got := since(seen, later.Add(time.Hour)); !got.Equal(later) {
-		t.Errorf("and then since %v, want %v still", got, later)
+		t.Errorf("next client has the ID since %v after another reconcile, want %v", got, later)
 	}
 }

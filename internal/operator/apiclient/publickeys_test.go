@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
-// The public keys that RFC 7517 (appendix A.1) and RFC 8037 (appendix A.2) show.
+// These are the public keys from RFC 7517 (appendix A.1) and RFC 8037 (appendix A.2).
 var (
 	onP256 = v1alpha1.PublicKey{
 		KeyID: "b", KeyType: "EC", Curve: "P-256",
@@ -26,14 +26,14 @@ func withKeys(keys ...v1alpha1.PublicKey) func(*observed) {
 	return func(seen *observed) { seen.client.Spec.PublicKeys = keys }
 }
 
-// A client with keys gets a record with them, sorted, and no secret of any kind.
-func TestDecideOnKeys(t *testing.T) {
-	d, err := decide(seenAt(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
+// The record of a client with public keys contains them, sorted, and no secret.
+func TestDecideWithPublicKeys(t *testing.T) {
+	d, err := decide(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d.blocked != nil || d.credentials != nil || d.plan.Pending != "" || len(d.record.Secrets) != 0 {
-		t.Errorf("blocked %v, consumer %v, record %+v", d.blocked, d.credentials, d.record)
+		t.Errorf("blocked %v, credentials Secret %v, record %+v", d.blocked, d.credentials, d.record)
 	}
 	var got []string
 	for _, key := range d.record.PublicKeys {
@@ -43,20 +43,20 @@ func TestDecideOnKeys(t *testing.T) {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 	acknowledged := acknowledgement.Acknowledged
-	s := status(seenAt(withKeys(onP256)), d, applied{recorded: true, state: &acknowledged}, instance(), now)
+	s := status(observe(withKeys(onP256)), d, applied{recorded: true, state: &acknowledged}, instance(), now)
 	if s.SecretName != "" || len(s.Secrets) != 0 {
-		t.Errorf("status tells of Secret %q and secrets %v", s.SecretName, s.Secrets)
+		t.Errorf("status with Secret %q and secrets %v", s.SecretName, s.Secrets)
 	}
 }
 
-// A secret beside keys is asked for; when it isn't any longer it ends at once, and the
-// consumer Secret goes.
-func TestDecideOnKeysBesideASecret(t *testing.T) {
-	seen := settled(t, seenAt(withKeys(onP256), func(s *observed) {
+// A client with public keys can also have a secret. When the secret is removed from the spec, it
+// expires immediately and the credentials Secret is deleted.
+func TestDecideWithPublicKeysAndSecret(t *testing.T) {
+	seen := reconciled(t, observe(withKeys(onP256), func(s *observed) {
 		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
 	}))
-	if len(seen.current.Secrets) != 1 || len(seen.current.PublicKeys) != 1 || plaintext(&seen) == "" {
-		t.Fatalf("the record is %+v", seen.current)
+	if len(seen.current.Secrets) != 1 || len(seen.current.PublicKeys) != 1 || deliveredSecret(&seen) == "" {
+		t.Fatalf("record %+v", seen.current)
 	}
 	seen.owned = append(seen.owned, *seen.credentials)
 	seen.client.Spec.Secret = nil
@@ -65,14 +65,14 @@ func TestDecideOnKeysBesideASecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(d.record.Secrets) != 0 || d.credentials != nil || len(d.obsolete) != 1 {
-		t.Errorf("record %+v, consumer %v, needless %v", d.record, d.credentials, d.obsolete)
+		t.Errorf("record %+v, credentials Secret %v, obsolete %v", d.record, d.credentials, d.obsolete)
 	}
-	again, err := decide(written(t, seen, d), instance(), now, rand.Reader)
+	again, err := decide(afterWrite(t, seen, d), instance(), now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(jsonOf(t, d.record), jsonOf(t, again.record)); diff != "" {
-		t.Errorf("the next look writes another record:\n%s", diff)
+		t.Errorf("the next reconcile writes another record:\n%s", diff)
 	}
 }
 
@@ -85,13 +85,13 @@ func jsonOf(t *testing.T, v any) map[string]any {
 	return *members
 }
 
-func TestUnsupportedKeysAreTold(t *testing.T) {
-	elsewhere := onP256
-	elsewhere.Y = elsewhere.X
+func TestInvalidPublicKeysAreRejected(t *testing.T) {
+	offCurve := onP256
+	offCurve.Y = offCurve.X
 	short := v1alpha1.PublicKey{KeyID: "c", KeyType: "RSA", Algorithm: v1alpha1.SigningAlgorithmRS256, N: "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM", E: "AQAB"}
-	for name, key := range map[string]v1alpha1.PublicKey{"not on the curve": elsewhere, "too short": short} {
+	for name, key := range map[string]v1alpha1.PublicKey{"not on the curve": offCurve, "too short": short} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(seenAt(withKeys(onEd25519, key)), instance())
+			got := accepted(observe(withKeys(onEd25519, key)), instance())
 			if got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonPublicKeyNotSupported || !strings.Contains(got.Message, `"`+key.KeyID+`"`) {
 				t.Errorf("%+v", got)
 			}

@@ -18,8 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// rotating makes the secret rotate every ten hours, with an overlap of one.
-func rotating(seen *observed) {
+// withRotation rotates the secret every ten hours, with an overlap of one hour.
+func withRotation(seen *observed) {
 	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
 		Rotation: v1alpha1.SecretRotation{Interval: hours(10), Overlap: hours(1)},
 	}}
@@ -27,14 +27,14 @@ func rotating(seen *observed) {
 
 func hours(n int) *metav1.Duration { return &metav1.Duration{Duration: time.Duration(n) * time.Hour} }
 
-// look decides at a time and writes the decision.
-func look(t *testing.T, seen *observed, at time.Time) decision {
+// step decides at the given time and updates seen as if the decision was written.
+func step(t *testing.T, seen *observed, at time.Time) decision {
 	t.Helper()
 	d, err := decide(*seen, instance(), at, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	*seen = written(t, *seen, d)
+	*seen = afterWrite(t, *seen, d)
 	seen.pending = d.plan.Pending
 	if d.credentials != nil && d.plan.Deliver == d.plan.Pending {
 		seen.pending = ""
@@ -42,146 +42,146 @@ func look(t *testing.T, seen *observed, at time.Time) decision {
 	return d
 }
 
-// A rotation takes its steps one after the other, and at each of them a secret that
-// workloads may have is valid.
+// A rotation takes one step at a time. After each step, the secret that workloads use is valid.
 func TestRotation(t *testing.T) {
-	seen := seenAt(rotating)
-	look(t, &seen, now)
-	old := plaintext(&seen)
+	seen := observe(withRotation)
+	step(t, &seen, now)
+	old := deliveredSecret(&seen)
 	due := now.Add(10 * time.Hour)
 
-	d := look(t, &seen, due.Add(-time.Second))
+	d := step(t, &seen, due.Add(-time.Second))
 	if len(d.record.Secrets) != 1 || !d.plan.Next.Equal(due) {
-		t.Fatalf("before it is due there are %d secrets, the next rotation is at %s", len(d.record.Secrets), d.plan.Next)
+		t.Fatalf("before the rotation is due: %d secrets, next rotation at %s", len(d.record.Secrets), d.plan.Next)
 	}
 
-	d = look(t, &seen, due)
+	d = step(t, &seen, due)
 	created := d.record.Secrets[len(d.record.Secrets)-1].CreatedAt
-	if d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 || plaintext(&seen) != old || !d.secretsOnly {
-		t.Fatalf("when it is due: %+v", d.plan)
+	if d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 || deliveredSecret(&seen) != old || !d.secretsOnly {
+		t.Fatalf("when the rotation is due: %+v", d.plan)
 	}
 	for _, state := range []acknowledgement.State{acknowledgement.Waiting, acknowledgement.NoServer} {
 		seen.state = state
-		if d = look(t, &seen, due.Add(time.Hour)); plaintext(&seen) != old || len(d.record.Secrets) != 2 || d.plan.Step != "" {
-			t.Fatalf("while token servers are %d the consumer Secret gets another secret, or the record: %+v", state, d.plan)
+		if d = step(t, &seen, due.Add(time.Hour)); deliveredSecret(&seen) != old || len(d.record.Secrets) != 2 || d.plan.Step != "" {
+			t.Fatalf("in acknowledgement state %d the credentials Secret or the record changes: %+v", state, d.plan)
 		}
 	}
 
 	seen.state = acknowledgement.Acknowledged
-	handedOut := due.Add(2 * time.Hour)
-	d = look(t, &seen, handedOut)
-	fresh := plaintext(&seen)
-	if fresh == old || !verifiesAny(d.record.Secrets, old) || !verifiesAny(d.record.Secrets, fresh) {
-		t.Fatal("when the token servers are ready the consumer Secret doesn't get the new secret beside the old one")
+	delivered := due.Add(2 * time.Hour)
+	d = step(t, &seen, delivered)
+	fresh := deliveredSecret(&seen)
+	if fresh == old || !verifies(d.record.Secrets, old) || !verifies(d.record.Secrets, fresh) {
+		t.Fatal("after the acknowledgement the new secret is not delivered, or one of the two is not valid")
 	}
 
-	d = look(t, &seen, handedOut.Add(time.Second))
-	ends := handedOut.Add(time.Hour + time.Second)
+	d = step(t, &seen, delivered.Add(time.Second))
+	ends := delivered.Add(time.Hour + time.Second)
 	if d.plan.Step != secrets.StepCompleted || !d.record.Secrets[0].ExpiresAt.Equal(ends) || !d.secretsOnly {
-		t.Fatalf("the old secret doesn't get its end %s: %+v", ends, d.plan)
+		t.Fatalf("the old secret does not expire at %s: %+v", ends, d.plan)
 	}
-	if d = look(t, &seen, ends.Add(-time.Second)); len(d.record.Secrets) != 2 || d.plan.Step != "" {
-		t.Fatalf("before the old secret's end: %+v", d.plan)
+	if d = step(t, &seen, ends.Add(-time.Second)); len(d.record.Secrets) != 2 || d.plan.Step != "" {
+		t.Fatalf("before the old secret expires: %+v", d.plan)
 	}
-	d = look(t, &seen, ends)
+	d = step(t, &seen, ends)
 	want := secrets.Plan{Secrets: []record.ClientSecret{{ID: d.record.Secrets[0].ID, CreatedAt: created, Hash: d.record.Secrets[0].Hash, Successor: true}}, Deliver: fresh, Continuous: true, Next: created.Add(10 * time.Hour)}
-	if diff := cmp.Diff(want, d.plan); diff != "" || verifiesAny(d.record.Secrets, old) {
-		t.Errorf("at the old secret's end (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, d.plan); diff != "" || verifies(d.record.Secrets, old) {
+		t.Errorf("when the old secret expires (-want +got):\n%s", diff)
 	}
 }
 
-// When the last rotation was is told as long as its secret is there: also when the status
-// could not be written at the time, and the old secret is long gone.
-func TestRotationIsToldHoweverLate(t *testing.T) {
-	seen := seenAt(rotating)
+// The status has the time of the last rotation even if it could not be written at that time and the
+// old secret has expired since.
+func TestStatusReportsLastRotationLate(t *testing.T) {
+	seen := observe(withRotation)
 	seen.state = acknowledgement.Acknowledged
-	look(t, &seen, now)
+	step(t, &seen, now)
 	due := now.Add(10 * time.Hour)
-	d := look(t, &seen, due)
+	d := step(t, &seen, due)
 	if got := status(seen, d, applied{recorded: true}, instance(), due).LastRotationTime; got != nil {
-		t.Errorf("before anybody has the new secret the last rotation was at %s", got)
+		t.Errorf("before the delivery the last rotation was at %s", got)
 	}
 	for range 2 {
-		look(t, &seen, due)
+		step(t, &seen, due)
 	}
 	late := due.Add(5 * time.Hour)
 	for range 2 {
-		d = look(t, &seen, late)
+		d = step(t, &seen, late)
 		if got := status(seen, d, applied{recorded: true}, instance(), late).LastRotationTime; got == nil || !got.Time.Equal(due) {
-			t.Errorf("the last rotation was at %v, want %s", got, due)
+			t.Errorf("last rotation at %v, want %s", got, due)
 		}
 	}
 }
 
-// What interrupts a rotation leads to the state that is told here, never to a client without a valid secret.
-func TestRotationDisturbed(t *testing.T) {
+// No interruption of a rotation leaves the client without a valid secret.
+func TestRotationIsInterrupted(t *testing.T) {
 	due := now.Add(10 * time.Hour)
 	for name, test := range map[string]struct {
-		disturb    func(*observed)
-		wantStep   secrets.Step
-		wantOld    bool // the old secret is valid afterwards
-		wantHanded bool // the secret made before the disturbance is valid afterwards
+		interrupt func(*observed)
+		wantStep  secrets.Step
+		wantOld   bool // the old secret is valid afterwards
+		wantNew   bool // the secret generated before the interruption is valid afterwards
 	}{
-		"nothing":                   {func(*observed) {}, "", true, true},
-		"operator killed":           {func(s *observed) { s.pending = "" }, secrets.StepLost, true, false},
-		"rotation taken back":       {func(s *observed) { s.client.Spec.Secret = nil }, "", true, true},
-		"killed and taken back":     {func(s *observed) { s.client.Spec.Secret, s.pending = nil, "" }, secrets.StepLost, true, false},
-		"consumer Secret deleted":   {func(s *observed) { s.credentials = nil }, "", false, true},
-		"deleted, operator killed":  {func(s *observed) { s.credentials, s.pending = nil, "" }, "", false, false},
-		"realm recreated":           {func(s *observed) { s.realm.UID = "r2" }, "", false, false},
-		"certificate authority off": {func(s *observed) { s.authority, s.authorityMissing = nil, true }, "", true, true},
+		"nothing":                  {func(*observed) {}, "", true, true},
+		"operator killed":          {func(s *observed) { s.pending = "" }, secrets.StepLost, true, false},
+		"rotation removed":         {func(s *observed) { s.client.Spec.Secret = nil }, "", true, true},
+		"killed and removed":       {func(s *observed) { s.client.Spec.Secret, s.pending = nil, "" }, secrets.StepLost, true, false},
+		"credentials deleted":      {func(s *observed) { s.credentials = nil }, "", false, true},
+		"deleted, operator killed": {func(s *observed) { s.credentials, s.pending = nil, "" }, "", false, false},
+		"realm recreated":          {func(s *observed) { s.realm.UID = "r2" }, "", false, false},
+		"CA deleted":               {func(s *observed) { s.authority, s.authorityMissing = nil, true }, "", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := seenAt(rotating)
-			look(t, &seen, now)
-			old := plaintext(&seen)
-			look(t, &seen, due)
+			seen := observe(withRotation)
+			step(t, &seen, now)
+			old := deliveredSecret(&seen)
+			step(t, &seen, due)
 			made := seen.pending
-			test.disturb(&seen)
-			d := look(t, &seen, due.Add(time.Minute))
-			if d.plan.Step != test.wantStep || verifiesAny(d.record.Secrets, old) != test.wantOld || verifiesAny(d.record.Secrets, made) != test.wantHanded {
-				t.Errorf("step %q, the old is valid: %t, the one made: %t; want %+v", d.plan.Step, verifiesAny(d.record.Secrets, old), verifiesAny(d.record.Secrets, made), test)
+			test.interrupt(&seen)
+			d := step(t, &seen, due.Add(time.Minute))
+			if d.plan.Step != test.wantStep || verifies(d.record.Secrets, old) != test.wantOld || verifies(d.record.Secrets, made) != test.wantNew {
+				t.Errorf("step %q, old secret valid: %t, new secret valid: %t; want %+v", d.plan.Step, verifies(d.record.Secrets, old), verifies(d.record.Secrets, made), test)
 			}
-			if plaintext(&seen) == "" {
-				t.Error("the consumer Secret holds nothing that is valid")
+			if deliveredSecret(&seen) == "" {
+				t.Error("the credentials Secret has no valid secret")
 			}
 		})
 	}
 }
 
-// Moved again while the old secret is still valid, rotateAfter waits for its end.
+// A rotation that is requested during an overlap begins when the overlap ends.
 func TestRotationWaitsForTheOverlap(t *testing.T) {
-	seen := seenAt(rotating)
+	seen := observe(withRotation)
 	seen.state = acknowledgement.Acknowledged
-	look(t, &seen, now)
+	step(t, &seen, now)
 	due := now.Add(10 * time.Hour)
 	for range 3 {
-		look(t, &seen, due)
+		step(t, &seen, due)
 	}
 	if len(seen.current.Secrets) != 2 || seen.current.Secrets[0].ExpiresAt.IsZero() {
-		t.Fatalf("there is no overlap: %+v", seen.current.Secrets)
+		t.Fatalf("no overlap: %+v", seen.current.Secrets)
 	}
 	ends := seen.current.Secrets[0].ExpiresAt
 	seen.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: due.Add(time.Minute)}
-	if d := look(t, &seen, due.Add(2*time.Minute)); d.plan.Step != "" || !d.plan.Next.Equal(ends) {
-		t.Errorf("within the overlap: %+v, want nothing before %s", d.plan, ends)
+	if d := step(t, &seen, due.Add(2*time.Minute)); d.plan.Step != "" || !d.plan.Next.Equal(ends) {
+		t.Errorf("during the overlap: %+v, want no rotation before %s", d.plan, ends)
 	}
-	if d := look(t, &seen, ends); d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 {
-		t.Errorf("at its end: %+v, want the rotation", d.plan)
+	if d := step(t, &seen, ends); d.plan.Step != secrets.StepBegun || len(d.record.Secrets) != 2 {
+		t.Errorf("when the overlap ends: %+v, want a rotation", d.plan)
 	}
 }
 
-// Whatever happens in whatever order, there are at most two secrets, what the consumer Secret holds
-// is valid and was acknowledged before it got there, and what it held stays valid for the overlap.
-func TestRotationKeepsItsPromises(t *testing.T) {
+// For any sequence of events, there are at most two secrets, the credentials Secret has a valid
+// secret that was acknowledged before its delivery, and a replaced secret stays valid for the
+// overlap.
+func TestRotationInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		seen := seenAt(rotating)
+		seen := observe(withRotation)
 		at := now
-		look(t, &seen, at)
-		acknowledged := slices.Clone(seen.current.Secrets) // what every token server accepts
-		promised := map[string]time.Time{}                 // secrets that were replaced, and until when they are valid at least
+		step(t, &seen, at)
+		acknowledged := slices.Clone(seen.current.Secrets) // secrets that every token server accepts
+		overlaps := map[string]time.Time{}                 // end of the overlap by replaced secret
 		for range rapid.IntRange(1, 60).Draw(rt, "events") {
-			before, deleted := plaintext(&seen), false
+			before, deleted := deliveredSecret(&seen), false
 			switch rapid.SampledFrom([]string{"time", "long", "acknowledge", "kill", "delete", "rotate", "nothing"}).Draw(rt, "event") {
 			case "time":
 				at = at.Add(time.Duration(rapid.IntRange(1, 3600).Draw(rt, "seconds")) * time.Second)
@@ -193,58 +193,59 @@ func TestRotationKeepsItsPromises(t *testing.T) {
 				seen.pending = ""
 			case "delete":
 				seen.credentials, deleted = nil, true
-				clear(promised)
+				clear(overlaps)
 			case "rotate":
 				seen.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: at}
 			}
 			recorded := seen.record
-			look(t, &seen, at)
+			step(t, &seen, at)
 			if !bytes.Equal(recorded.Data[record.DataKey], seen.record.Data[record.DataKey]) {
 				seen.state = acknowledgement.Waiting
 			}
 			current := seen.current.Secrets
-			after := plaintext(&seen)
+			after := deliveredSecret(&seen)
 			if len(current) > 2 || len(current) == 0 {
-				rt.Fatalf("there are %d secrets", len(current))
+				rt.Fatalf("%d secrets", len(current))
 			}
-			if !verifiesAny(stillValid(current, at), after) {
-				rt.Fatal("what the consumer Secret holds is not valid")
+			if !verifies(unexpired(current, at), after) {
+				rt.Fatal("the credentials Secret has no valid secret")
 			}
 			if after != before && !deleted {
-				if !verifiesAny(acknowledged, after) {
-					rt.Fatal("the consumer Secret holds what no token server has acknowledged")
+				if !verifies(acknowledged, after) {
+					rt.Fatal("a secret was delivered before it was acknowledged")
 				}
-				promised[before] = at.Add(time.Hour)
+				overlaps[before] = at.Add(time.Hour)
 			}
-			for secret, until := range promised {
-				if at.Before(until) && !verifiesAny(stillValid(current, at), secret) {
-					rt.Fatalf("a replaced secret ended at %s, before %s", at, until)
+			for secret, until := range overlaps {
+				if at.Before(until) && !verifies(unexpired(current, at), secret) {
+					rt.Fatalf("a replaced secret expired at %s, before %s", at, until)
 				}
 			}
 		}
 	})
 }
 
-// A consumer Secret that the cache shows with the secret before is no proof that nobody has the new one.
-func TestNewestHandedOut(t *testing.T) {
-	seen := seenAt(rotating)
-	look(t, &seen, now)
+// A cached credentials Secret with the old secret does not prove that the new one was not
+// delivered.
+func TestCachedCredentialsAreConclusive(t *testing.T) {
+	seen := observe(withRotation)
+	step(t, &seen, now)
 	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
-		t.Error("the one secret counts as not handed out")
+		t.Error("the delivered secret is not conclusive")
 	}
 	stale := seen.credentials
-	look(t, &seen, now.Add(10*time.Hour))
+	step(t, &seen, now.Add(10*time.Hour))
 	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
-		t.Error("that the new secret is yet to be handed out is not known")
+		t.Error("the old secret beside a pending one is not conclusive")
 	}
 	seen.state = acknowledgement.Acknowledged
-	look(t, &seen, now.Add(10*time.Hour))
+	step(t, &seen, now.Add(10*time.Hour))
 	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
-		t.Error("the new secret counts as not handed out")
+		t.Error("the new secret is not conclusive")
 	}
-	for name, consumer := range map[string]*corev1.Secret{"stale": stale, "none": nil} {
-		if seen.credentials = consumer; secrets.Look(secretFacts(&seen), now).Conclusive() {
-			t.Errorf("with a consumer Secret that is %s the new secret counts as handed out", name)
+	for name, cached := range map[string]*corev1.Secret{"stale": stale, "missing": nil} {
+		if seen.credentials = cached; secrets.Look(secretFacts(&seen), now).Conclusive() {
+			t.Errorf("a %s credentials Secret is conclusive", name)
 		}
 	}
 }

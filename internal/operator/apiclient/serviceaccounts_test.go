@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// withAccounts has the spec name accounts, of which those with a UID exist.
+// withAccounts lists accounts in the spec. Those with a UID exist.
 func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 	return func(seen *observed) {
 		seen.accounts = uids
@@ -22,21 +22,21 @@ func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 	}
 }
 
-// The record has the accounts that exist, sorted, by their UIDs, and no secret.
-func TestDecideOnServiceAccounts(t *testing.T) {
-	seen := seenAt(withAccounts(map[string]types.UID{"b": "2", "a": "1"}, "b", "gone", "a"))
+// The record contains the existing accounts with their UIDs, sorted by name, and no secret.
+func TestDecideWithServiceAccounts(t *testing.T) {
+	seen := observe(withAccounts(map[string]types.UID{"b": "2", "a": "1"}, "b", "missing", "a"))
 	d, err := decide(seen, instance(), now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []record.ServiceAccount{{Namespace: "team", Name: "a", UID: "1"}, {Namespace: "team", Name: "b", UID: "2"}}
 	if diff := cmp.Diff(want, d.record.ServiceAccounts); diff != "" || len(d.record.Secrets) != 0 || d.credentials != nil {
-		t.Errorf("secrets %v, consumer %v, accounts (-want +got):\n%s", d.record.Secrets, d.credentials, diff)
+		t.Errorf("secrets %v, credentials Secret %v, accounts (-want +got):\n%s", d.record.Secrets, d.credentials, diff)
 	}
 }
 
-// Without any of its accounts a client isn't accepted, and its record is switched off: unless it
-// can authenticate in another way.
+// A client is not Accepted, and its record is disabled, if none of its service accounts exists and
+// it has no other way to authenticate.
 func TestMissingServiceAccounts(t *testing.T) {
 	generated := func(s *observed) {
 		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
@@ -61,29 +61,29 @@ func TestMissingServiceAccounts(t *testing.T) {
 			[]func(*observed){withAccounts(map[string]types.UID{"a": "1", "b": "2"}, "b", "a")},
 			v1alpha1.ReasonAccepted, "The spec is valid and the Realm allows the client.",
 		},
-		"a key beside them": {
+		"none exists, with a public key": {
 			[]func(*observed){missing, withKeys(onP256)},
 			v1alpha1.ReasonAccepted,
 			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: a, b.",
 		},
-		"a secret beside them": {
+		"none exists, with a secret": {
 			[]func(*observed){missing, generated},
 			v1alpha1.ReasonAccepted,
 			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: a, b.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(seenAt(tc.change...), instance())
+			got := accepted(observe(tc.change...), instance())
 			if got.Reason != tc.wantReason || got.Message != tc.wantMessage || (got.Status == metav1.ConditionTrue) != (tc.wantReason == v1alpha1.ReasonAccepted) {
 				t.Errorf("%s %s: %s", got.Status, got.Reason, got.Message)
 			}
 		})
 	}
 
-	seen := settled(t, seenAt(withAccounts(map[string]types.UID{"a": "1"}, "a")))
+	seen := reconciled(t, observe(withAccounts(map[string]types.UID{"a": "1"}, "a")))
 	seen.accounts = nil
 	d, err := decide(seen, instance(), now, rand.Reader)
 	if err != nil || !d.record.Disabled {
-		t.Errorf("when the last one goes the record is %+v, %v", d.record, err)
+		t.Errorf("after the last account is deleted: record %+v, error %v", d.record, err)
 	}
 }

@@ -85,8 +85,8 @@ func timeOrNil(at time.Time) *metav1.Time {
 	return &metav1.Time{Time: at.Truncate(time.Second)}
 }
 
-// stuck lists the reasons that need user action. The others are intentional, or resolve when another
-// object appears.
+// stuck lists the reasons that need user action. The others are intentional, or resolve when
+// another object appears.
 var stuck = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonNamespaceNotAllowed:   true,
 	v1alpha1.ReasonClientIDConflict:      true,

@@ -82,8 +82,8 @@ func readiness(realm *v1alpha1.Realm) string {
 	return string(ready.Status) + ready.Reason
 }
 
-// clientsWithSameID returns the other ApiClients with the same client ID. When one of them is created
-// or deleted, another may lose or acquire the client ID.
+// clientsWithSameID returns the other ApiClients with the same client ID. When one of them is
+// created or deleted, another may lose or acquire the client ID.
 func (r *Reconciler) clientsWithSameID(ctx context.Context, obj client.Object) []reconcile.Request {
 	c, ok := obj.(*v1alpha1.ApiClient)
 	if !ok {
@@ -99,8 +99,8 @@ func (r *Reconciler) clientsOfRealm(ctx context.Context, realm client.Object) []
 	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
 }
 
-// clientsOfNamespace returns the ApiClients in a namespace, and those elsewhere with the same client
-// ID. Whether a Realm allows the namespace also decides which of them has the client ID.
+// clientsOfNamespace returns the ApiClients in a namespace, and those elsewhere with the same
+// client ID. Whether a Realm allows the namespace also decides which of them has the client ID.
 func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	clients := &v1alpha1.ApiClientList{}
 	if err := r.Client.List(ctx, clients, client.InNamespace(namespace.GetName())); err != nil {

@@ -14,8 +14,8 @@ const sourceSpec = "spec"
 
 // Provided is a secret from a Secret that the spec refers to.
 type Provided struct {
-	// Source identifies the version of that Secret. It is recorded, so that an unchanged Secret
-	// is hashed once. It must not be empty or "spec".
+	// Source identifies the version of that Secret. It is recorded so that an unchanged Secret is
+	// hashed only once. It must not be empty or "spec".
 	Source string
 	// Value is the plaintext.
 	Value string
@@ -24,14 +24,14 @@ type Provided struct {
 }
 
 // Recorded reports whether one of the secrets was taken from this version. If not, planning may
-// take an Argon2id hash.
+// require an Argon2id hash or verification.
 func (w *Provided) Recorded(secrets []record.ClientSecret) bool {
 	return slices.ContainsFunc(secrets, func(s record.ClientSecret) bool { return s.Source == w.Source })
 }
 
-// plan accepts the provided value. A new value costs a hash with Argon2id; another version with the
-// same value costs a verification, after which the record has the new version. The secret that was
-// active before stays valid for the overlap.
+// plan accepts the provided value. A new value requires a hash. Another version with the same value
+// requires only a verification, and the record then contains the new version. The previous active
+// secret stays valid for the overlap.
 func (w *Provided) plan(v View, now time.Time, random io.Reader) (Plan, error) {
 	if newest := len(v.Valid) - 1; newest >= 0 && w.matches(v.Valid[newest]) {
 		v.Valid[newest].Source = w.Source
@@ -59,8 +59,8 @@ func (w *Provided) matches(s record.ClientSecret) bool {
 	return err == nil && verifier.Verify(w.Value)
 }
 
-// replaced returns the secret that a provided one replaces, if there is one. An external secret
-// comes first: the generated one that was delivered after it has not replaced it yet.
+// replaced returns the secret that a provided one replaces, or nil. An external secret takes
+// precedence over a delivered one, which has not replaced it yet.
 func (v View) replaced() []record.ClientSecret {
 	switch {
 	case v.External >= 0:
@@ -71,8 +71,7 @@ func (v View) replaced() []record.ClientSecret {
 	return nil
 }
 
-// planHashed takes exactly the hashes listed in the spec. Those that are recorded keep their
-// creation time.
+// planHashed plans exactly the hashes listed in the spec. Recorded ones keep their creation time.
 func planHashed(hashes, recorded []record.ClientSecret, now time.Time) Plan {
 	var p Plan
 	for _, h := range hashes {

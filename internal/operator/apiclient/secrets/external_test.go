@@ -74,7 +74,7 @@ func TestMakeProvided(t *testing.T) {
 	}
 }
 
-// A version that is recorded costs no hash.
+// A recorded version is not hashed again.
 func TestProvidedIsRecorded(t *testing.T) {
 	recorded := []record.ClientSecret{newSecret(t, now).ClientSecret, newSecret(t, now).from("v1/1")}
 	for source, want := range map[string]bool{"v1/1": true, "v1/2": false} {
@@ -136,7 +136,7 @@ func TestMakeHashed(t *testing.T) {
 	}
 }
 
-// A client that wants no secret loses its secrets immediately.
+// If the spec requests no secret, all secrets expire immediately.
 func TestMakeNone(t *testing.T) {
 	s := newSecret(t, now)
 	f := secrets.Facts{Recorded: []record.ClientSecret{s.ClientSecret}, Delivered: []string{s.plaintext}}

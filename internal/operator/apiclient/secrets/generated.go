@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Schedule says when a generated secret is replaced.
+// Schedule defines when a generated secret is replaced.
 type Schedule struct {
 	// Interval is the age at which a secret is replaced; zero for never.
 	Interval time.Duration
@@ -67,8 +67,8 @@ func deliverFirst(f Facts, v View, now time.Time, random io.Reader) (Plan, error
 	return p, nil
 }
 
-// announce keeps the active and the pending secret, and delivers the pending one as soon as
-// token servers accept it.
+// announce keeps the active and the pending secret, and delivers the pending one after token
+// servers have acknowledged it.
 func announce(f Facts, v View) Plan {
 	p := Plan{Secrets: v.Valid, Deliver: v.Plaintext, Pending: f.Pending, Continuous: true}
 	if v.External >= 0 {
@@ -103,8 +103,9 @@ func (p *Plan) generate(now time.Time, random io.Reader) error {
 	return nil
 }
 
-// due returns when a secret is to be replaced; zero for never. A secret with an expiration is due
-// immediately even if it is the only one: somebody restored the old credentials Secret.
+// due returns the time at which a secret must be replaced; zero for never. A secret with an
+// expiration is due immediately even if it is the only one, because a user has restored an old
+// credentials Secret.
 func (s *Schedule) due(secret record.ClientSecret) time.Time {
 	if !secret.ExpiresAt.IsZero() {
 		return secret.CreatedAt
@@ -127,8 +128,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// isGenerated reports whether value is the plaintext of s. Generated secrets never use Argon2id,
-// so other secrets are not verified at its cost.
+// isGenerated reports whether value is the plaintext of s, a generated secret. It skips Argon2id
+// hashes, which are expensive to verify and never belong to generated secrets.
 func isGenerated(s record.ClientSecret, value string) bool {
 	verifier, err := clientsecret.ParseVerifier(s.Hash)
 	return err == nil && value != "" && !verifier.Slow() && verifier.Verify(value)

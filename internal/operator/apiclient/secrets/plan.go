@@ -1,4 +1,5 @@
-// Package secrets plans the life of a client's secrets as a pure function of what was read.
+// Package secrets plans the life of a client's secrets. The plan is a pure function of what was
+// read, the time, and the random source.
 //
 // The operator replaces a generated secret in steps. Each step is one write, and after a crash
 // between any two the next plan continues from the facts:
@@ -7,7 +8,7 @@
 //  2. When every live token server has acknowledged the record, deliver the secret. A crash
 //     before that loses it (Lost), and the operator generates another. The old one stays valid.
 //  3. Let the old secret expire after the overlap, counted from now (Overlapping).
-//  4. Drop it when it has expired (Settled). Token servers reject it from then on by themselves.
+//  4. Remove it after it has expired (Settled). Token servers check the expiration themselves.
 //
 // No rotation begins while two secrets are valid, so a secret that workloads may still use never
 // expires early. A secret that was provided, or listed as a hash in the spec, is replaced by a
@@ -24,48 +25,49 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Want is the kind of secret that the spec asks for. At most one member is set. If none is, the
+// Want is the kind of secret that the spec requests. At most one field is set. If none is set, the
 // client has no secret.
 type Want struct {
 	Generated *Schedule
 	Provided  *Provided
-	// Hashed are the hashes listed in the spec. ID, Hash and ExpiresAt are set.
+	// Hashed are the hashes listed in the spec. Only ID, Hash, and ExpiresAt are used.
 	Hashed []record.ClientSecret
 }
 
-// Plan is what happens to a client's secrets.
+// Plan is the desired state of a client's secrets.
 type Plan struct {
-	// Secrets are what the record contains from now on, oldest first. They are never nil.
+	// Secrets are the desired secrets in the record, oldest first. They are never nil.
 	Secrets []record.ClientSecret
-	// Deliver is what the credentials Secret contains from now on; empty leaves it as it is.
+	// Deliver is the desired secret in the credentials Secret; empty leaves the Secret unchanged.
 	Deliver string
-	// Pending is the plaintext of the newest secret, to be remembered until it is delivered.
+	// Pending is the plaintext of the newest secret, which the caller keeps until it is delivered.
 	Pending string
 	// Continuous reports whether workloads have a valid secret before and after the change.
 	Continuous bool
-	// Step is what the plan does to a rotation.
+	// Step is the step of a rotation that the plan takes; empty for none.
 	Step Step
-	// Next is when a rotation is to begin; zero if none is planned or one is in progress.
+	// Next is the time at which the next rotation begins; zero if none is planned or one is in
+	// progress.
 	Next time.Time
 }
 
-// Step is a step of a rotation, for metrics.
+// Step is a step of a rotation that counts in metrics.
 type Step string
 
-// The steps of a rotation. Most plans take none, which is the empty string.
+// The steps of a rotation.
 const (
-	// StepBegun: there is a new secret, which token servers must load.
+	// StepBegun means that a new secret was generated, which token servers must load.
 	StepBegun Step = "begun"
-	// StepLost: the new secret was lost before delivery.
+	// StepLost means that the new secret was lost before delivery.
 	StepLost Step = "lost"
-	// StepCompleted: workloads can read the new secret, and the old one expires.
+	// StepCompleted means that the new secret is active and the old one expires.
 	StepCompleted Step = "completed"
 )
 
-// Make plans the secrets of a client. Planning twice changes nothing: with the secrets and the
-// pending plaintext of a plan as facts, the next plan has the same ones.
+// Make plans the secrets of a client. Planning twice changes nothing: if a plan's secrets and
+// pending plaintext become facts, the next plan contains the same ones.
 //
-// The error is that of the random source.
+// Errors come from the random source.
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
 	switch {
 	case w.Provided != nil:
@@ -75,7 +77,7 @@ func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
 	case w.Generated != nil:
 		return w.Generated.plan(f, Look(f, now), now, random)
 	}
-	// Secrets that the client had before expire immediately, like hashes removed from the spec.
+	// Previous secrets expire immediately, like hashes that are removed from the spec.
 	return Plan{Secrets: []record.ClientSecret{}}, nil
 }
 
@@ -87,7 +89,8 @@ func (p Plan) Obsolete(values []string) bool {
 	return index < 0
 }
 
-// retire lets the active secrets older than the newest expire after the overlap.
+// retire sets an expiration on the secrets that the newest one replaces, which is the end of the
+// overlap.
 func (p *Plan) retire(now time.Time, overlap time.Duration) {
 	newest := len(p.Secrets) - 1
 	for i := range p.Secrets[:newest] {
@@ -105,7 +108,8 @@ func (p *Plan) retire(now time.Time, overlap time.Duration) {
 	p.Secrets = valid(p.Secrets, now)
 }
 
-// expiration returns the first whole second after the overlap has passed, or now if there is none.
+// expiration returns the end of an overlap that begins now, rounded up to a whole second. Without
+// an overlap, it returns now.
 func expiration(now time.Time, overlap time.Duration) time.Time {
 	if overlap <= 0 {
 		return now.UTC()
@@ -113,8 +117,8 @@ func expiration(now time.Time, overlap time.Duration) time.Time {
 	return now.UTC().Add(overlap + time.Second - 1).Truncate(time.Second)
 }
 
-// newSecret returns the record of a secret from its plaintext. It uses Argon2id unless the
-// plaintext has the form of a generated secret.
+// newSecret returns the record of a plaintext secret. It uses Argon2id unless the secret has the
+// form of a generated one.
 func newSecret(plaintext string, now time.Time, random io.Reader) (record.ClientSecret, error) {
 	hash := clientsecret.HashSlowly
 	if clientsecret.WellFormed(plaintext) {

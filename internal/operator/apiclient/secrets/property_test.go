@@ -14,30 +14,31 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// life is a client as a test takes it through time: an operator that plans and writes, token
-// servers that load its records, and a credentials Secret that workloads follow.
+// life simulates a client over time: an operator that plans and writes, token servers that load its
+// records, and workloads that read the credentials Secret.
 type life struct {
 	now   time.Time
 	facts secrets.Facts
 	want  secrets.Want
-	// loaded are the secrets that every token server accepts: those of the last acknowledged record.
+	// loaded are the secrets that every token server accepts: those of the last acknowledged
+	// record.
 	loaded []record.ClientSecret
-	// promised is until when replaced secrets must stay valid, by plaintext.
-	promised map[string]time.Time
+	// overlaps are the times until which replaced secrets must stay valid, by plaintext.
+	overlaps map[string]time.Time
 	external []secret
 	versions int
 }
 
 func newLife(t *testing.T) *life {
 	t.Helper()
-	l := &life{now: now, promised: map[string]time.Time{}, want: secrets.Want{Generated: &secrets.Schedule{}}}
+	l := &life{now: now, overlaps: map[string]time.Time{}, want: secrets.Want{Generated: &secrets.Schedule{}}}
 	for range 4 {
 		l.external = append(l.external, newSecret(t, now))
 	}
 	return l
 }
 
-// plan plans, checks the plan, and writes it. The credentials Secret may stay unwritten.
+// plan makes a plan, checks it, and writes it. Writing the credentials Secret may fail.
 func (l *life) plan(t *rapid.T) {
 	got, err := secrets.Make(l.facts, l.want, l.now, rand.Reader)
 	if err != nil {
@@ -53,7 +54,7 @@ func (l *life) plan(t *rapid.T) {
 	l.facts.Recorded, l.facts.Pending = got.Secrets, got.Pending
 	if got.Deliver != "" && rapid.IntRange(0, 5).Draw(t, "write fails") > 0 {
 		if l.delivered() != got.Deliver {
-			l.promise(l.delivered())
+			l.expectOverlap(l.delivered())
 		}
 		l.facts.Delivered = []string{got.Deliver}
 		if got.Deliver == got.Pending {
@@ -74,11 +75,11 @@ func (l *life) delivered() string {
 	return l.facts.Delivered[0]
 }
 
-// promise keeps a replaced secret valid for the overlap, counted from now, if it does not expire.
-func (l *life) promise(plaintext string) {
+// expectOverlap requires a replaced secret without an expiration to stay valid for the overlap.
+func (l *life) expectOverlap(plaintext string) {
 	view := secrets.Look(secrets.Facts{Recorded: l.facts.Recorded, Delivered: []string{plaintext}}, l.now)
 	if l.want.Generated != nil && view.Delivered >= 0 && view.Valid[view.Delivered].ExpiresAt.IsZero() {
-		l.promised[plaintext] = l.now.Add(l.want.Generated.Overlap)
+		l.overlaps[plaintext] = l.now.Add(l.want.Generated.Overlap)
 	}
 }
 
@@ -98,7 +99,7 @@ func (l *life) checkTwice(t *rapid.T, p secrets.Plan) {
 	}
 }
 
-// checkPlan checks what each plan must and must not do.
+// checkPlan checks the invariants of a plan.
 func (l *life) checkPlan(t *rapid.T, p secrets.Plan) {
 	view := secrets.Look(l.facts, l.now)
 	if p.Secrets == nil || len(l.want.Hashed) == 0 && len(p.Secrets) > 2 {
@@ -106,14 +107,14 @@ func (l *life) checkPlan(t *rapid.T, p secrets.Plan) {
 	}
 	for _, s := range p.Secrets {
 		if !s.ExpiresAt.IsZero() && !l.now.Before(s.ExpiresAt) {
-			t.Fatalf("secret %s has expired and is planned", s.ID)
+			t.Fatalf("plan contains the expired secret %s", s.ID)
 		}
 	}
 	if p.Deliver != "" && !accepts(p.Secrets, p.Deliver, l.now) {
-		t.Fatal("a secret is delivered that is not recorded")
+		t.Fatal("a delivered secret is not recorded")
 	}
 	if p.Deliver != "" && p.Deliver != l.delivered() && view.State != secrets.None && !accepts(l.loaded, p.Deliver, l.now) {
-		t.Fatal("a secret is delivered that token servers have not acknowledged, and workloads have another")
+		t.Fatal("a secret is delivered before it is acknowledged, although workloads have another")
 	}
 	if p.Pending != "" && !accepts(p.Secrets[len(p.Secrets)-1:], p.Pending, l.now) {
 		t.Fatal("the pending secret is not the newest")
@@ -121,7 +122,7 @@ func (l *life) checkPlan(t *rapid.T, p secrets.Plan) {
 	if kept := slices.ContainsFunc(view.Valid, func(s record.ClientSecret) bool {
 		return slices.ContainsFunc(p.Secrets, func(planned record.ClientSecret) bool { return planned.Hash == s.Hash })
 	}); p.Continuous && len(l.want.Hashed) == 0 && !kept {
-		t.Fatal("a plan is continuous and keeps no secret")
+		t.Fatal("a continuous plan keeps no secret")
 	}
 	if l.want.Generated != nil && view.State != secrets.None && !p.Continuous {
 		t.Fatalf("in state %s the plan is not continuous", view.State)
@@ -131,7 +132,7 @@ func (l *life) checkPlan(t *rapid.T, p secrets.Plan) {
 	}
 }
 
-// checkState checks what must hold after a write.
+// checkState checks the invariants after a write.
 func (l *life) checkState(t *rapid.T) {
 	recorded := l.facts.Recorded
 	replacing := slices.ContainsFunc(recorded, func(s record.ClientSecret) bool { return s.Source != "" })
@@ -141,17 +142,17 @@ func (l *life) checkState(t *rapid.T) {
 	if w := l.want.Provided; w != nil && !accepts(recorded, w.Value, l.now) {
 		t.Fatal("the provided secret is not valid")
 	}
-	for plaintext, until := range l.promised {
+	for plaintext, until := range l.overlaps {
 		if l.now.Before(until) && !accepts(recorded, plaintext, l.now) {
 			t.Fatalf("a replaced secret expired at %s, before %s", l.now, until)
 		}
 	}
 }
 
-// changeKind changes the kind of secret. The secret that was active must stay valid for the
-// overlap of a provided one, and until its successor is delivered before a generated one.
+// changeKind changes the kind of secret. If the new secret is provided, the previous one must stay
+// valid for the overlap.
 func (l *life) changeKind(t *rapid.T) {
-	clear(l.promised)
+	clear(l.overlaps)
 	active := ""
 	if view := secrets.Look(l.facts, l.now); view.State == secrets.Settled {
 		active = l.delivered()
@@ -172,7 +173,7 @@ func (l *life) changeKind(t *rapid.T) {
 		l.want.Provided = &secrets.Provided{Overlap: time.Duration(rapid.IntRange(0, 5000).Draw(t, "overlap")) * time.Second}
 		l.provide(t)
 		if active != "" && active != l.want.Provided.Value {
-			l.promised[active] = l.now.Add(l.want.Provided.Overlap)
+			l.overlaps[active] = l.now.Add(l.want.Provided.Overlap)
 		}
 	case "hashed":
 		for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(l.external)-1), 1, 3, rapid.ID[int]).Draw(t, "hashes") {
@@ -185,7 +186,7 @@ func (l *life) changeKind(t *rapid.T) {
 	}
 }
 
-// provide writes a value to the provided Secret, or touches it.
+// provide creates a new version of the provided Secret, with the same or another value.
 func (l *life) provide(t *rapid.T) {
 	l.versions++
 	w := *l.want.Provided
@@ -193,7 +194,7 @@ func (l *life) provide(t *rapid.T) {
 	l.want.Provided = &w
 }
 
-// step lets one thing happen.
+// step simulates one random event.
 func (l *life) step(t *rapid.T) {
 	events := []string{"nothing", "time", "long", "acknowledge", "acknowledge", "acknowledge", "crash", "delete", "kind"}
 	switch {
@@ -211,9 +212,9 @@ func (l *life) step(t *rapid.T) {
 		l.facts.Acknowledged, l.loaded = true, l.facts.Recorded
 	case "crash":
 		l.facts.Pending = ""
-	case "delete": // the reaction to a leak: what was delivered must not stay valid
+	case "delete": // revokes the delivered secret
 		l.facts.Delivered = nil
-		clear(l.promised)
+		clear(l.overlaps)
 	case "kind":
 		l.changeKind(t)
 	case "rotate":
@@ -221,19 +222,19 @@ func (l *life) step(t *rapid.T) {
 		s.RotateAfter = l.now
 		l.want.Generated = &s
 	case "provide":
-		clear(l.promised) // of two changes within an overlap the older value expires
+		clear(l.overlaps) // a second change within an overlap revokes the oldest value
 		l.provide(t)
 	}
 }
 
-// Whatever happens in whatever order: planning twice changes nothing, a workload that follows the
-// credentials Secret has a valid secret, no secret is delivered before it is acknowledged, and a
-// replaced secret stays valid for the overlap.
-func TestPlansKeepTheirPromises(t *testing.T) {
+// For any sequence of events: planning twice changes nothing, workloads that read the credentials
+// Secret have a valid secret, no secret is delivered before it is acknowledged, and a replaced
+// secret stays valid for the overlap.
+func TestPlanInvariants(t *testing.T) {
 	fresh := newLife(t)
 	rapid.Check(t, func(t *rapid.T) {
 		l := *fresh
-		l.promised = map[string]time.Time{}
+		l.overlaps = map[string]time.Time{}
 		l.plan(t)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			l.step(t)
@@ -242,13 +243,13 @@ func TestPlansKeepTheirPromises(t *testing.T) {
 	})
 }
 
-// Before the next rotation nothing is generated. At that time a rotation begins, and it completes
-// after the token servers have acknowledged it.
-func TestRotationHappensWhenItIsDue(t *testing.T) {
+// Nothing is generated before the time of the next rotation. The rotation begins at that time and
+// completes after its acknowledgement.
+func TestRotationFollowsSchedule(t *testing.T) {
 	fresh := newLife(t)
 	rapid.Check(t, func(t *rapid.T) {
 		l := *fresh
-		l.promised = map[string]time.Time{}
+		l.overlaps = map[string]time.Time{}
 		l.want.Generated = &secrets.Schedule{
 			Interval: time.Duration(rapid.IntRange(1, 10).Draw(t, "interval")) * time.Hour,
 			Overlap:  time.Duration(rapid.IntRange(0, 5000).Draw(t, "overlap")) * time.Second,
@@ -258,7 +259,7 @@ func TestRotationHappensWhenItIsDue(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(t, "rotations") {
 			p, err := secrets.Make(l.facts, l.want, l.now, noRandom)
 			if err != nil || p.Next.IsZero() {
-				t.Fatalf("no rotation is planned: %+v, %v", p, err)
+				t.Fatalf("no rotation planned: %+v, %v", p, err)
 			}
 			l.facts.Recorded = p.Secrets
 			if _, err := secrets.Make(l.facts, l.want, p.Next.Add(-time.Nanosecond), noRandom); err != nil {
@@ -285,7 +286,7 @@ func TestRotationHappensWhenItIsDue(t *testing.T) {
 func deliverable(t *rapid.T, l *life) string {
 	p, err := secrets.Make(l.facts, l.want, l.now, noRandom)
 	if err != nil || p.Deliver == "" {
-		t.Fatalf("nothing is delivered: %+v, %v", p, err)
+		t.Fatalf("nothing delivered: %+v, %v", p, err)
 	}
 	return p.Deliver
 }

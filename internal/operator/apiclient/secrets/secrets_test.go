@@ -111,7 +111,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// The table covers every state of a client whose secret is generated.
+// The table covers every state of a client with a generated secret.
 func TestMakeGenerated(t *testing.T) {
 	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
 	both := []record.ClientSecret{older.ClientSecret, newer.ClientSecret}
@@ -205,7 +205,7 @@ func TestRotationIsDue(t *testing.T) {
 	}
 }
 
-// A secret with an expiration is replaced even if it is the only one, for example because somebody
+// A secret with an expiration is replaced even if it is the only one, for example because a user
 // restored an old credentials Secret.
 func TestExpiringSecretIsReplaced(t *testing.T) {
 	restored := newSecret(t, now.Add(-time.Hour))
@@ -216,7 +216,7 @@ func TestExpiringSecretIsReplaced(t *testing.T) {
 	}
 }
 
-func TestMakeReturnsTheErrorOfTheRandomSource(t *testing.T) {
+func TestMakeReturnsRandomSourceError(t *testing.T) {
 	external := newSecret(t, now).from("v1/1")
 	for name, test := range map[string]struct {
 		recorded []record.ClientSecret
@@ -224,7 +224,7 @@ func TestMakeReturnsTheErrorOfTheRandomSource(t *testing.T) {
 	}{
 		"generated":               {nil, secrets.Want{Generated: &secrets.Schedule{}}},
 		"generated, not provided": {[]record.ClientSecret{external}, secrets.Want{Generated: &secrets.Schedule{}}},
-		"provided":                {nil, secrets.Want{Provided: &secrets.Provided{Source: "v1/1", Value: "a password of theirs"}}},
+		"provided":                {nil, secrets.Want{Provided: &secrets.Provided{Source: "v1/1", Value: "a chosen password"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := secrets.Make(secrets.Facts{Recorded: test.recorded}, test.want, now, noRandom); !errors.Is(err, errRandom) {

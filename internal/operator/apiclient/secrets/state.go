@@ -9,37 +9,39 @@ import (
 
 // Facts are what was read about the secrets of one client.
 type Facts struct {
-	// Recorded are the secrets in the client's record, oldest first. A record of another realm
-	// does not count.
+	// Recorded are the secrets in the client's record, oldest first. It is empty if the record
+	// belongs to another Realm.
 	Recorded []record.ClientSecret
 	// Delivered are the well-formed values in the client's credentials Secret, under any key.
 	Delivered []string
 	// Pending is the plaintext of the newest recorded secret while it is not delivered. It is
-	// empty if there is none, or if the process that generated it is gone.
+	// empty if there is none, or if the process that generated it has ended.
 	Pending string
 	// Acknowledged reports whether every live token server serves Recorded.
 	Acknowledged bool
 }
 
-// State is the situation of a client's secrets.
+// State is the state of a client's secrets.
 type State string
 
 // The states of a client's secrets.
 const (
-	// None: no workload has a valid secret.
+	// None means that no workload has a valid secret.
 	None State = "None"
-	// Announced: a pending secret is recorded beside the active one. It is delivered when every
-	// live token server accepts it.
+	// Announced means that a pending secret is recorded beside the active one. It is delivered when
+	// every live token server accepts it.
 	Announced State = "Announced"
-	// Lost: the newest secret was lost with the process that generated it, before delivery.
+	// Lost means that the newest secret was lost before delivery, with the process that generated
+	// it.
 	Lost State = "Lost"
-	// Overlapping: the newest secret is active, and an older one is still valid.
+	// Overlapping means that an older secret is still valid beside the active one.
 	Overlapping State = "Overlapping"
-	// Settled: the active secret is the only one.
+	// Settled means that the active secret is the only one.
 	Settled State = "Settled"
 )
 
-// View is what the facts mean at one point in time. Its indexes refer to Valid; -1 means none.
+// View is the state of a client's secrets at one point in time. The indexes refer to Valid; -1
+// means none.
 type View struct {
 	State State
 	// Valid are the recorded secrets that have not expired, oldest first.
@@ -53,7 +55,7 @@ type View struct {
 	// External is the secret that was provided or listed in the spec and has not been replaced.
 	// If there are several, it is the one that expires last.
 	External int
-	// Pending reports whether the newest secret is the pending one of the facts.
+	// Pending reports whether the newest secret is pending.
 	Pending bool
 }
 
@@ -84,9 +86,9 @@ func Look(f Facts, now time.Time) View {
 	return v
 }
 
-// Conclusive reports whether newer contents of the credentials Secret can't change the plan: it
-// contains the newest secret, or that secret is still pending in this process. If it is false,
-// a cached Secret may be outdated and must be read from the API server.
+// Conclusive reports whether a stale read of the credentials Secret cannot affect the plan: the
+// Secret contains the newest secret, or that secret is still pending. Otherwise, a cached Secret
+// must be read again from the API server.
 func (v View) Conclusive() bool {
 	return v.Delivered >= 0 && (v.Delivered == len(v.Valid)-1 || v.Pending)
 }
@@ -98,7 +100,7 @@ func valid(secrets []record.ClientSecret, now time.Time) []record.ClientSecret {
 	})
 }
 
-// delivered returns the newest of the secrets that one of the values matches, and that value.
+// delivered returns the index of the newest secret that is among the values, and its plaintext.
 func delivered(values []string, secrets []record.ClientSecret) (plaintext string, index int) {
 	index = -1
 	for _, value := range values {
