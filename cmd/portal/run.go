@@ -41,7 +41,8 @@ func run(o options) error {
 	server, err := httpserver.Listen(ctx, httpserver.Options{
 		Handler: handler, Limits: portal.ServerLimits(),
 		Listen: o.listen, OperationsListen: o.operationsListen, CertFile: o.certFile, KeyFile: o.keyFile,
-		// There is no Ready: without the API server, the portal still serves a page that explains the problem.
+		// Ready is unset. Without the API server, the portal still serves a page that explains the
+		// problem.
 		Logger: logger,
 	})
 	if err != nil {
@@ -112,7 +113,8 @@ func newProvider(o options, sessions *access.Sessions) (*access.Provider, error)
 	}, sessions), nil
 }
 
-// readIfNamed returns the content of the file at path, or nil if path is empty. Errors name the flag.
+// readIfNamed returns the content of the file at path, or nil if path is empty. Errors name the
+// flag.
 func readIfNamed(flag, path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

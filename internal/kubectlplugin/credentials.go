@@ -26,8 +26,8 @@ type credentials struct {
 	authority    []byte // PEM; empty if the system's root certificates are sufficient
 }
 
-// source reads credentials. Each call reads them again, because a Secret can appear or change between
-// attempts.
+// source reads credentials. Each call reads them again, because a Secret can appear or change
+// between attempts.
 type source func(context.Context) (credentials, error)
 
 // fromDirectory reads a credentials Secret that is mounted at dir.

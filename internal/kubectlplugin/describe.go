@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// describeToken writes the token response with the header and claims of the token, but not the token
-// itself. Claim values are written as JSON.
+// describeToken writes the token response with the header and claims of the token, but not the
+// token itself. Claim values are written as JSON.
 func describeToken(out io.Writer, endpoint string, token *oauth2.Token) error {
 	header, claims, err := decode(token.AccessToken)
 	if err != nil {

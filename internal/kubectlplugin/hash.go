@@ -94,7 +94,8 @@ func (o *hashOptions) run(streams genericiooptions.IOStreams, random io.Reader) 
 // secret reads the secret, or generates one and delivers it to the user.
 func (o *hashOptions) secret(streams genericiooptions.IOStreams, random io.Reader) (string, error) {
 	if o.stdin {
-		// The limit is well above the longest valid secret. It stops early if the input is a large file.
+		// The limit is well above the longest valid secret. It stops early if the input is a large
+		// file.
 		read, err := io.ReadAll(io.LimitReader(streams.In, 8*clientsecret.LongestChosen))
 		if err != nil {
 			return "", fmt.Errorf("reading the secret from standard input: %w", err)

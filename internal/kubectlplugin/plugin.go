@@ -1,6 +1,6 @@
-// Package kubectlplugin implements the kubectl plugin `kubectl realmkeeper`. The subcommands act with
-// the permissions of the caller. They print a secret or token only if that is what the user asked
-// for.
+// Package kubectlplugin implements the kubectl plugin `kubectl realmkeeper`. The subcommands act
+// with the permissions of the caller. They never print an existing secret, and print a token only
+// on request.
 package kubectlplugin
 
 import (

@@ -62,7 +62,8 @@ func responseError(endpoint string, err error) error {
 	return described
 }
 
-// newHTTPClient returns a client that trusts the system's root certificates and the given authority.
+// newHTTPClient returns a client that trusts the system's root certificates and the given
+// authority.
 func newHTTPClient(authority []byte) (*http.Client, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {

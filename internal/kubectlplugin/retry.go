@@ -9,7 +9,7 @@ import (
 // interval is the time between two attempts.
 const interval = 500 * time.Millisecond
 
-// retryable marks an error that a later attempt may not return.
+// retryable marks a transient error.
 type retryable struct{ error }
 
 func (r retryable) Unwrap() error { return r.error }

@@ -58,8 +58,8 @@ func endpoint(t *testing.T, responses ...response) *httptest.Server {
 	return server
 }
 
-// mounted writes a credentials Secret to a directory as a Pod mounts it. changes replaces the content
-// of files; a file with empty content is not written.
+// mounted writes a credentials Secret to a directory as a Pod mounts it. changes replaces the
+// content of files; a file with empty content is not written.
 func mounted(t *testing.T, server *httptest.Server, changes map[string]string) string {
 	t.Helper()
 	files := map[string]string{

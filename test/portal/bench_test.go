@@ -20,7 +20,7 @@ import (
 func BenchmarkList(b *testing.B) {
 	const clients = 10_000
 	i := startInstance(b)
-	i.StopOperator(b) // to avoid as many status updates
+	i.StopOperator(b) // so that it does not update 10,000 statuses
 	team := i.Env.Namespace(b)
 	var creating errgroup.Group
 	creating.SetLimit(16)
