@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	humanPath = "/human/oauth2/token"
-	password  = "correct horse battery staple"
-	newer     = "Tr0ub4dor&3 and some more"
+	argon2idPath = "/argon2id/oauth2/token"
+	password     = "correct horse battery staple"
+	newPassword  = "Tr0ub4dor&3 and some more"
 )
 
-// slowly returns a verifier that is slow.
-func slowly(t testing.TB, secret string) clientsecret.Verifier {
+// argon2idHash returns a verifier with an Argon2id hash of the secret.
+func argon2idHash(t testing.TB, secret string) clientsecret.Verifier {
 	t.Helper()
 	verifier, err := clientsecret.HashSlowly(secret, rand.Reader)
 	if err != nil {
@@ -38,82 +38,84 @@ func withSecrets(secrets ...clientsecret.Credential) func(*registry.Client) {
 	return func(c *registry.Client) { c.Secrets = secrets }
 }
 
-// startHuman runs a token server with a realm in which secrets of people and of machines meet.
-func startHuman(t testing.TB, options ...func(*tokenserver.Options)) *server {
+// startArgon2id runs a token server whose realm "argon2id" has clients with HMAC-hashed and with
+// Argon2id-hashed secrets.
+func startArgon2id(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	t.Helper()
 	s := startLoaded(t, options...)
-	s.registry.SetRealm(newRealm(t, "human", nil))
-	of := func(secret string, until time.Time) clientsecret.Credential {
-		return clientsecret.Credential{Verifier: slowly(t, secret), ExpiresAt: until}
+	s.registry.SetRealm(newRealm(t, "argon2id", nil))
+	hashed := func(secret string, expiration time.Time) clientsecret.Credential {
+		return clientsecret.Credential{Verifier: argon2idHash(t, secret), ExpiresAt: expiration}
 	}
 	for id, change := range map[string]func(*registry.Client){
-		"machine":   nil,
-		"person":    withSecrets(of(password, time.Time{})),
-		"changing":  withSecrets(of(password, now.Add(time.Second)), of(newer, time.Time{})),
-		"changed":   withSecrets(of(password, now), of(newer, time.Time{})),
-		"both":      withSecrets(append(credentials(t, secret, time.Time{}), of(password, time.Time{}))...),
-		"over":      withSecrets(of(password, now)),
-		"suspended": func(c *registry.Client) { withSecrets(of(password, time.Time{}))(c); c.Disabled = true },
+		"hmac":      nil,
+		"argon2id":  withSecrets(hashed(password, time.Time{})),
+		"rotating":  withSecrets(hashed(password, now.Add(time.Second)), hashed(newPassword, time.Time{})),
+		"rotated":   withSecrets(hashed(password, now), hashed(newPassword, time.Time{})),
+		"both":      withSecrets(append(credentials(t, secret, time.Time{}), hashed(password, time.Time{}))...),
+		"expired":   withSecrets(hashed(password, now)),
+		"suspended": func(c *registry.Client) { withSecrets(hashed(password, time.Time{}))(c); c.Disabled = true },
 	} {
-		s.registry.SetClient(newClient(t, "human", id, change))
+		s.registry.SetClient(newClient(t, "argon2id", id, change))
 	}
 	return s
 }
 
-func TestSlowSecrets(t *testing.T) {
-	s := startHuman(t)
+func TestArgon2idSecrets(t *testing.T) {
+	s := startArgon2id(t)
 	client := s.clientOf(t, "HTTP/2")
 	for name, test := range map[string]struct {
 		id, secret string
 		want       int
 	}{
-		"a person's":                    {"person", password, 200},
-		"a person's, wrong":             {"person", password + "r", 401},
-		"the old one before its end":    {"changing", password, 200},
-		"the new one beside it":         {"changing", newer, 200},
-		"the old one at its end":        {"changed", password, 401},
-		"the new one after that":        {"changed", newer, 200},
-		"the only one at its end":       {"over", password, 401},
-		"of two kinds, the fast one":    {"both", secret, 200},
-		"of two kinds, the slow one":    {"both", password, 200},
-		"of two kinds, neither":         {"both", newer, 401},
-		"suspended":                     {"suspended", password, 401},
-		"a machine's":                   {"machine", secret, 200},
-		"a machine's, wrong":            {"machine", password, 401},
-		"of nobody":                     {"nobody", password, 401},
-		"another's":                     {"person", newer, 401},
-		"nobody's, as long as can be":   {"nobody", strings.Repeat("x", 4000), 401},
-		"a person's, as long as can be": {"person", strings.Repeat("x", 4000), 401},
+		"correct":                        {"argon2id", password, 200},
+		"wrong":                          {"argon2id", password + "r", 401},
+		"old secret before expiration":   {"rotating", password, 200},
+		"new secret during an overlap":   {"rotating", newPassword, 200},
+		"old secret at expiration":       {"rotated", password, 401},
+		"new secret after an overlap":    {"rotated", newPassword, 200},
+		"only secret at expiration":      {"expired", password, 401},
+		"both kinds, HMAC":               {"both", secret, 200},
+		"both kinds, Argon2id":           {"both", password, 200},
+		"both kinds, wrong":              {"both", newPassword, 401},
+		"suspended client":               {"suspended", password, 401},
+		"HMAC client, correct":           {"hmac", secret, 200},
+		"HMAC client, wrong":             {"hmac", password, 401},
+		"unknown client":                 {"unknown", password, 401},
+		"secret of another client":       {"argon2id", newPassword, 401},
+		"unknown client, longest secret": {"unknown", strings.Repeat("x", 4000), 401},
+		"longest secret":                 {"argon2id", strings.Repeat("x", 4000), 401},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 2 { // the second time from memory, if it was right
-				a := s.send(t, client, request{path: humanPath, query: grant, authorization: basic(test.id, test.secret)})
+			for range 2 { // the second time, a correct secret is remembered
+				a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic(test.id, test.secret)})
 				if a.status != test.want {
-					t.Errorf("%d %s, want %d", a.status, a.body, test.want)
+					t.Errorf("got %d %s, want %d", a.status, a.body, test.want)
 				}
 				if test.want == 401 && a.body != `{"error":"invalid_client","error_description":"Client authentication failed."}`+"\n" {
-					t.Errorf("refused with %s", a.body)
+					t.Errorf("got body %s", a.body)
 				}
 			}
 		})
 	}
 }
 
-// A good result is remembered, and only that; what ends it ends it at once.
-func TestSlowSecretsAreVerifiedOnce(t *testing.T) {
+// Only correct secrets are remembered. Suspension, expiration and rotation apply immediately even if
+// a secret is remembered.
+func TestArgon2idRunsOncePerCorrectSecret(t *testing.T) {
 	at := now
-	s := startHuman(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return at } })
+	s := startArgon2id(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return at } })
 	client := s.clientOf(t, "HTTP/2")
-	person := newClient(t, "human", "person", withSecrets(clientsecret.Credential{Verifier: slowly(t, password)}))
-	s.registry.SetClient(person)
-	ask := func(secret string, want int) {
+	original := newClient(t, "argon2id", "argon2id", withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, password)}))
+	s.registry.SetClient(original)
+	send := func(secret string, want int) {
 		t.Helper()
-		if a := s.send(t, client, request{path: humanPath, query: grant, authorization: basic("person", secret)}); a.status != want {
-			t.Errorf("%d %s, want %d", a.status, a.body, want)
+		if a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic("argon2id", secret)}); a.status != want {
+			t.Errorf("got %d %s, want %d", a.status, a.body, want)
 		}
 	}
-	changed := func(change func(*registry.Client)) {
-		c := *person
+	change := func(change func(*registry.Client)) {
+		c := *original
 		change(&c)
 		s.registry.SetClient(&c)
 	}
@@ -130,66 +132,82 @@ realmkeeper_slow_secret_checks_total{outcome="verified"} %d
 		}
 	}
 
-	ask(password, 200)
-	ask(password, 200)
-	ask(password, 200)
+	send(password, 200)
+	send(password, 200)
+	send(password, 200)
 	expect(2, 1)
-	ask("wrong", 401)
-	ask("wrong", 401)
+	send("wrong", 401)
+	send("wrong", 401)
 	expect(2, 3)
-	changed(func(c *registry.Client) { c.Disabled = true })
-	ask(password, 401)
-	changed(func(c *registry.Client) { c.ExpiresAt = now })
-	ask(password, 401)
+	change(func(c *registry.Client) { c.Disabled = true })
+	send(password, 401)
+	change(func(c *registry.Client) { c.ExpiresAt = now })
+	send(password, 401)
 	expect(4, 3)
-	changed(withSecrets(clientsecret.Credential{Verifier: slowly(t, password)})) // another hash of the same
-	ask(password, 200)
+	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, password)})) // another hash of the same secret
+	send(password, 200)
 	expect(4, 4)
-	changed(withSecrets(clientsecret.Credential{Verifier: slowly(t, newer)}))
-	ask(password, 401)
+	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, newPassword)}))
+	send(password, 401)
 	expect(4, 5)
-	changed(withSecrets(clientsecret.Credential{Verifier: person.Secrets[0].Verifier, ExpiresAt: now.Add(time.Second)}))
-	ask(password, 200)
+	change(withSecrets(clientsecret.Credential{Verifier: original.Secrets[0].Verifier, ExpiresAt: now.Add(time.Second)}))
+	send(password, 200)
 	expect(5, 5)
 	at = now.Add(time.Second)
-	ask(password, 401)
+	send(password, 401)
 	expect(5, 5)
 
-	// The same secret and hash are another's in another client.
+	// A client must not use the remembered secret of another client with the same hash.
 	at = now
-	other := newClient(t, "human", "other", withSecrets(person.Secrets...))
+	other := newClient(t, "argon2id", "other", withSecrets(original.Secrets...))
 	s.registry.SetClient(other)
-	if a := s.send(t, client, request{path: humanPath, query: grant, authorization: basic("other", password)}); a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
+	if a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic("other", password)}); a.status != 200 {
+		t.Errorf("got %d %s, want 200", a.status, a.body)
 	}
 	expect(5, 6)
 }
 
 // Argon2id is expensive, so only a client with a current Argon2id-hashed secret causes it.
 func TestArgon2idRunsOnlyForClientsThatUseIt(t *testing.T) {
-	s := startHuman(t)
+	s := startArgon2id(t)
 	client := s.clientOf(t, "HTTP/2")
-	for id, want := range map[string]float64{"unknown": 0, "machine": 0, "over": 0, "person": 1} {
-		before := s.slowChecks(t, "verified")
-		if a := s.send(t, client, request{path: humanPath, query: grant, authorization: basic(id, "wrong")}); a.status != 401 {
+	for id, want := range map[string]float64{"unknown": 0, "hmac": 0, "expired": 0, "argon2id": 1} {
+		before := s.argon2idChecks(t, "verified")
+		if a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, "wrong")}); a.status != 401 {
 			t.Errorf("%s: got %d %s, want 401", id, a.status, a.body)
 		}
-		if got := s.slowChecks(t, "verified") - before; got != want {
+		if got := s.argon2idChecks(t, "verified") - before; got != want {
 			t.Errorf("%s: Argon2id ran %v times, want %v", id, got, want)
 		}
 	}
 }
 
-// While wrong slow secrets come in floods, those beyond the queue are asked to come again;
-// no fast secret is refused, and no slow one that is known to be good.
-func TestFloodOfSlowSecrets(t *testing.T) {
-	s := startHuman(t)
-	client := s.clientOf(t, "HTTP/2")
-	ask := func(id, secret string) answer {
-		return s.send(t, client, request{path: humanPath, query: grant, authorization: basic(id, secret)})
+func (s *server) argon2idChecks(t *testing.T, outcome string) float64 {
+	t.Helper()
+	families, err := s.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if a := ask("person", password); a.status != 200 {
-		t.Fatalf("%d %s", a.status, a.body)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "realmkeeper_slow_secret_checks_total" && m.GetLabel()[0].GetValue() == outcome {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// In a flood of wrong secrets for a client with Argon2id, requests beyond the queue get a 503. Correct
+// HMAC-hashed secrets and remembered Argon2id-hashed secrets are still accepted.
+func TestFloodOfWrongArgon2idSecretsLeavesOthersWorking(t *testing.T) {
+	s := startArgon2id(t)
+	client := s.clientOf(t, "HTTP/2")
+	send := func(id, secret string) response {
+		return s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, secret)})
+	}
+	if a := send("argon2id", password); a.status != 200 {
+		t.Fatalf("got %d %s, want 200", a.status, a.body)
 	}
 
 	var (
@@ -198,51 +216,50 @@ func TestFloodOfSlowSecrets(t *testing.T) {
 	)
 	for range 30 {
 		flood.Go(func() {
-			a := ask("changing", "wrong")
+			a := send("rotating", "wrong")
 			switch {
 			case a.status == http.StatusServiceUnavailable:
 				busy.Add(1)
 				want := `{"error":"temporarily_unavailable","error_description":"The server is busy verifying other secrets. Try again later."}` + "\n"
 				if diff := cmp.Diff(want, a.body); diff != "" || a.header.Get("Retry-After") == "" {
-					t.Errorf("busy, with Retry-After %q (-want +got):\n%s", a.header.Get("Retry-After"), diff)
+					t.Errorf("busy response with Retry-After %q (-want +got):\n%s", a.header.Get("Retry-After"), diff)
 				}
 			case a.status != http.StatusUnauthorized:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("got %d %s, want 401 or 503", a.status, a.body)
 			}
 		})
 	}
 	for range 20 {
-		for id, right := range map[string]string{"machine": secret, "person": password} {
-			if a := ask(id, right); a.status != 200 {
-				t.Errorf("%s in the flood: %d %s", id, a.status, a.body)
+		for id, correct := range map[string]string{"hmac": secret, "argon2id": password} {
+			if a := send(id, correct); a.status != 200 {
+				t.Errorf("client %s during the flood: got %d %s, want 200", id, a.status, a.body)
 			}
 		}
 	}
 	flood.Wait()
 	if busy.Load() == 0 {
-		t.Error("none of the flood is turned away")
+		t.Error("the flood got no 503")
 	}
-	if a := ask("changing", newer); a.status != 200 {
-		t.Errorf("after the flood: %d %s", a.status, a.body)
+	if a := send("rotating", newPassword); a.status != 200 {
+		t.Errorf("after the flood: got %d %s, want 200", a.status, a.body)
 	}
 }
 
-// BenchmarkFlood tells how long a client with a generated secret waits for its token while
-// wrong slow secrets come as fast as they are let in, and how many times longer that is than
-// without them. What is turned away costs what every other request costs.
+// BenchmarkFlood measures how long a client with a generated secret waits for its token during a
+// flood of wrong Argon2id-hashed secrets, and the ratio to the time without the flood.
 func BenchmarkFlood(b *testing.B) {
-	s := startHuman(b, behindProxy)
+	s := startArgon2id(b, behindProxy)
 	client := s.clientOf(b, "HTTP/1.1")
-	ask := func() time.Duration {
+	send := func() time.Duration {
 		begin := time.Now()
-		if a := s.send(b, client, request{path: humanPath, query: grant, authorization: basic("machine", secret)}); a.status != 200 {
-			b.Errorf("%d %s", a.status, a.body)
+		if a := s.send(b, client, request{path: argon2idPath, query: grant, authorization: basic("hmac", secret)}); a.status != 200 {
+			b.Errorf("got %d %s, want 200", a.status, a.body)
 		}
 		return time.Since(begin)
 	}
 	var quiet, flooded time.Duration
 	for b.Loop() {
-		quiet += ask()
+		quiet += send()
 	}
 	var (
 		stop  = make(chan struct{})
@@ -252,18 +269,18 @@ func BenchmarkFlood(b *testing.B) {
 		attacker := s.clientOf(b, "HTTP/1.1")
 		flood.Go(func() {
 			for i := 0; ; i++ {
-				source := fmt.Sprintf("10.%d.%d.%d", n, i>>8&255, i&255) // one alone would soon be slowed
+				source := fmt.Sprintf("10.%d.%d.%d", n, i>>8&255, i&255) // the failure limit would stop a single source
 				select {
 				case <-stop:
 					return
 				default:
-					s.send(b, attacker, from(source, request{path: humanPath, query: grant, authorization: basic("person", "wrong")}))
+					s.send(b, attacker, from(source, request{path: argon2idPath, query: grant, authorization: basic("argon2id", "wrong")}))
 				}
 			}
 		})
 	}
 	for range b.N {
-		flooded += ask()
+		flooded += send()
 	}
 	close(stop)
 	flood.Wait()

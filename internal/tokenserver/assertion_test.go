@@ -26,12 +26,12 @@ const (
 	acme          = "https://" + host + "/acme"
 )
 
-// members are header parameters or claims; one that is nil isn't there.
+// members are header parameters or claims. Those with a nil value are omitted.
 type members map[string]any
 
 var serial atomic.Int64
 
-// assertion is one of "signing", good but for the changes, that was never used.
+// assertion returns a new assertion of the client "signing". It is valid except for the changes.
 func assertion(t testing.TB, algorithm signingkey.Algorithm, header, claims members) string {
 	t.Helper()
 	key := keys()[algorithm]
@@ -67,12 +67,12 @@ func jws(t testing.TB, key *signingkey.Key, header, claims members) string {
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// byAssertion is a token request with an assertion and nothing else, or more.
+// byAssertion returns a token request with an assertion and optional further parameters.
 func byAssertion(assertion, more string) request {
 	return request{body: grant + "&" + assertionType + "&client_assertion=" + url.QueryEscape(assertion) + more}
 }
 
-// startSigning runs a token server with clients that have a key of each algorithm or two.
+// startSigning runs a token server with clients that have public keys.
 func startSigning(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	t.Helper()
 	s := startLoaded(t, options...)
@@ -89,17 +89,17 @@ func startSigning(t testing.TB, options ...func(*tokenserver.Options)) *server {
 			change(c)
 		}))
 	}
-	asIs := func(*registry.Client) {}
+	unchanged := func(*registry.Client) {}
 	add("acme", "signing", func(c *registry.Client) { c.Scopes = []string{"stock"} }, signingkey.Algorithms[:4]...)
-	add("acme", "single", asIs, signingkey.PS256)
+	add("acme", "single", unchanged, signingkey.PS256)
 	add("acme", "both", func(c *registry.Client) { c.Secrets = credentials(t, secret, time.Time{}) }, signingkey.EdDSA)
 	add("acme", "keysuspended", func(c *registry.Client) { c.Disabled = true }, signingkey.EdDSA)
 	add("acme", "keyexpired", func(c *registry.Client) { c.ExpiresAt = now }, signingkey.EdDSA)
-	add("frozen", "signing", asIs, signingkey.EdDSA)
+	add("frozen", "signing", unchanged, signingkey.EdDSA)
 	return s
 }
 
-func TestAssertions(t *testing.T) {
+func TestAssertionAuthentication(t *testing.T) {
 	const es256, eddsa, ps256 = signingkey.ES256, signingkey.EdDSA, signingkey.PS256
 	from := func(client string) members { return members{"iss": client, "sub": client} }
 	secondsAhead := func(s int) int64 { return now.Unix() + int64(s) }
@@ -109,55 +109,55 @@ func TestAssertions(t *testing.T) {
 		wantError  string
 		wantScope  string
 	}{
-		"ES256":                         {request: byAssertion(assertion(t, es256, nil, nil), ""), wantScope: "stock"},
-		"ES384":                         {request: byAssertion(assertion(t, signingkey.ES384, nil, nil), ""), wantScope: "stock"},
-		"EdDSA":                         {request: byAssertion(assertion(t, eddsa, nil, nil), ""), wantScope: "stock"},
-		"RS256":                         {request: byAssertion(assertion(t, signingkey.RS256, nil, nil), ""), wantScope: "stock"},
-		"PS256":                         {request: byAssertion(assertion(t, ps256, nil, from("single")), "")},
-		"the only key, without its id":  {request: byAssertion(assertion(t, ps256, members{"kid": nil}, from("single")), "")},
-		"with the client's id":          {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
-		"for the token endpoint":        {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/oauth2/token"}), ""), wantScope: "stock"},
-		"valid for five minutes":        {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(300)}), ""), wantScope: "stock"},
-		"a client that has both":        {request: byAssertion(assertion(t, eddsa, nil, from("both")), "")},
-		"a client that has both, by it": {request: request{query: grant, authorization: basic("both", secret)}},
+		"ES256":                      {request: byAssertion(assertion(t, es256, nil, nil), ""), wantScope: "stock"},
+		"ES384":                      {request: byAssertion(assertion(t, signingkey.ES384, nil, nil), ""), wantScope: "stock"},
+		"EdDSA":                      {request: byAssertion(assertion(t, eddsa, nil, nil), ""), wantScope: "stock"},
+		"RS256":                      {request: byAssertion(assertion(t, signingkey.RS256, nil, nil), ""), wantScope: "stock"},
+		"PS256":                      {request: byAssertion(assertion(t, ps256, nil, from("single")), "")},
+		"only key, without kid":      {request: byAssertion(assertion(t, ps256, members{"kid": nil}, from("single")), "")},
+		"with client_id":             {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
+		"token endpoint as audience": {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/oauth2/token"}), ""), wantScope: "stock"},
+		"valid for five minutes":     {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(300)}), ""), wantScope: "stock"},
+		"client with key and secret": {request: byAssertion(assertion(t, eddsa, nil, from("both")), "")},
+		"same client, by secret":     {request: request{query: grant, authorization: basic("both", secret)}},
 
-		"another client_id":           {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
-		"and Basic":                   {request: request{body: byAssertion(assertion(t, es256, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
-		"and a secret":                {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&client_secret=x"), wantStatus: 400, wantError: "invalid_request"},
-		"in the query":                {request: request{query: byAssertion(assertion(t, es256, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
-		"a secret of one without":     {request: request{query: grant, authorization: basic("signing", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"an unknown client":           {request: byAssertion(assertion(t, es256, nil, from("nobody")), ""), wantStatus: 401, wantError: "invalid_client"},
-		"a client without keys":       {request: byAssertion(assertion(t, es256, nil, from("billing")), ""), wantStatus: 401, wantError: "invalid_client"},
-		"another client's key":        {request: byAssertion(assertion(t, es256, nil, from("both")), ""), wantStatus: 401, wantError: "invalid_client"},
-		"an unknown kid":              {request: byAssertion(assertion(t, es256, members{"kid": canary}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no kid, and several keys":    {request: byAssertion(assertion(t, es256, members{"kid": nil}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"another algorithm":           {request: byAssertion(assertion(t, es256, members{"alg": "ES384"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no algorithm":                {request: byAssertion(assertion(t, es256, members{"alg": "none"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"a MAC":                       {request: byAssertion(assertion(t, es256, members{"alg": "HS256"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"critical parameters":         {request: byAssertion(assertion(t, es256, members{"crit": []string{"x"}, "x": 1}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"the type of an access token": {request: byAssertion(assertion(t, es256, members{"typ": "at+jwt"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"issued by another":           {request: byAssertion(assertion(t, es256, nil, members{"iss": "billing"}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"another realm's issuer":      {request: byAssertion(assertion(t, es256, nil, members{"aud": "https://" + host + "/frozen"}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"for another as well":         {request: byAssertion(assertion(t, es256, nil, members{"aud": []string{acme, "https://example.com"}}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"for nobody":                  {request: byAssertion(assertion(t, es256, nil, members{"aud": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no end":                      {request: byAssertion(assertion(t, es256, nil, members{"exp": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"its end has come":            {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(0)}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"valid for longer":            {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(301)}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"made in the future":          {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"valid in the future":         {request: byAssertion(assertion(t, es256, nil, members{"nbf": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no jti":                      {request: byAssertion(assertion(t, es256, nil, members{"jti": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"a suspended client":          {request: byAssertion(assertion(t, eddsa, nil, from("keysuspended")), ""), wantStatus: 401, wantError: "invalid_client"},
-		"an expired client":           {request: byAssertion(assertion(t, eddsa, nil, from("keyexpired")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"different client_id":          {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
+		"and Basic":                    {request: request{body: byAssertion(assertion(t, es256, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
+		"and a secret":                 {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&client_secret=x"), wantStatus: 400, wantError: "invalid_request"},
+		"in the query":                 {request: request{query: byAssertion(assertion(t, es256, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
+		"secret of client without one": {request: request{query: grant, authorization: basic("signing", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"an unknown client":            {request: byAssertion(assertion(t, es256, nil, from("unknown")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"a client without keys":        {request: byAssertion(assertion(t, es256, nil, from("billing")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"another client's key":         {request: byAssertion(assertion(t, es256, nil, from("both")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"an unknown kid":               {request: byAssertion(assertion(t, es256, members{"kid": canary}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no kid, and several keys":     {request: byAssertion(assertion(t, es256, members{"kid": nil}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"another algorithm":            {request: byAssertion(assertion(t, es256, members{"alg": "ES384"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no algorithm":                 {request: byAssertion(assertion(t, es256, members{"alg": "none"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"a MAC":                        {request: byAssertion(assertion(t, es256, members{"alg": "HS256"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"critical parameters":          {request: byAssertion(assertion(t, es256, members{"crit": []string{"x"}, "x": 1}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"the type of an access token":  {request: byAssertion(assertion(t, es256, members{"typ": "at+jwt"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
+		"another issuer":               {request: byAssertion(assertion(t, es256, nil, members{"iss": "billing"}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"audience is another realm":    {request: byAssertion(assertion(t, es256, nil, members{"aud": "https://" + host + "/frozen"}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"two audiences":                {request: byAssertion(assertion(t, es256, nil, members{"aud": []string{acme, "https://example.com"}}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no audience":                  {request: byAssertion(assertion(t, es256, nil, members{"aud": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no exp":                       {request: byAssertion(assertion(t, es256, nil, members{"exp": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"expired":                      {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(0)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"valid for too long":           {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(301)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"issued in the future":         {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"valid in the future":          {request: byAssertion(assertion(t, es256, nil, members{"nbf": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no jti":                       {request: byAssertion(assertion(t, es256, nil, members{"jti": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"a suspended client":           {request: byAssertion(assertion(t, eddsa, nil, from("keysuspended")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"an expired client":            {request: byAssertion(assertion(t, eddsa, nil, from("keyexpired")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"a suspended realm": {
 			request:    request{path: "/frozen/oauth2/token", body: byAssertion(assertion(t, eddsa, nil, members{"aud": "https://" + host + "/frozen"}), "").body},
 			wantStatus: 401, wantError: "invalid_client",
 		},
 	}
 	s := startSigning(t)
-	unknown := s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(assertion(t, es256, nil, from("nobody")), ""))
+	unknown := s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(assertion(t, es256, nil, from("unknown")), ""))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := startSigning(t) // which hasn't seen the failures of the others
+			s := startSigning(t) // a new server, so that failures don't add up
 			got := s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
 			if tc.wantError == "" {
 				checkToken(t, got, tc.wantScope, nil)
@@ -167,39 +167,38 @@ func TestAssertions(t *testing.T) {
 			if tc.request.path != "" {
 				realm = "frozen"
 			}
-			checkRefusal(t, got, tc.wantStatus, tc.wantError, realm)
+			checkRejection(t, got, tc.wantStatus, tc.wantError, realm)
 			if tc.wantStatus == 401 {
 				if diff := cmp.Diff(unknown.body, got.body); diff != "" {
-					t.Errorf("an unknown client's answer and this one (-unknown +got):\n%s", diff)
+					t.Errorf("response differs from that for an unknown client (-unknown +got):\n%s", diff)
 				}
 			}
 		})
 	}
 }
 
-// An assertion is good for one request, also when that fails for another reason afterwards;
-// one that was refused is not used up.
-func TestAssertionIsUsedOnce(t *testing.T) {
+// A valid assertion works for one request, even if that request fails for another reason later. A
+// rejected assertion is not used up.
+func TestAssertionWorksOnce(t *testing.T) {
 	s := startSigning(t)
 	client := s.clientOf(t, "HTTP/2")
 	once := byAssertion(assertion(t, signingkey.ES256, nil, nil), "")
 	checkToken(t, s.send(t, client, once), "stock", nil)
-	checkRefusal(t, s.send(t, client, once), 401, "invalid_client", "acme")
+	checkRejection(t, s.send(t, client, once), 401, "invalid_client", "acme")
 
 	spent := assertion(t, signingkey.ES256, nil, nil)
-	checkRefusal(t, s.send(t, client, byAssertion(spent, "&scope="+canary)), 400, "invalid_scope", "acme")
-	checkRefusal(t, s.send(t, client, byAssertion(spent, "")), 401, "invalid_client", "acme")
+	checkRejection(t, s.send(t, client, byAssertion(spent, "&scope="+canary)), 400, "invalid_scope", "acme")
+	checkRejection(t, s.send(t, client, byAssertion(spent, "")), 401, "invalid_client", "acme")
 
 	named := func(claims members) request {
 		return byAssertion(assertion(t, signingkey.ES256, nil, changed(members{"jti": "chosen"}, claims)), "")
 	}
-	checkRefusal(t, s.send(t, client, named(members{"aud": "https://example.com"})), 401, "invalid_client", "acme")
+	checkRejection(t, s.send(t, client, named(members{"aud": "https://example.com"})), 401, "invalid_client", "acme")
 	checkToken(t, s.send(t, client, named(nil)), "stock", nil)
-	checkRefusal(t, s.send(t, client, named(members{"exp": now.Unix() + 10})), 401, "invalid_client", "acme")
+	checkRejection(t, s.send(t, client, named(members{"exp": now.Unix() + 10})), 401, "invalid_client", "acme")
 }
 
-// Of many requests at once with one assertion one gets a token.
-func TestAssertionIsUsedOnceAtATime(t *testing.T) {
+func TestConcurrentRequestsWithOneAssertionGetOneToken(t *testing.T) {
 	s := startSigning(t)
 	client := s.clientOf(t, "HTTP/2")
 	once := byAssertion(assertion(t, signingkey.ES256, nil, nil), "")
@@ -214,12 +213,11 @@ func TestAssertionIsUsedOnceAtATime(t *testing.T) {
 	}
 	running.Wait()
 	if granted.Load() != 1 {
-		t.Errorf("%d requests got a token", granted.Load())
+		t.Errorf("%d requests got a token, want 1", granted.Load())
 	}
 }
 
-// An access token of the realm is no assertion, whoever presents it.
-func TestAccessTokenIsNoAssertion(t *testing.T) {
+func TestAccessTokenIsRejectedAsAssertion(t *testing.T) {
 	s := startSigning(t)
 	client := s.clientOf(t, "HTTP/2")
 	key := keys()[signingkey.ES256]
@@ -230,11 +228,11 @@ func TestAccessTokenIsNoAssertion(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.send(t, client, request{query: grant, authorization: basic("realm", secret)}).body), &issued); err != nil {
 		t.Fatal(err)
 	}
-	checkRefusal(t, s.send(t, client, byAssertion(issued.Token, "")), 401, "invalid_client", "acme")
+	checkRejection(t, s.send(t, client, byAssertion(issued.Token, "")), 401, "invalid_client", "acme")
 }
 
-// Why an assertion was refused is told in the log, at debug level, and what it said isn't.
-func TestRefusedAssertionsAreTold(t *testing.T) {
+// The debug log contains the reason for rejecting an assertion, but nothing from the assertion.
+func TestRejectedAssertionsAreLogged(t *testing.T) {
 	s := startSigning(t)
 	client := s.clientOf(t, "HTTP/2")
 	for _, tc := range []struct {
@@ -244,16 +242,15 @@ func TestRefusedAssertionsAreTold(t *testing.T) {
 		{members{"aud": canary}, clientassertion.ErrAudience},
 		{members{"exp": 1, "sub": "signing", "x": canary}, clientassertion.ErrExpired},
 	} {
-		checkRefusal(t, s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, tc.claims), "")), 401, "invalid_client", "acme")
+		checkRejection(t, s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, tc.claims), "")), 401, "invalid_client", "acme")
 		if log := s.log.String(); !strings.Contains(log, tc.want.Error()) || strings.Contains(log, canary) {
-			t.Errorf("the log, for %v: %s", tc.want, log)
+			t.Errorf("want reason %q and no input in the log:\n%s", tc.want, log)
 		}
 	}
 }
 
-// Assertions that fail count for the client that they name, wherever it is named.
-func TestForgerOfAssertionsIsSlowed(t *testing.T) {
-	t.Parallel() // it waits for an answer that is held back
+func TestFailureLimitAppliesToAssertions(t *testing.T) {
+	t.Parallel() // some responses are delayed
 	s := startSigning(t)
 	client := s.clientOf(t, "HTTP/2")
 	forged := func(id string) request {
@@ -261,14 +258,14 @@ func TestForgerOfAssertionsIsSlowed(t *testing.T) {
 	}
 	for range limiter.FailureBurst {
 		if a := s.send(t, client, forged("signing")); a.status != 401 {
-			t.Fatalf("%d %s", a.status, a.body)
+			t.Fatalf("got %d %s, want 401", a.status, a.body)
 		}
 	}
 	checkTooMany(t, s.send(t, client, forged("signing")), "3", tooManyFailures)
 	if a := s.send(t, client, forged("single")); a.status != 401 {
-		t.Errorf("another client: %d %s", a.status, a.body)
+		t.Errorf("another client: got %d %s, want 401", a.status, a.body)
 	}
 	if a := s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, nil), "")); a.status != 200 {
-		t.Errorf("a good one: %d %s", a.status, a.body)
+		t.Errorf("valid assertion: got %d %s, want 200", a.status, a.body)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-func TestMetadata(t *testing.T) {
+func TestMetadataDocuments(t *testing.T) {
 	base := "https://" + host + "/acme"
 	server := map[string]any{
 		"issuer": base, "token_endpoint": base + "/oauth2/token", "jwks_uri": base + "/oauth2/jwks",
@@ -33,8 +33,8 @@ func TestMetadata(t *testing.T) {
 		want map[string]any
 	}{
 		"RFC 8414":             {"/.well-known/oauth-authorization-server/acme", server},
-		"below the realm":      {"/acme/.well-known/oauth-authorization-server", server},
-		"OpenID Connect's way": {"/acme/.well-known/openid-configuration", openID},
+		"path below the realm": {"/acme/.well-known/oauth-authorization-server", server},
+		"OpenID Connect":       {"/acme/.well-known/openid-configuration", openID},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {
@@ -51,15 +51,15 @@ func TestMetadata(t *testing.T) {
 					if diff := cmp.Diff(tc.want, document); diff != "" {
 						t.Errorf("-want +got:\n%s", diff)
 					}
-					unknown := s.send(t, client, request{method: "GET", path: strings.Replace(tc.path, "acme", "nowhere", 1)})
-					checkRefusal(t, unknown, 404, "invalid_request", "")
+					unknown := s.send(t, client, request{method: "GET", path: strings.Replace(tc.path, "acme", "unknown", 1)})
+					checkRejection(t, unknown, 404, "invalid_request", "")
 				})
 			}
 		})
 	}
 }
 
-func checkDocument(t *testing.T, got answer) {
+func checkDocument(t *testing.T, got response) {
 	t.Helper()
 	want := map[string]string{"Content-Type": "application/json", "Cache-Control": "public, max-age=300", "Pragma": ""}
 	header := map[string]string{}
@@ -67,12 +67,12 @@ func checkDocument(t *testing.T, got answer) {
 		header[name] = got.header.Get(name)
 	}
 	if diff := cmp.Diff(want, header); diff != "" || got.status != 200 {
-		t.Errorf("status %d, headers (-want +got):\n%s", got.status, diff)
+		t.Errorf("got status %d, want 200; headers (-want +got):\n%s", got.status, diff)
 	}
 }
 
-// The keys of every state are published, of every algorithm, and nothing private of them.
-func TestJWKS(t *testing.T) {
+// The key set must include the keys of every state and algorithm, and nothing private.
+func TestJWKSHasAllPublicKeys(t *testing.T) {
 	s := start(t)
 	published := []signingkey.Key{
 		keyIn(signingkey.Retiring, signingkey.ES256), keyIn(signingkey.Active, signingkey.ES384), keyIn(signingkey.Pending, signingkey.EdDSA),
@@ -113,7 +113,7 @@ func TestJWKS(t *testing.T) {
 		}
 		for _, member := range []string{"d", "p", "q", "dp", "dq", "qi"} {
 			if value := stored.JWK[member]; value != "" && strings.Contains(got.body, value) {
-				t.Errorf("%s of the %s key is published", member, key.Algorithm)
+				t.Errorf("the key set contains the private member %s of the %s key", member, key.Algorithm)
 			}
 		}
 	}
@@ -122,8 +122,8 @@ func TestJWKS(t *testing.T) {
 	}
 }
 
-// Documents are of realms that issue nothing too: their tokens are still to be verified.
-func TestDocumentsOfASuspendedRealm(t *testing.T) {
+// A suspended realm still publishes its documents, so that its tokens can be verified.
+func TestSuspendedRealmPublishesDocuments(t *testing.T) {
 	s := startLoaded(t)
 	client := s.clientOf(t, "HTTP/1.1")
 	for _, path := range []string{"/frozen/oauth2/jwks", "/frozen/.well-known/openid-configuration"} {
@@ -132,6 +132,6 @@ func TestDocumentsOfASuspendedRealm(t *testing.T) {
 	head := s.send(t, client, request{method: "HEAD", path: "/frozen/oauth2/jwks"})
 	checkDocument(t, head)
 	if head.body != "" {
-		t.Errorf("HEAD answers with %q", head.body)
+		t.Errorf("HEAD responds with body %q, want none", head.body)
 	}
 }

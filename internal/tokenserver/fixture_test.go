@@ -33,9 +33,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	host   = "api.realmkeeper.localhost"
 	secret = "rk_the-secret-of-all-clients"
-	// Of the client "rotating" these end now, and a second later.
-	ended  = "rk_the-secret-that-has-ended"
-	ending = "rk_the-secret-that-is-ending"
+	// The client "rotating" also has these secrets. They expire now and one second later.
+	expiredSecret  = "rk_the-secret-that-has-expired"
+	expiringSecret = "rk_the-secret-that-expires-soon"
 
 	orders = "https://orders.example.com"
 	stock  = "https://stock.example.com/v1"
@@ -44,20 +44,20 @@ const (
 	tokenPath = "/acme/oauth2/token"
 )
 
-// now is the servers' clock; the certificates are made for the real one.
+// now is the time of the servers. The certificates are valid at the real time.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 
-// keys holds a key of each algorithm: RSA ones take long to make.
+// keys has one key of each algorithm. Tests share them because generating RSA keys is slow.
 var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
-	made := map[signingkey.Algorithm]signingkey.Key{}
+	generated := map[signingkey.Algorithm]signingkey.Key{}
 	for _, algorithm := range signingkey.Algorithms {
 		key, err := signingkey.Generate(algorithm, now, rand.Reader)
 		if err != nil {
 			panic(err)
 		}
-		made[algorithm] = key
+		generated[algorithm] = key
 	}
-	return made
+	return generated
 })
 
 func keyIn(state signingkey.State, algorithm signingkey.Algorithm) signingkey.Key {
@@ -66,7 +66,7 @@ func keyIn(state signingkey.State, algorithm signingkey.Algorithm) signingkey.Ke
 	return key
 }
 
-// certificate is a serving certificate of a managed CA, and who trusts it.
+// certificate is a serving certificate of a managed CA, with the pool that trusts the CA.
 var certificate = sync.OnceValues(func() (*tls.Certificate, *x509.CertPool) {
 	authority, err := servingcert.NewAuthority(time.Now(), rand.Reader)
 	if err != nil {
@@ -85,7 +85,7 @@ var certificate = sync.OnceValues(func() (*tls.Certificate, *x509.CertPool) {
 	return &pair, roots
 })
 
-// logBuffer keeps what is logged.
+// logBuffer collects the log. It is safe for concurrent use.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -103,7 +103,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// server is a token server on a loopback port.
+// server is a token server that listens on a loopback port.
 type server struct {
 	address  string
 	registry *registry.Registry
@@ -113,7 +113,7 @@ type server struct {
 	stop     func()
 }
 
-// start runs a token server that has loaded nothing.
+// start runs a token server whose registry is not loaded.
 func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	t.Helper()
 	s := &server{registry: registry.New(), metrics: prometheus.NewRegistry(), log: &logBuffer{}}
@@ -144,7 +144,7 @@ func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	return s
 }
 
-// startLoaded runs a token server with the realms and clients of these tests.
+// startLoaded runs a token server with the realms and clients that most tests use.
 func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	t.Helper()
 	s := start(t, options...)
@@ -160,9 +160,9 @@ func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
 			newClient(t, "acme", "expired", func(c *registry.Client) { c.ExpiresAt = now }),
 			newClient(t, "acme", "expires", func(c *registry.Client) { c.ExpiresAt = now.Add(time.Second) }),
 			newClient(t, "acme", "rotating", func(c *registry.Client) {
-				c.Secrets = append(credentials(t, ended, now), append(credentials(t, ending, now.Add(time.Second)), c.Secrets...)...)
+				c.Secrets = append(credentials(t, expiredSecret, now), append(credentials(t, expiringSecret, now.Add(time.Second)), c.Secrets...)...)
 			}),
-			newClient(t, "acme", "unarmed", func(c *registry.Client) { c.Secrets = nil }),
+			newClient(t, "acme", "no-secret", func(c *registry.Client) { c.Secrets = nil }),
 			newClient(t, "acme", "a:b%", nil),
 			newClient(t, "frozen", "billing", nil),
 		}, func(string) bool { return false })
@@ -189,7 +189,7 @@ func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *
 func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *registry.Client {
 	t.Helper()
 	client := &registry.Client{
-		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now.Truncate(time.Second), // as Kubernetes keeps it
+		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now.Truncate(time.Second), // the precision of Kubernetes
 		Secrets: credentials(t, secret, time.Time{}),
 	}
 	if change != nil {
@@ -198,43 +198,44 @@ func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *r
 	return client
 }
 
-// credentials are those of a client whose one secret counts until then.
-func credentials(t testing.TB, secret string, until time.Time) []clientsecret.Credential {
+// credentials returns the credentials of a client with one secret. If the expiration is zero, the
+// secret does not expire.
+func credentials(t testing.TB, secret string, expiration time.Time) []clientsecret.Credential {
 	t.Helper()
 	verifier, err := clientsecret.Hash(secret, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []clientsecret.Credential{{Verifier: verifier, ExpiresAt: until}}
+	return []clientsecret.Credential{{Verifier: verifier, ExpiresAt: expiration}}
 }
 
 func basic(id, secret string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
 }
 
-// request is one that net/http's client can send.
+// request is a request that the client of net/http can send.
 type request struct {
-	method, path  string // POST, tokenPath
+	method, path  string // default to POST and tokenPath
 	query, body   string
 	authorization string
 	header        http.Header
-	chunked       bool // send the body without its length
+	chunked       bool // send the body without Content-Length
 }
 
-// answer is what came back.
-type answer struct {
+// response is a response whose body was read.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// protocols are the two that the server speaks.
+// protocols are the HTTP versions that the server supports.
 var protocols = map[string]func(*http.Protocols){
 	"HTTP/1.1": func(p *http.Protocols) { p.SetHTTP1(true) },
 	"HTTP/2":   func(p *http.Protocols) { p.SetHTTP2(true) },
 }
 
-// clientOf returns an HTTP client that speaks one protocol.
+// clientOf returns an HTTP client that uses one protocol.
 func (s *server) clientOf(t testing.TB, protocol string) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: s.tlsConfig(), Protocols: &http.Protocols{}}
@@ -251,7 +252,7 @@ func (s *server) tlsConfig() *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: host}
 }
 
-func (s *server) send(t testing.TB, client *http.Client, r request) answer {
+func (s *server) send(t testing.TB, client *http.Client, r request) response {
 	t.Helper()
 	address := "https://" + s.address + cmp.Or(r.path, tokenPath)
 	if r.query != "" {
@@ -261,7 +262,7 @@ func (s *server) send(t testing.TB, client *http.Client, r request) answer {
 	if r.body != "" {
 		body = strings.NewReader(r.body)
 		if r.chunked {
-			body = io.MultiReader(body) // hides the length
+			body = io.MultiReader(body) // hide the length
 		}
 	}
 	sent, err := http.NewRequestWithContext(t.Context(), cmp.Or(r.method, http.MethodPost), address, body)
@@ -284,5 +285,5 @@ func (s *server) send(t testing.TB, client *http.Client, r request) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{got.StatusCode, got.Header, string(content)}
+	return response{got.StatusCode, got.Header, string(content)}
 }

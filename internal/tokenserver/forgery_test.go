@@ -21,9 +21,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// No character of a good token can be changed, left out or added: not even one that
-// decodes to the same bytes.
-func TestNoCharacterOfATokenCanBeChanged(t *testing.T) {
+// No character of a valid token can be changed, removed or added, not even if the result decodes to
+// the same bytes.
+func TestMutatedTokensAreRejected(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" + ".=+/ \r\n\x00"
 	for _, algorithm := range signingkey.Algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
@@ -40,40 +40,40 @@ func TestNoCharacterOfATokenCanBeChanged(t *testing.T) {
 			if _, _, err := realm.Verify(good, now); err != nil {
 				t.Fatal(err)
 			}
-			refused := func(forged string) {
+			reject := func(forged string) {
 				if _, _, err := realm.Verify(forged, now); err == nil {
-					t.Errorf("%q is taken for %q", forged, good)
+					t.Errorf("%q is accepted instead of %q", forged, good)
 				}
 			}
 			for at := range good {
 				if algorithm == signingkey.ES384 && at%16 != 0 && at != len(good)-1 {
-					continue // crypto/ecdsa takes a millisecond for each on P-384
+					continue // verifying takes a millisecond on P-384
 				}
-				// Each character at the end, where bits are left over, and a sample of them before.
+				// Try every character at the end of each part, where the encoding has unused bits, and a
+				// sample of the characters elsewhere.
 				for i := range alphabet {
 					if alphabet[i] != good[at] && (i%7 == at%7 || strings.HasSuffix(good[at+1:], ".") || at == len(good)-1) {
-						refused(good[:at] + alphabet[i:i+1] + good[at+1:])
+						reject(good[:at] + alphabet[i:i+1] + good[at+1:])
 					}
 				}
-				refused(good[:at] + good[at+1:])
-				refused(good[:at] + "\n" + good[at:])
+				reject(good[:at] + good[at+1:])
+				reject(good[:at] + "\n" + good[at:])
 			}
-			refused(good + "=")
-			refused(good + ".")
-			refused(good + "." + good)
+			reject(good + "=")
+			reject(good + ".")
+			reject(good + "." + good)
 		})
 	}
 }
 
-// What others tried on verifiers: none of it reaches a decision here, over HTTP, at verify
-// and at introspection.
-func TestForgedTokensAreRefused(t *testing.T) {
+// These are known attacks on JWT verifiers.
+func TestForgedTokensAreRejected(t *testing.T) {
 	s := startLoaded(t)
 	good := issued(t, s, "billing", "")
-	holds(t, s, good, true)
+	checkValid(t, s, good, true)
 	key := keyIn(signingkey.Active, signingkey.ES256)
 	private := privateOf(t, key)
-	public := private.Public().(*ecdsa.PublicKey) //nolint:forcetypeassert // ES256 has no other
+	public := private.Public().(*ecdsa.PublicKey) //nolint:forcetypeassert // ES256 keys are ECDSA keys
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -102,51 +102,51 @@ func TestForgedTokensAreRefused(t *testing.T) {
 		}
 	}
 	byKey, byOwn := signES256(t, private), signES256(t, own)
-	nothing := func(string) []byte { return nil }
+	noSignature := func(string) []byte { return nil }
 
 	for name, forged := range map[string]string{
-		"alg none":                      compact(t, with(header, map[string]any{"alg": "none"}), claims, nothing),
-		"alg None with the signature":   compact(t, with(header, map[string]any{"alg": "None"}), claims, byKey),
-		"no alg":                        compact(t, without(header, "alg"), claims, byKey),
-		"HMAC with the public key":      compact(t, with(header, map[string]any{"alg": "HS256"}), claims, hs256(encoded)),
-		"HMAC with the key set":         compact(t, with(header, map[string]any{"alg": "HS256"}), claims, hs256(s.registry.Realm("acme").JWKS)),
-		"another algorithm's name":      compact(t, with(header, map[string]any{"alg": "ES384"}), claims, byKey),
-		"a key of one's own":            compact(t, header, claims, byOwn),
-		"a foreign kid":                 compact(t, with(header, map[string]any{"kid": "x"}), claims, byOwn),
-		"no kid":                        compact(t, without(header, "kid"), claims, byKey),
-		"an embedded jwk":               compact(t, with(header, map[string]any{"jwk": jose.JSONWebKey{Key: own.Public()}}), claims, byOwn),
-		"an embedded jwk, without kid":  compact(t, with(without(header, "kid"), map[string]any{"jwk": jose.JSONWebKey{Key: own.Public()}}), claims, byOwn),
-		"a jku":                         compact(t, with(header, map[string]any{"jku": "https://example.com/jwks"}), claims, byOwn),
-		"an x5u":                        compact(t, with(header, map[string]any{"x5u": "https://example.com/cert"}), claims, byOwn),
-		"a crit that is not understood": compact(t, with(header, map[string]any{"crit": []string{"exp"}, "exp": 1}), claims, byKey),
-		"another type":                  compact(t, with(header, map[string]any{"typ": "JWT"}), claims, byKey),
-		"no type":                       compact(t, without(header, "typ"), claims, byKey),
-		"zeros for a signature":         compact(t, header, claims, func(string) []byte { return make([]byte, 64) }),
-		"no signature":                  compact(t, header, claims, nothing),
-		"another realm's issuer":        compact(t, header, with(claims, map[string]any{"iss": "https://" + host + "/frozen"}), byKey),
-		"the issuer with a slash":       compact(t, header, with(claims, map[string]any{"iss": claims["iss"].(string) + "/"}), byKey), //nolint:forcetypeassert // it is one
-		"a client that the realm lacks": compact(t, header, with(claims, map[string]any{"client_id": "nobody"}), byKey),
-		"no client":                     compact(t, header, without(claims, "client_id"), byKey),
-		"no end":                        compact(t, header, without(claims, "exp"), byKey),
-		"an end that is no number":      compact(t, header, with(claims, map[string]any{"exp": "9999999999"}), byKey),
-		"JSON serialization":            jsonSerialization(good),
-		"the payload of another":        swapPayload(good, issued(t, s, "plain", "")),
-		"a token in quotes":             `"` + good + `"`,
-		"empty parts":                   "..",
+		"alg none":                    compact(t, with(header, map[string]any{"alg": "none"}), claims, noSignature),
+		"alg None with the signature": compact(t, with(header, map[string]any{"alg": "None"}), claims, byKey),
+		"no alg":                      compact(t, without(header, "alg"), claims, byKey),
+		"HMAC with the public key":    compact(t, with(header, map[string]any{"alg": "HS256"}), claims, hs256(encoded)),
+		"HMAC with the key set":       compact(t, with(header, map[string]any{"alg": "HS256"}), claims, hs256(s.registry.Realm("acme").JWKS)),
+		"another algorithm":           compact(t, with(header, map[string]any{"alg": "ES384"}), claims, byKey),
+		"key of the attacker":         compact(t, header, claims, byOwn),
+		"unknown kid":                 compact(t, with(header, map[string]any{"kid": "x"}), claims, byOwn),
+		"no kid":                      compact(t, without(header, "kid"), claims, byKey),
+		"embedded jwk":                compact(t, with(header, map[string]any{"jwk": jose.JSONWebKey{Key: own.Public()}}), claims, byOwn),
+		"embedded jwk, no kid":        compact(t, with(without(header, "kid"), map[string]any{"jwk": jose.JSONWebKey{Key: own.Public()}}), claims, byOwn),
+		"jku":                         compact(t, with(header, map[string]any{"jku": "https://example.com/jwks"}), claims, byOwn),
+		"x5u":                         compact(t, with(header, map[string]any{"x5u": "https://example.com/cert"}), claims, byOwn),
+		"unsupported crit":            compact(t, with(header, map[string]any{"crit": []string{"exp"}, "exp": 1}), claims, byKey),
+		"another type":                compact(t, with(header, map[string]any{"typ": "JWT"}), claims, byKey),
+		"no type":                     compact(t, without(header, "typ"), claims, byKey),
+		"zero signature":              compact(t, header, claims, func(string) []byte { return make([]byte, 64) }),
+		"no signature":                compact(t, header, claims, noSignature),
+		"issuer of another realm":     compact(t, header, with(claims, map[string]any{"iss": "https://" + host + "/frozen"}), byKey),
+		"issuer with trailing slash":  compact(t, header, with(claims, map[string]any{"iss": claims["iss"].(string) + "/"}), byKey), //nolint:forcetypeassert // it is a string
+		"unknown client":              compact(t, header, with(claims, map[string]any{"client_id": "unknown"}), byKey),
+		"no client_id":                compact(t, header, without(claims, "client_id"), byKey),
+		"no exp":                      compact(t, header, without(claims, "exp"), byKey),
+		"exp is not a number":         compact(t, header, with(claims, map[string]any{"exp": "9999999999"}), byKey),
+		"JSON serialization":          jsonSerialization(good),
+		"payload of another token":    swapPayload(good, issued(t, s, "plain", "")),
+		"quoted token":                `"` + good + `"`,
+		"empty parts":                 "..",
 	} {
-		t.Run(name, func(t *testing.T) { holds(t, s, forged, false) })
+		t.Run(name, func(t *testing.T) { checkValid(t, s, forged, false) })
 	}
 }
 
-// A token of one realm is none of another, even where both have the same client and, by an
-// operator's mistake, the same key.
-func TestAnotherRealmsTokenIsRefused(t *testing.T) {
+// A realm must reject the tokens of another realm, even if both have the same client ID and the same
+// key by mistake.
+func TestTokensOfAnotherRealmAreRejected(t *testing.T) {
 	s := startLoaded(t)
 	other := newRealm(t, "other", nil)
 	s.registry.SetRealm(other)
 	s.registry.SetClient(newClient(t, "other", "billing", nil))
 	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: "/other/oauth2/token", query: grant, authorization: good})
-	holds(t, s, accessToken(t, got), false)
+	checkValid(t, s, accessToken(t, got), false)
 }
 
 func compact(t testing.TB, header, claims map[string]any, sign func(input string) []byte) string {
@@ -176,7 +176,7 @@ func signES256(t testing.TB, key *ecdsa.PrivateKey) func(string) []byte {
 	}
 }
 
-// privateOf takes a realm's key out of what its record holds.
+// privateOf returns the private key of a signing key, as its record stores it.
 func privateOf(t testing.TB, key signingkey.Key) *ecdsa.PrivateKey {
 	t.Helper()
 	data, err := json.Marshal(key)
@@ -191,7 +191,7 @@ func privateOf(t testing.TB, key signingkey.Key) *ecdsa.PrivateKey {
 	}
 	private, ok := stored.JWK.Key.(crypto.Signer).(*ecdsa.PrivateKey)
 	if !ok {
-		t.Fatal("no ECDSA key")
+		t.Fatal("the key is not an ECDSA key")
 	}
 	return private
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inactive is all that is said of a token that isn't valid (RFC 7662 §2.2).
+// inactive is the response for an invalid token (RFC 7662 §2.2).
 const inactive = `{"active":false}` + "\n"
 
-// What a client of the realm is told of a token is what the token says.
-func TestIntrospectionTellsTheClaims(t *testing.T) {
+func TestIntrospectionReturnsTheClaims(t *testing.T) {
 	s := startLoaded(t)
-	for name, client := range map[string]string{"scopes and audiences": "billing", "neither": "plain"} {
+	for name, client := range map[string]string{"scopes": "billing", "no scopes": "plain"} {
 		t.Run(name, func(t *testing.T) {
 			token := issued(t, s, client, "")
 			want := payload(t, token)
@@ -23,11 +22,11 @@ func TestIntrospectionTellsTheClaims(t *testing.T) {
 			for protocol := range protocols {
 				got := s.send(t, s.clientOf(t, protocol), request{path: introspectPath, body: "token=" + token + "&token_type_hint=access_token", authorization: good})
 				checkHeader(t, got, http.StatusOK, "")
-				var told map[string]any
-				if err := json.Unmarshal([]byte(got.body), &told); err != nil {
+				var introspected map[string]any
+				if err := json.Unmarshal([]byte(got.body), &introspected); err != nil {
 					t.Fatalf("%s: %v", got.body, err)
 				}
-				if diff := cmp.Diff(want, told); diff != "" {
+				if diff := cmp.Diff(want, introspected); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
 			}
@@ -35,9 +34,8 @@ func TestIntrospectionTellsTheClaims(t *testing.T) {
 	}
 }
 
-// TestIntrospectionRefuses goes through who may ask and how (RFC 7662 §2.1): as at the
-// token endpoint.
-func TestIntrospectionRefuses(t *testing.T) {
+// Introspection authenticates clients in the same way as the token endpoint (RFC 7662 §2.1).
+func TestIntrospectionRequiresAuthentication(t *testing.T) {
 	s := startLoaded(t)
 	token := "token=" + issued(t, s, "billing", "")
 	for name, test := range map[string]struct {
@@ -45,20 +43,20 @@ func TestIntrospectionRefuses(t *testing.T) {
 		wantStatus int // 200
 		wantError  string
 	}{
-		"by client_secret_post":       {request: request{body: token + "&client_id=plain&client_secret=" + secret}},
-		"something that is no token":  {request: request{body: "token=" + canary, authorization: good}},
-		"nobody asks":                 {request{body: token}, 401, "invalid_client"},
-		"a wrong secret":              {request{body: token, authorization: basic("billing", "wrong")}, 401, "invalid_client"},
-		"a suspended client":          {request{body: token, authorization: basic("suspended", secret)}, 401, "invalid_client"},
-		"a client of another realm":   {request{path: "/frozen/oauth2/introspect", body: token, authorization: good}, 401, "invalid_client"},
-		"with the token itself":       {request{body: token, authorization: "Bearer " + strings.TrimPrefix(token, "token=")}, 401, "invalid_client"},
-		"no token":                    {request{body: "x=y", authorization: good}, 400, "invalid_request"},
-		"an empty token":              {request{body: "token=", authorization: good}, 400, "invalid_request"},
-		"the token in the query":      {request{query: token, authorization: good}, 400, "invalid_request"},
-		"two tokens":                  {request{body: token + "&" + token, authorization: good}, 400, "invalid_request"},
-		"the secret in the query too": {request{query: "client_secret=" + canary, body: token, authorization: good}, 400, "invalid_request"},
-		"no such realm":               {request{path: "/nowhere/oauth2/introspect", body: token, authorization: good}, 404, "invalid_request"},
-		"GET":                         {request{method: http.MethodGet, authorization: good}, 405, "invalid_request"},
+		"client_secret_post":         {request: request{body: token + "&client_id=plain&client_secret=" + secret}},
+		"malformed token":            {request: request{body: "token=" + canary, authorization: good}},
+		"no credentials":             {request{body: token}, 401, "invalid_client"},
+		"a wrong secret":             {request{body: token, authorization: basic("billing", "wrong")}, 401, "invalid_client"},
+		"a suspended client":         {request{body: token, authorization: basic("suspended", secret)}, 401, "invalid_client"},
+		"a client of another realm":  {request{path: "/frozen/oauth2/introspect", body: token, authorization: good}, 401, "invalid_client"},
+		"authenticated by the token": {request{body: token, authorization: "Bearer " + strings.TrimPrefix(token, "token=")}, 401, "invalid_client"},
+		"no token":                   {request{body: "x=y", authorization: good}, 400, "invalid_request"},
+		"an empty token":             {request{body: "token=", authorization: good}, 400, "invalid_request"},
+		"the token in the query":     {request{query: token, authorization: good}, 400, "invalid_request"},
+		"two tokens":                 {request{body: token + "&" + token, authorization: good}, 400, "invalid_request"},
+		"secret in the query":        {request{query: "client_secret=" + canary, body: token, authorization: good}, 400, "invalid_request"},
+		"unknown realm":              {request{path: "/unknown/oauth2/introspect", body: token, authorization: good}, 404, "invalid_request"},
+		"GET":                        {request{method: http.MethodGet, authorization: good}, 405, "invalid_request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := test.request
@@ -68,12 +66,12 @@ func TestIntrospectionRefuses(t *testing.T) {
 			got := s.send(t, s.clientOf(t, "HTTP/1.1"), r)
 			if test.wantStatus != 0 {
 				realm, _, _ := strings.Cut(r.path[1:], "/")
-				checkRefusal(t, got, test.wantStatus, test.wantError, realm)
+				checkRejection(t, got, test.wantStatus, test.wantError, realm)
 				return
 			}
 			checkHeader(t, got, http.StatusOK, "")
 			if strings.Contains(got.body, canary) {
-				t.Errorf("input comes back: %s", got.body)
+				t.Errorf("body %q repeats input", got.body)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// success is a successful answer: these members and no others.
+// success is a successful response. It has no other members.
 type success struct {
 	AccessToken string `json:"access_token"`
 	TokenType   string `json:"token_type"`
@@ -26,35 +26,35 @@ type success struct {
 	Scope       string `json:"scope,omitempty"`
 }
 
-// checkToken holds a successful answer against what the design says of it; wantAud nil
-// means the realm's audiences.
-func checkToken(t *testing.T, got answer, wantScope string, wantAud any) map[string]any {
+// checkToken checks a successful response and returns the claims of the token. If wantAud is nil, the
+// token must have the audiences of the realm.
+func checkToken(t *testing.T, got response, wantScope string, wantAud any) map[string]any {
 	t.Helper()
 	if got.status != http.StatusOK {
-		t.Fatalf("status %d with %s, want 200", got.status, got.body)
+		t.Fatalf("got %d %s, want 200", got.status, got.body)
 	}
 	checkHeader(t, got, http.StatusOK, "")
-	var answered success
+	var decoded success
 	decoder := json.NewDecoder(strings.NewReader(got.body))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&answered); err != nil {
+	if err := decoder.Decode(&decoded); err != nil {
 		t.Fatalf("body %q: %v", got.body, err)
 	}
-	claims := payload(t, answered.AccessToken)
+	claims := payload(t, decoded.AccessToken)
 	scope, _ := claims["scope"].(string)
-	if answered.TokenType != "bearer" || answered.Scope != wantScope || scope != wantScope {
-		t.Errorf("token_type %q, scope %q, in the token %q; want bearer, %q", answered.TokenType, answered.Scope, scope, wantScope)
+	if decoded.TokenType != "bearer" || decoded.Scope != wantScope || scope != wantScope {
+		t.Errorf("got token_type %q, scope %q and scope claim %q, want bearer and %q", decoded.TokenType, decoded.Scope, scope, wantScope)
 	}
 	if _, present := claims["scope"]; present != (wantScope != "") {
-		t.Errorf("the token has a scope: %t", present)
+		t.Errorf("the token has a scope claim: %t, want %t", present, !present)
 	}
 	if strings.Contains(got.body, `"scope"`) != (wantScope != "") {
-		t.Errorf("the answer's scope is there or not: %s", got.body)
+		t.Errorf("the response must have a scope only if the token has one: %s", got.body)
 	}
 	issued, _ := claims["iat"].(float64)
 	expires, _ := claims["exp"].(float64)
-	if int64(issued) != now.Unix() || int64(expires-issued) != answered.ExpiresIn {
-		t.Errorf("iat %v, exp %v, expires_in %d", claims["iat"], claims["exp"], answered.ExpiresIn)
+	if int64(issued) != now.Unix() || int64(expires-issued) != decoded.ExpiresIn {
+		t.Errorf("iat %v, exp %v and expires_in %d do not match", claims["iat"], claims["exp"], decoded.ExpiresIn)
 	}
 	if wantAud == nil {
 		wantAud = []any{orders, stock}
@@ -63,7 +63,7 @@ func checkToken(t *testing.T, got answer, wantScope string, wantAud any) map[str
 		t.Errorf("aud (-want +got):\n%s", diff)
 	}
 	if claims["iss"] != "https://"+host+"/acme" {
-		t.Errorf("iss %q", claims["iss"])
+		t.Errorf("got iss %q, want the issuer of realm acme", claims["iss"])
 	}
 	return claims
 }
@@ -85,17 +85,17 @@ func payload(t testing.TB, jwt string) map[string]any {
 	return claims
 }
 
-func accessToken(t testing.TB, got answer) string {
+func accessToken(t testing.TB, got response) string {
 	t.Helper()
-	var answered success
-	if err := json.Unmarshal([]byte(got.body), &answered); err != nil || answered.AccessToken == "" {
+	var decoded success
+	if err := json.Unmarshal([]byte(got.body), &decoded); err != nil || decoded.AccessToken == "" {
 		t.Fatalf("no token in %d %q: %v", got.status, got.body, err)
 	}
-	return answered.AccessToken
+	return decoded.AccessToken
 }
 
-// A stranger's library verifies tokens of every algorithm with the keys that are served.
-func TestIssuedTokensVerify(t *testing.T) {
+// A third-party library verifies the tokens of every algorithm with the published keys.
+func TestPublishedKeysVerifyTokens(t *testing.T) {
 	for _, algorithm := range signingkey.Algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
 			s := start(t)
@@ -124,7 +124,7 @@ func TestIssuedTokensVerify(t *testing.T) {
 			}
 			header := parsed.Signatures[0].Header
 			if header.Algorithm != string(algorithm) || header.KeyID != key.ID || header.ExtraHeaders["typ"] != "at+jwt" || len(header.ExtraHeaders) != 1 {
-				t.Errorf("header %+v, want alg %s, kid %s and typ at+jwt alone", header, algorithm, key.ID)
+				t.Errorf("header %+v, want only alg %s, kid %s and typ at+jwt", header, algorithm, key.ID)
 			}
 			var claims map[string]any
 			if err := json.Unmarshal(data, &claims); err != nil {
@@ -132,7 +132,7 @@ func TestIssuedTokensVerify(t *testing.T) {
 			}
 			id, err := base64.RawURLEncoding.Strict().DecodeString(claims["jti"].(string))
 			if err != nil || len(id) != 16 {
-				t.Errorf("jti %q holds %d bytes (%v), want 16", claims["jti"], len(id), err)
+				t.Errorf("jti %q has %d bytes (error: %v), want 16", claims["jti"], len(id), err)
 			}
 			delete(claims, "jti")
 			want := map[string]any{
@@ -146,15 +146,15 @@ func TestIssuedTokensVerify(t *testing.T) {
 	}
 }
 
-func TestEffectiveLifetime(t *testing.T) {
+func TestTokenLifetimeIsTheShorterOne(t *testing.T) {
 	tests := map[string]struct {
 		client string
 		want   time.Duration
 	}{
-		"the realm's":                   {"plain", 5 * time.Minute},
-		"the client's, which is less":   {"brief", time.Minute},
-		"never more than the realm's":   {"long", 5 * time.Minute},
-		"of a client that soon expires": {"expires", 5 * time.Minute},
+		"lifetime of the realm":          {"plain", 5 * time.Minute},
+		"shorter lifetime of the client": {"brief", time.Minute},
+		"longer lifetime of the client":  {"long", 5 * time.Minute},
+		"client that expires soon":       {"expires", 5 * time.Minute},
 	}
 	s := startLoaded(t)
 	client := s.clientOf(t, "HTTP/1.1")
@@ -163,11 +163,11 @@ func TestEffectiveLifetime(t *testing.T) {
 			got := s.send(t, client, request{query: grant, authorization: basic(tc.client, secret)})
 			claims := payload(t, accessToken(t, got))
 			if lifetime := claims["exp"].(float64) - claims["iat"].(float64); lifetime != tc.want.Seconds() {
-				t.Errorf("exp - iat is %v s, want %v", lifetime, tc.want)
+				t.Errorf("exp - iat = %v s, want %v", lifetime, tc.want)
 			}
-			var answered success
-			if err := json.Unmarshal([]byte(got.body), &answered); err != nil || answered.ExpiresIn != int64(tc.want.Seconds()) {
-				t.Errorf("expires_in %d (%v), want %v", answered.ExpiresIn, err, tc.want)
+			var decoded success
+			if err := json.Unmarshal([]byte(got.body), &decoded); err != nil || decoded.ExpiresIn != int64(tc.want.Seconds()) {
+				t.Errorf("got expires_in %d (error: %v), want %v", decoded.ExpiresIn, err, tc.want)
 			}
 		})
 	}
@@ -180,22 +180,22 @@ func TestTokenIDsAreUnique(t *testing.T) {
 	for range 200 {
 		id := payload(t, accessToken(t, s.send(t, client, request{query: grant, authorization: good})))["jti"]
 		if seen[id] {
-			t.Fatalf("jti %v came twice", id)
+			t.Fatalf("got jti %v twice", id)
 		}
 		seen[id] = true
 	}
 }
 
-// A token that can't be made is our fault and says nothing of why.
-func TestServerError(t *testing.T) {
+// The response must not contain the reason for a server error. The log does.
+func TestServerErrorReasonIsOnlyLogged(t *testing.T) {
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Random = iotest.ErrReader(errors.New("no entropy")) })
 	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant, authorization: good})
-	checkRefusal(t, got, 500, "server_error", "acme")
+	checkRejection(t, got, 500, "server_error", "acme")
 	if strings.Contains(got.body, "entropy") {
-		t.Errorf("%s tells why", got.body)
+		t.Errorf("body %q contains the reason", got.body)
 	}
 	s.stop()
 	if log := s.log.String(); !strings.Contains(log, "no entropy") {
-		t.Errorf("the log doesn't tell why: %s", log)
+		t.Errorf("the log does not contain the reason: %s", log)
 	}
 }

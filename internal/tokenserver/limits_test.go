@@ -5,13 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-// Each limit holds to the byte: what is at it is served, what is over it refused.
-func TestLimits(t *testing.T) {
-	// padded fills form up to n bytes with a parameter that means nothing.
+// Each limit is exact to the byte.
+func TestRequestSizeLimits(t *testing.T) {
+	// padded appends an unused parameter to the form so that it is n bytes long.
 	padded := func(form string, n int) string { return form + "&x=" + strings.Repeat("x", n-len(form)-len("&x=")) }
 	const line = len("POST " + tokenPath + "? HTTP/1.1")
 	many := func(n int) string { return grant + strings.Repeat("&x=1", n-1) }
@@ -19,23 +17,23 @@ func TestLimits(t *testing.T) {
 		request    request
 		wantStatus int
 	}{
-		"a body of 8 KiB":               {request{body: padded(grant, 8<<10), authorization: good}, 200},
-		"a byte more":                   {request{body: padded(grant, 8<<10+1), authorization: good}, 413},
-		"8 KiB in chunks":               {request{body: padded(grant, 8<<10), authorization: good, chunked: true}, 200},
-		"a byte more in chunks":         {request{body: padded(grant, 8<<10+1), authorization: good, chunked: true}, 413},
-		"a megabyte":                    {request{body: strings.Repeat("x", 1<<20), authorization: good}, 413},
-		"a megabyte in chunks":          {request{body: strings.Repeat("x", 1<<20), authorization: good, chunked: true}, 413},
-		"too large, and no form":        {request{body: strings.Repeat("x", 8<<10+1), authorization: good, header: http.Header{"Content-Type": {"text/plain"}}}, 413},
-		"32 parameters":                 {request{query: many(32), authorization: good}, 200},
-		"33 parameters":                 {request{query: many(33), authorization: good}, 400},
-		"32 in query and body":          {request{query: many(16), body: strings.Repeat("&x=1", 16), authorization: good}, 200},
-		"33 in query and body":          {request{query: many(16), body: strings.Repeat("&x=1", 17), authorization: good}, 400},
-		"a request line of 4 KiB":       {request{query: padded(grant, 4<<10-line), authorization: good}, 200},
-		"a byte more of a request line": {request{query: padded(grant, 4<<10-line+1), authorization: good}, 414},
-		"a request line of 8 KiB":       {request{query: padded(grant, 8<<10), authorization: good}, 414},
-		"headers of 15 KiB":             {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 15<<10)}}}, 200},
-		"headers of 16 KiB and more":    {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 16<<10)}}}, 431},
-		"many headers":                  {request{query: grant, authorization: good, header: http.Header{"X": slices.Repeat([]string{strings.Repeat("x", 200)}, 81)}}, 431},
+		"a body of 8 KiB":                {request{body: padded(grant, 8<<10), authorization: good}, 200},
+		"one byte more":                  {request{body: padded(grant, 8<<10+1), authorization: good}, 413},
+		"8 KiB, chunked":                 {request{body: padded(grant, 8<<10), authorization: good, chunked: true}, 200},
+		"one byte more, chunked":         {request{body: padded(grant, 8<<10+1), authorization: good, chunked: true}, 413},
+		"1 MiB":                          {request{body: strings.Repeat("x", 1<<20), authorization: good}, 413},
+		"1 MiB, chunked":                 {request{body: strings.Repeat("x", 1<<20), authorization: good, chunked: true}, 413},
+		"too large and not a form":       {request{body: strings.Repeat("x", 8<<10+1), authorization: good, header: http.Header{"Content-Type": {"text/plain"}}}, 413},
+		"32 parameters":                  {request{query: many(32), authorization: good}, 200},
+		"33 parameters":                  {request{query: many(33), authorization: good}, 400},
+		"32 in query and body":           {request{query: many(16), body: strings.Repeat("&x=1", 16), authorization: good}, 200},
+		"33 in query and body":           {request{query: many(16), body: strings.Repeat("&x=1", 17), authorization: good}, 400},
+		"a request line of 4 KiB":        {request{query: padded(grant, 4<<10-line), authorization: good}, 200},
+		"a request line one byte longer": {request{query: padded(grant, 4<<10-line+1), authorization: good}, 414},
+		"a request line of 8 KiB":        {request{query: padded(grant, 8<<10), authorization: good}, 414},
+		"headers of 15 KiB":              {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 15<<10)}}}, 200},
+		"headers over 16 KiB":            {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 16<<10)}}}, 431},
+		"many headers":                   {request{query: grant, authorization: good, header: http.Header{"X": slices.Repeat([]string{strings.Repeat("x", 200)}, 81)}}, 431},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {
@@ -48,30 +46,30 @@ func TestLimits(t *testing.T) {
 						checkToken(t, got, "orders:read orders:write stock", nil)
 						return
 					}
-					checkRefusal(t, got, tc.wantStatus, "invalid_request", "acme")
+					checkRejection(t, got, tc.wantStatus, "invalid_request", "acme")
 				})
 			}
 		})
 	}
 }
 
-// The limit of the headers, counted as HTTP/1.1 writes them.
-func TestHeaderLimitToTheByte(t *testing.T) {
+// The limit applies to the headers in the HTTP/1.1 wire format.
+func TestHeaderLimitIsExact(t *testing.T) {
 	s := startLoaded(t)
-	// What raw sends beside these headers: Connection and Content-Length.
+	// raw adds these headers.
 	const others = len("Connection: close\r\n" + "Content-Length: 0\r\n")
 	for size, want := range map[int]int{16 << 10: 200, 16<<10 + 1: 431} {
 		headers := "Authorization: " + good + "\r\nX-Padding: "
 		headers += strings.Repeat("x", size-others-len(headers)-len("\r\n")) + "\r\n"
-		got := answers(t, s.exchange(t, raw(grant, headers, "")))
+		got := responses(t, s.exchange(t, raw(grant, headers, "")))
 		if len(got) != 1 || got[0].status != want {
-			t.Errorf("headers of %d bytes: %+v, want %d", size, got, want)
+			t.Errorf("headers of %d bytes: got %+v, want one response with status %d", size, got, want)
 		}
 	}
 }
 
-// A path that isn't an endpoint's is not found, and never a redirect: that would repeat the query.
-func TestUnknownPaths(t *testing.T) {
+// An unknown path must not redirect, because the redirect would repeat the query.
+func TestUnknownPathsAreNotFound(t *testing.T) {
 	paths := []string{
 		"/", "/acme", "/acme/", "/acme/oauth2", "/acme/oauth2/token/", "/acme/oauth2/token/x", "/acme/oauth2/nothing",
 		"//acme/oauth2/token", "/acme//oauth2/token", "/acme/./oauth2/token", "/acme/x/../oauth2/token", "/acme/oauth2/token/.",
@@ -86,7 +84,7 @@ func TestUnknownPaths(t *testing.T) {
 				for _, method := range []string{http.MethodGet, http.MethodPost} {
 					t.Run(method+" "+path, func(t *testing.T) {
 						got := s.send(t, client, request{method: method, path: path, query: grant + "&client_secret=" + canary, authorization: good})
-						checkRefusal(t, got, 404, "invalid_request", "acme")
+						checkRejection(t, got, 404, "invalid_request", "acme")
 					})
 				}
 			}
@@ -94,11 +92,10 @@ func TestUnknownPaths(t *testing.T) {
 	}
 }
 
-// A name in a path is matched after its escapes are undone, as any HTTP server does.
-func TestEscapedRealm(t *testing.T) {
+func TestEscapedRealmNameIsDecoded(t *testing.T) {
 	s := startLoaded(t)
 	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: "/ac%6De/oauth2/token", query: grant, authorization: good})
-	if diff := cmp.Diff(200, got.status); diff != "" {
-		t.Error(diff)
+	if got.status != 200 {
+		t.Errorf("got status %d, want 200", got.status)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// exchange writes bytes to a connection of its own and returns all that comes back until
-// the server closes it.
+// exchange writes bytes to a new connection and returns everything that it reads until the server
+// closes the connection.
 func (s *server) exchange(t testing.TB, raw string) []byte {
 	t.Helper()
 	config := s.tlsConfig()
@@ -30,37 +30,37 @@ func (s *server) exchange(t testing.TB, raw string) []byte {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	// A server that has refused may close while the rest is still being written.
+	// The server may reject the request and close the connection before everything is written.
 	go func() { _, _ = io.WriteString(conn, raw) }()
 	got, err := io.ReadAll(conn)
 	if err != nil && len(got) == 0 {
-		t.Fatalf("the server doesn't close the connection: %v", err)
+		t.Fatalf("the server did not close the connection: %v", err)
 	}
 	return got
 }
 
-// answers splits what came back into responses.
-func answers(t testing.TB, raw []byte) []answer {
+// responses parses a sequence of responses.
+func responses(t testing.TB, raw []byte) []response {
 	t.Helper()
 	reader := bufio.NewReader(bytes.NewReader(raw))
-	var all []answer
+	var all []response
 	for {
 		if _, err := reader.Peek(1); errors.Is(err, io.EOF) {
 			return all
 		}
-		response, err := http.ReadResponse(reader, nil)
+		r, err := http.ReadResponse(reader, nil)
 		if err != nil {
 			t.Fatalf("%v in %q", err, raw)
 		}
-		body, err := io.ReadAll(response.Body)
+		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Fatalf("%v in %q", err, raw)
 		}
-		all = append(all, answer{response.StatusCode, response.Header, string(body)})
+		all = append(all, response{r.StatusCode, r.Header, string(body)})
 	}
 }
 
-// raw is a token request as bytes; the server is asked to close the connection after it.
+// raw returns the bytes of a token request that asks the server to close the connection.
 func raw(query, headers, body string) string {
 	return "POST " + tokenPath + "?" + query + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + headers +
 		"Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
@@ -68,35 +68,35 @@ func raw(query, headers, body string) string {
 
 var date = regexp.MustCompile(`(?m)^Date: .*\r\n`)
 
-// Whoever is refused learns nothing: byte for byte the same but for the date, whether there is no
-// such client, or its secret is wrong, or it is switched off.
-func TestRefusalsAreByteIdentical(t *testing.T) {
+// All authentication failures get the same response, byte for byte, except for the date. The response
+// must not reveal whether the client is unknown, the secret is wrong, or the client is disabled.
+func TestAuthenticationFailuresAreByteIdentical(t *testing.T) {
 	s := startLoaded(t)
 	authorization := func(value string) string { return raw(grant, "Authorization: "+value+"\r\n", "") }
 	form := "Content-Type: application/x-www-form-urlencoded\r\n"
 	requests := map[string]string{
-		"unknown client":             authorization(basic("nobody", secret)),
+		"unknown client":             authorization(basic("unknown", secret)),
 		"wrong secret":               authorization(basic("billing", "wrong")),
-		"a character too many":       authorization(basic("billing", secret+"0")),
-		"a client without a secret":  authorization(basic("unarmed", secret)),
+		"one character too many":     authorization(basic("billing", secret+"0")),
+		"client without a secret":    authorization(basic("no-secret", secret)),
 		"expired":                    authorization(basic("expired", secret)),
-		"secret expired":             authorization(basic("rotating", ended)),
+		"secret expired":             authorization(basic("rotating", expiredSecret)),
 		"expired, wrong secret":      authorization(basic("expired", "wrong")),
 		"suspended":                  authorization(basic("suspended", secret)),
 		"suspended, wrong secret":    authorization(basic("suspended", "wrong")),
-		"a long id":                  authorization(basic(strings.Repeat("x", 8000), secret)),
+		"long client ID":             authorization(basic(strings.Repeat("x", 8000), secret)),
 		"broken Base64":              authorization("Basic !"),
 		"another scheme":             authorization("Bearer " + secret),
-		"none":                       raw(grant, "", ""),
-		"an empty one":               authorization(""),
-		"unknown client, post":       raw(grant, form, "client_id=nobody&client_secret="+secret),
+		"no credentials":             raw(grant, "", ""),
+		"empty header":               authorization(""),
+		"unknown client, post":       raw(grant, form, "client_id=unknown&client_secret="+secret),
 		"wrong secret, post":         raw(grant, form, "client_id=billing&client_secret=wrong"),
 		"suspended, post":            raw(grant, form, "client_id=suspended&client_secret="+secret),
-		"unknown, bad grant":         raw("grant_type=password", "Authorization: "+basic("nobody", secret)+"\r\n", ""),
+		"unknown, bad grant":         raw("grant_type=password", "Authorization: "+basic("unknown", secret)+"\r\n", ""),
 		"wrong secret, bad scope":    raw(grant+"&scope=admin", "Authorization: "+basic("billing", "wrong")+"\r\n", ""),
 		"suspended, no grant":        raw("", "Authorization: "+basic("suspended", secret)+"\r\n", ""),
 		"realm suspended":            strings.Replace(authorization(basic("billing", secret)), "/acme/", "/frozen/", 1),
-		"realm suspended, unknown":   strings.Replace(authorization(basic("nobody", secret)), "/acme/", "/frozen/", 1),
+		"realm suspended, unknown":   strings.Replace(authorization(basic("unknown", secret)), "/acme/", "/frozen/", 1),
 		"realm suspended, bad scope": strings.Replace(raw(grant+"&scope=x", "Authorization: "+good+"\r\n", ""), "/acme/", "/frozen/", 1),
 	}
 	const want = "HTTP/1.1 401 Unauthorized\r\n" +
@@ -118,8 +118,8 @@ func TestRefusalsAreByteIdentical(t *testing.T) {
 	}
 }
 
-// What a request line or a header breaks ends in a refusal and a closed connection.
-func TestBrokenRequests(t *testing.T) {
+// A malformed request line or header gets one response, and the server closes the connection.
+func TestMalformedRequestsAreRejected(t *testing.T) {
 	s := startLoaded(t)
 	line := "POST " + tokenPath + "?" + grant + " HTTP/1.1\r\n"
 	rest := "Host: " + host + "\r\nAuthorization: " + good + "\r\nConnection: close\r\n"
@@ -127,32 +127,32 @@ func TestBrokenRequests(t *testing.T) {
 		raw  string
 		want int
 	}{
-		"control character in Authorization":  {line + "Host: x\r\nAuthorization: Basic \x01\r\n\r\n", 400},
-		"NUL in Authorization":                {line + "Host: x\r\nAuthorization: Basic \x00\r\n\r\n", 400},
-		"two Authorization headers":           {line + rest + "authorization: " + good + "\r\n\r\n", 400},
-		"two, of which one is broken":         {line + rest + "AUTHORIZATION: Basic !\r\n\r\n", 400},
-		"two of different schemes":            {line + rest + "Authorization: Bearer x\r\n\r\n", 400},
-		"no Host":                             {line + "Authorization: " + good + "\r\n\r\n", 400},
-		"two Hosts":                           {line + rest + "Host: other\r\n\r\n", 400},
-		"another Host":                        {strings.Replace(line+rest, host, "evil.example", 1) + "\r\n", 200},
-		"a space in the request line":         {"POST " + tokenPath + "?a b HTTP/1.1\r\n" + rest + "\r\n", 400},
-		"a control character in the query":    {"POST " + tokenPath + "?a=\x01 HTTP/1.1\r\n" + rest + "\r\n", 400},
-		"an unknown version":                  {"POST " + tokenPath + " HTTP/9.9\r\n" + rest + "\r\n", 505},
-		"an absolute address":                 {"POST https://evil.example" + tokenPath + "?" + grant + " HTTP/1.1\r\n" + rest + "\r\n", 200},
-		"HTTP/1.0":                            {strings.Replace(line, "1.1", "1.0", 1) + rest + "\r\n", 200},
-		"a header without a colon":            {line + rest + "Broken\r\n\r\n", 400},
-		"a header without a name":             {line + rest + ": x\r\n\r\n", 400},
-		"a space in a header's name":          {line + rest + "X y: z\r\n\r\n", 400},
-		"an unknown expectation":              {line + rest + "Expect: miracle\r\n\r\n", 417},
-		"no HTTP at all":                      {"hello\r\n\r\n", 400},
-		"HTTP/2's preface where 1.1 was said": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
-		"headers far beyond the limit":        {line + rest + strings.Repeat("X-Padding: "+strings.Repeat("x", 1000)+"\r\n", 100) + "\r\n", 431},
+		"control character in Authorization": {line + "Host: x\r\nAuthorization: Basic \x01\r\n\r\n", 400},
+		"NUL in Authorization":               {line + "Host: x\r\nAuthorization: Basic \x00\r\n\r\n", 400},
+		"two Authorization headers":          {line + rest + "authorization: " + good + "\r\n\r\n", 400},
+		"two, one of them malformed":         {line + rest + "AUTHORIZATION: Basic !\r\n\r\n", 400},
+		"two of different schemes":           {line + rest + "Authorization: Bearer x\r\n\r\n", 400},
+		"no Host":                            {line + "Authorization: " + good + "\r\n\r\n", 400},
+		"two Hosts":                          {line + rest + "Host: other\r\n\r\n", 400},
+		"another Host":                       {strings.Replace(line+rest, host, "evil.example", 1) + "\r\n", 200},
+		"a space in the request line":        {"POST " + tokenPath + "?a b HTTP/1.1\r\n" + rest + "\r\n", 400},
+		"a control character in the query":   {"POST " + tokenPath + "?a=\x01 HTTP/1.1\r\n" + rest + "\r\n", 400},
+		"an unknown version":                 {"POST " + tokenPath + " HTTP/9.9\r\n" + rest + "\r\n", 505},
+		"an absolute URL":                    {"POST https://evil.example" + tokenPath + "?" + grant + " HTTP/1.1\r\n" + rest + "\r\n", 200},
+		"HTTP/1.0":                           {strings.Replace(line, "1.1", "1.0", 1) + rest + "\r\n", 200},
+		"a header without a colon":           {line + rest + "Broken\r\n\r\n", 400},
+		"a header without a name":            {line + rest + ": x\r\n\r\n", 400},
+		"a space in a header name":           {line + rest + "X y: z\r\n\r\n", 400},
+		"an unknown expectation":             {line + rest + "Expect: miracle\r\n\r\n", 417},
+		"not HTTP":                           {"hello\r\n\r\n", 400},
+		"HTTP/2 preface after ALPN HTTP/1.1": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+		"headers far beyond the limit":       {line + rest + strings.Repeat("X-Padding: "+strings.Repeat("x", 1000)+"\r\n", 100) + "\r\n", 431},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := answers(t, s.exchange(t, tc.raw))
+			got := responses(t, s.exchange(t, tc.raw))
 			if len(got) != 1 || got[0].status != tc.want {
-				t.Fatalf("%+v, want one answer with %d", got, tc.want)
+				t.Fatalf("got %+v, want one response with status %d", got, tc.want)
 			}
 			if tc.want == 200 {
 				checkToken(t, got[0], "orders:read orders:write stock", nil)
@@ -161,77 +161,76 @@ func TestBrokenRequests(t *testing.T) {
 	}
 }
 
-// No reading of a request's length lets a second request hide in the first one's body: where
-// proxies may differ, there is one answer, and the connection is closed.
-func TestRequestSmuggling(t *testing.T) {
+// A second request must not be hidden in the body of the first. If proxies may disagree about the
+// length of a request, the server sends one response and closes the connection.
+func TestRequestSmugglingIsPrevented(t *testing.T) {
 	s := startLoaded(t)
 	hidden := "POST " + tokenPath + "?" + grant + " HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: " + good + "\r\nConnection: close\r\n\r\n"
 	head := "POST " + tokenPath + "?" + grant + " HTTP/1.1\r\nHost: " + host + "\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 	length := func(s string) string { return strconv.Itoa(len(s)) }
 	tests := map[string]string{
-		"CL and TE, hidden after the chunks":   head + "Content-Length: " + length("0\r\n\r\n"+hidden) + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE and CL, hidden after the length":   head + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n3\r\na=b\r\n0\r\n\r\n" + hidden,
-		"TE alone, hidden after it":            head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE in another case":                   head + "transfer-ENCODING: ChunKed\r\nContent-Length: 3\r\n\r\n0\r\n\r\n" + hidden,
-		"two lengths":                          head + "Content-Length: 3\r\nContent-Length: " + length(hidden) + "\r\n\r\na=b" + hidden,
-		"two lengths in one header":            head + "Content-Length: 3, 4\r\n\r\na=b" + hidden,
-		"one length twice in one header":       head + "Content-Length: 3, 3\r\n\r\na=b" + hidden,
-		"a length with a sign":                 head + "Content-Length: +3\r\n\r\na=b" + hidden,
-		"a negative length":                    head + "Content-Length: -3\r\n\r\na=b" + hidden,
-		"a length in hexadecimal":              head + "Content-Length: 0x3\r\n\r\na=b" + hidden,
-		"a length with a space within":         head + "Content-Length: 3 4\r\n\r\na=b" + hidden,
-		"an empty length":                      head + "Content-Length: \r\n\r\na=b" + hidden,
-		"a length beyond 64 bits":              head + "Content-Length: 99999999999999999999\r\n\r\na=b" + hidden,
-		"a space before the colon of CL":       head + "Content-Length : 3\r\n\r\na=b" + hidden,
-		"a space before the colon of TE":       head + "Content-Length: 3\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE with a tab before it":              head + "Content-Length: 3\r\n\tTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE folded":                            head + "Content-Length: 3\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE unknown":                           head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE identity":                          head + "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\na=b" + hidden,
-		"TE twice":                             head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + hidden,
-		"TE in a list":                         head + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE with a vertical tab":               head + "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE in quotes":                         head + "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n" + hidden,
-		"TE empty":                             head + "Transfer-Encoding:\r\nContent-Length: 3\r\n\r\na=b" + hidden,
-		"TE of HTTP/1.0":                       strings.Replace(head, "HTTP/1.1", "HTTP/1.0", 1) + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"a chunk's size that is no number":     head + "Transfer-Encoding: chunked\r\n\r\nxyz\r\na=b\r\n0\r\n\r\n" + hidden,
-		"a chunk's size with a sign":           head + "Transfer-Encoding: chunked\r\n\r\n+3\r\na=b\r\n0\r\n\r\n" + hidden,
-		"a chunk's size in C":                  head + "Transfer-Encoding: chunked\r\n\r\n0x3\r\na=b\r\n0\r\n\r\n" + hidden,
-		"a chunk's size beyond 64 bits":        head + "Transfer-Encoding: chunked\r\n\r\n10000000000000003\r\na=b\r\n0\r\n\r\n" + hidden,
-		"a chunk longer than its size":         head + "Transfer-Encoding: chunked\r\n\r\n1\r\na=b\r\n0\r\n\r\n" + hidden,
-		"a chunk's extension with a bare LF":   head + "Transfer-Encoding: chunked\r\n\r\n3;x\na=b\r\n0\r\n\r\n" + hidden,
-		"a chunk that ends with LF":            head + "Transfer-Encoding: chunked\r\n\r\n3\r\na=b\n0\r\n\r\n" + hidden,
-		"a chunk that ends with CR":            head + "Transfer-Encoding: chunked\r\n\r\n3\ra=b\r0\r\r" + hidden,
-		"a trailer that sets a length":         head + "Transfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n0\r\nContent-Length: 9\r\n\r\n" + hidden,
-		"a body with GET":                      strings.Replace(head, "POST", "GET", 1) + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"keys, chunked":                        "GET /acme/oauth2/jwks HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"nothing there, chunked":               "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"a header's end of line that is CR":    head + "X: y\rContent-Length: 3\r\n\r\n" + hidden + "x",
-		"a header's name with a length inside": head + "Content-Length\x00: 3\r\n\r\na=b" + hidden,
+		"CL and TE, hidden after the chunks": head + "Content-Length: " + length("0\r\n\r\n"+hidden) + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE and CL, hidden after the length": head + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n3\r\na=b\r\n0\r\n\r\n" + hidden,
+		"TE alone, hidden after it":          head + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE in another case":                 head + "transfer-ENCODING: ChunKed\r\nContent-Length: 3\r\n\r\n0\r\n\r\n" + hidden,
+		"two lengths":                        head + "Content-Length: 3\r\nContent-Length: " + length(hidden) + "\r\n\r\na=b" + hidden,
+		"two lengths in one header":          head + "Content-Length: 3, 4\r\n\r\na=b" + hidden,
+		"one length twice in one header":     head + "Content-Length: 3, 3\r\n\r\na=b" + hidden,
+		"a length with a sign":               head + "Content-Length: +3\r\n\r\na=b" + hidden,
+		"a negative length":                  head + "Content-Length: -3\r\n\r\na=b" + hidden,
+		"a length in hexadecimal":            head + "Content-Length: 0x3\r\n\r\na=b" + hidden,
+		"a length with a space":              head + "Content-Length: 3 4\r\n\r\na=b" + hidden,
+		"an empty length":                    head + "Content-Length: \r\n\r\na=b" + hidden,
+		"a length beyond 64 bits":            head + "Content-Length: 99999999999999999999\r\n\r\na=b" + hidden,
+		"a space before the colon of CL":     head + "Content-Length : 3\r\n\r\na=b" + hidden,
+		"a space before the colon of TE":     head + "Content-Length: 3\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE with a tab before it":            head + "Content-Length: 3\r\n\tTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE folded":                          head + "Content-Length: 3\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE unknown":                         head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE identity":                        head + "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\na=b" + hidden,
+		"TE twice":                           head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + hidden,
+		"TE in a list":                       head + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE with a vertical tab":             head + "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE in quotes":                       head + "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n" + hidden,
+		"TE empty":                           head + "Transfer-Encoding:\r\nContent-Length: 3\r\n\r\na=b" + hidden,
+		"TE of HTTP/1.0":                     strings.Replace(head, "HTTP/1.1", "HTTP/1.0", 1) + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"a chunk size that is not a number":  head + "Transfer-Encoding: chunked\r\n\r\nxyz\r\na=b\r\n0\r\n\r\n" + hidden,
+		"a chunk size with a sign":           head + "Transfer-Encoding: chunked\r\n\r\n+3\r\na=b\r\n0\r\n\r\n" + hidden,
+		"a chunk size with a 0x prefix":      head + "Transfer-Encoding: chunked\r\n\r\n0x3\r\na=b\r\n0\r\n\r\n" + hidden,
+		"a chunk size beyond 64 bits":        head + "Transfer-Encoding: chunked\r\n\r\n10000000000000003\r\na=b\r\n0\r\n\r\n" + hidden,
+		"a chunk longer than its size":       head + "Transfer-Encoding: chunked\r\n\r\n1\r\na=b\r\n0\r\n\r\n" + hidden,
+		"a chunk extension with a bare LF":   head + "Transfer-Encoding: chunked\r\n\r\n3;x\na=b\r\n0\r\n\r\n" + hidden,
+		"a chunk that ends with LF":          head + "Transfer-Encoding: chunked\r\n\r\n3\r\na=b\n0\r\n\r\n" + hidden,
+		"a chunk that ends with CR":          head + "Transfer-Encoding: chunked\r\n\r\n3\ra=b\r0\r\r" + hidden,
+		"a trailer that sets a length":       head + "Transfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n0\r\nContent-Length: 9\r\n\r\n" + hidden,
+		"a body with GET":                    strings.Replace(head, "POST", "GET", 1) + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"keys, chunked":                      "GET /acme/oauth2/jwks HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"unknown path, chunked":              "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"a header line that ends with CR":    head + "X: y\rContent-Length: 3\r\n\r\n" + hidden + "x",
+		"NUL in the header name of CL":       head + "Content-Length\x00: 3\r\n\r\na=b" + hidden,
 	}
 	for name, request := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := answers(t, s.exchange(t, request))
+			got := responses(t, s.exchange(t, request))
 			if len(got) != 1 {
-				t.Fatalf("%d answers, want one: %+v", len(got), got)
+				t.Fatalf("got %d responses, want one: %+v", len(got), got)
 			}
 			for _, a := range got {
 				if a.status == http.StatusOK && strings.Contains(a.body, "access_token") {
-					t.Errorf("the hidden request got a token")
+					t.Error("the hidden request got a token")
 				}
 			}
 		})
 	}
 }
 
-// Requests that follow each other on one connection, each soundly framed, are all answered.
-func TestPipelinedRequests(t *testing.T) {
+func TestPipelinedRequestsAllGetResponses(t *testing.T) {
 	s := startLoaded(t)
 	one := strings.Replace(raw(grant, "Authorization: "+good+"\r\nContent-Type: application/x-www-form-urlencoded\r\n", "scope=stock"), "Connection: close\r\n", "", 1)
 	last := raw(grant, "Authorization: "+good+"\r\n", "")
-	got := answers(t, s.exchange(t, one+one+last))
+	got := responses(t, s.exchange(t, one+one+last))
 	if len(got) != 3 {
-		t.Fatalf("%d answers, want 3", len(got))
+		t.Fatalf("got %d responses, want 3", len(got))
 	}
 	checkToken(t, got[0], "stock", nil)
 	checkToken(t, got[2], "orders:read orders:write stock", nil)

@@ -18,8 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
-// Every step of a request has a time limit.
-func TestServerLimits(t *testing.T) {
+func TestServerLimitsCoverEveryStep(t *testing.T) {
 	limits := tokenserver.ServerLimits()
 	tests := map[string]struct{ got, most time.Duration }{
 		"reading headers": {limits.ReadHeader, 10 * time.Second},
@@ -42,15 +41,15 @@ func TestTLSVersions(t *testing.T) {
 	tests := map[string]struct {
 		version   uint16
 		protocols []string
-		want      string // the protocol that is agreed on
+		want      string // the negotiated protocol
 		wantErr   bool
 	}{
-		"1.3":                      {version: tls.VersionTLS13, protocols: []string{"h2", "http/1.1"}, want: "h2"},
-		"1.2":                      {version: tls.VersionTLS12, protocols: []string{"h2", "http/1.1"}, want: "h2"},
-		"1.2, HTTP/1.1":            {version: tls.VersionTLS12, protocols: []string{"http/1.1"}, want: "http/1.1"},
-		"1.2, no word of protocol": {version: tls.VersionTLS12},
-		"1.1":                      {version: tls.VersionTLS11, wantErr: true},
-		"1.0":                      {version: tls.VersionTLS10, wantErr: true},
+		"1.3":           {version: tls.VersionTLS13, protocols: []string{"h2", "http/1.1"}, want: "h2"},
+		"1.2":           {version: tls.VersionTLS12, protocols: []string{"h2", "http/1.1"}, want: "h2"},
+		"1.2, HTTP/1.1": {version: tls.VersionTLS12, protocols: []string{"http/1.1"}, want: "http/1.1"},
+		"1.2, no ALPN":  {version: tls.VersionTLS12},
+		"1.1":           {version: tls.VersionTLS11, wantErr: true},
+		"1.0":           {version: tls.VersionTLS10, wantErr: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,14 +65,13 @@ func TestTLSVersions(t *testing.T) {
 			defer conn.Close()
 			state := conn.ConnectionState()
 			if state.Version != tc.version || state.NegotiatedProtocol != tc.want {
-				t.Errorf("%s and %q, want %q", tls.VersionName(state.Version), state.NegotiatedProtocol, tc.want)
+				t.Errorf("negotiated %s and %q, want %q", tls.VersionName(state.Version), state.NegotiatedProtocol, tc.want)
 			}
 		})
 	}
 }
 
-// Plain HTTP on the public port gets no token.
-func TestPlainHTTP(t *testing.T) {
+func TestPlainHTTPIsRejected(t *testing.T) {
 	s := startLoaded(t)
 	conn, err := net.Dial("tcp", s.address)
 	if err != nil {
@@ -85,11 +83,11 @@ func TestPlainHTTP(t *testing.T) {
 	}
 	got, _ := io.ReadAll(conn)
 	if !bytes.HasPrefix(got, []byte("HTTP/1.0 400 ")) {
-		t.Errorf("%q, want 400", got)
+		t.Errorf("got response %q, want 400", got)
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsCountRequestsByResult(t *testing.T) {
 	s := startLoaded(t)
 	client := s.clientOf(t, "HTTP/2")
 	for _, r := range []request{
@@ -132,10 +130,10 @@ realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",re
 		if family.GetName() != "realmkeeper_token_request_duration_seconds" {
 			continue
 		}
-		// Names of realms that a request made up are no labels.
+		// Unknown realm names from requests must not become labels.
 		for _, m := range family.GetMetric() {
 			if m.GetLabel()[0].GetValue() != "acme" || m.GetHistogram().GetSampleCount() != 6 {
-				t.Errorf("durations: %v", m)
+				t.Errorf("got durations %v, want 6 of realm acme", m)
 			}
 		}
 	}
@@ -145,8 +143,8 @@ realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",re
 	}
 }
 
-// Whatever a client sends, and wherever it puts its secret, the log never holds it, nor a
-// token, an Authorization header or a query.
+// The log must contain no secret, wherever a client puts it, and no token, Authorization header or
+// query.
 func TestNothingSensitiveIsLogged(t *testing.T) {
 	s := startLoaded(t)
 	authorization := basic("billing", canary)
@@ -203,7 +201,7 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 	log := s.log.String()
 	for _, want := range []string{"Received credentials in the query string", "TLS handshake error", `"realm":"acme"`} {
 		if !strings.Contains(log, want) {
-			t.Errorf("the log doesn't hold %q, so it isn't what this test is to look at", want)
+			t.Errorf("the log does not contain %q, so this test checks the wrong log", want)
 		}
 	}
 	for what, never := range map[string]string{
@@ -211,23 +209,24 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 		"the good Basic header": strings.TrimPrefix(good, "Basic "), "a token": issued, "a query": "grant_type", "a token's claims": strings.Split(issued, ".")[1],
 	} {
 		if strings.Contains(log, never) {
-			t.Errorf("the log holds %s:\n%s", what, log)
+			t.Errorf("the log contains %s:\n%s", what, log)
 		}
 	}
 }
 
-// A secret in the query is exposed, and told of without its value, whatever else is wrong.
-func TestExposedCredentialsAreTold(t *testing.T) {
+// The log reports credentials in the query without their values, even if the request fails for
+// another reason.
+func TestExposedCredentialsAreLogged(t *testing.T) {
 	exposing := "client_secret=" + canary
 	tests := map[string]struct {
 		request request
 		want    bool
 	}{
-		"beside good credentials": {request{query: grant + "&" + exposing, authorization: good}, true},
-		"by GET":                  {request{method: "GET", query: grant + "&" + exposing}, true},
-		"of no realm":             {request{path: "/nowhere/oauth2/token", query: exposing}, true},
-		"after a bad escape":      {request{query: "%zz&" + exposing, authorization: good}, true},
-		"an empty one":            {request{query: grant + "&client_secret=", authorization: good}, false},
+		"with valid credentials":  {request{query: grant + "&" + exposing, authorization: good}, true},
+		"with GET":                {request{method: "GET", query: grant + "&" + exposing}, true},
+		"unknown realm":           {request{path: "/unknown/oauth2/token", query: exposing}, true},
+		"after an invalid escape": {request{query: "%zz&" + exposing, authorization: good}, true},
+		"empty":                   {request{query: grant + "&client_secret=", authorization: good}, false},
 		"in the body":             {request{body: exposing}, false},
 	}
 	for name, tc := range tests {
@@ -236,7 +235,7 @@ func TestExposedCredentialsAreTold(t *testing.T) {
 			s.send(t, s.clientOf(t, "HTTP/1.1"), tc.request)
 			s.stop()
 			if got := strings.Contains(s.log.String(), `"level":"WARN","msg":"Received credentials in the query string`); got != tc.want {
-				t.Errorf("told: %t, want %t in %s", got, tc.want, s.log)
+				t.Errorf("logged: %t, want %t; log:\n%s", got, tc.want, s.log)
 			}
 		})
 	}

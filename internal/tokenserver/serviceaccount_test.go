@@ -16,7 +16,7 @@ import (
 
 const clusterIssuer = "https://kubernetes.default.svc"
 
-// clusterOf is a cluster with one key; without one it is a cluster that was never reached.
+// clusterOf is a cluster with one key. If the key is nil, the keys of the cluster are not known yet.
 type clusterOf struct{ key *signingkey.Key }
 
 func (c clusterOf) Key(_ context.Context, id string) (string, signingkey.PublicKey, error) {
@@ -29,7 +29,8 @@ func (c clusterOf) Key(_ context.Context, id string) (string, signingkey.PublicK
 	return clusterIssuer, c.key.Public(), nil
 }
 
-// accountToken is the token of a pod of the account apps/billing, good but for the changes.
+// accountToken returns a token of a Pod with the service account apps/billing. It is valid except for
+// the changes.
 func accountToken(t testing.TB, header, claims members) string {
 	t.Helper()
 	key := keys()[signingkey.RS256]
@@ -42,8 +43,8 @@ func accountToken(t testing.TB, header, claims members) string {
 	}, claims))
 }
 
-// of is what names an account in a token.
-func of(namespace, name, uid string) members {
+// accountClaims returns the claims that identify a service account.
+func accountClaims(namespace, name, uid string) members {
 	return members{
 		"sub": "system:serviceaccount:" + namespace + ":" + name,
 		"kubernetes.io": members{
@@ -52,7 +53,7 @@ func of(namespace, name, uid string) members {
 	}
 }
 
-// startInCluster runs a token server with clients that accounts may act as.
+// startInCluster runs a token server with clients that service accounts may act as.
 func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 	t.Helper()
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Cluster = cluster })
@@ -75,7 +76,7 @@ func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 }
 
 func TestServiceAccountTokens(t *testing.T) {
-	unbound := of("apps", "billing", "s1")
+	unbound := accountClaims("apps", "billing", "s1")
 	delete(unbound["kubernetes.io"].(members), "pod")
 	const as = "&client_id=pod"
 	tests := map[string]struct {
@@ -84,31 +85,31 @@ func TestServiceAccountTokens(t *testing.T) {
 		wantError  string
 		wantScope  string
 	}{
-		"good":                {request: byAssertion(accountToken(t, nil, nil), as), wantScope: "stock"},
-		"the other account":   {request: byAssertion(accountToken(t, nil, of("apps", "other", "s2")), as+"&scope=stock"), wantScope: "stock"},
-		"as another client":   {request: byAssertion(accountToken(t, nil, nil), "&client_id=again")},
-		"as no client":        {request: byAssertion(accountToken(t, nil, nil), ""), wantStatus: 400, wantError: "invalid_request"},
-		"as an unknown one":   {request: byAssertion(accountToken(t, nil, nil), "&client_id=nobody"), wantStatus: 401, wantError: "invalid_client"},
-		"as a stranger":       {request: byAssertion(accountToken(t, nil, nil), "&client_id=billing"), wantStatus: 401, wantError: "invalid_client"},
-		"as a suspended one":  {request: byAssertion(accountToken(t, nil, nil), "&client_id=podsuspended"), wantStatus: 401, wantError: "invalid_client"},
-		"and Basic":           {request: request{body: byAssertion(accountToken(t, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
-		"in the query":        {request: request{query: byAssertion(accountToken(t, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
-		"wrong namespace":     {request: byAssertion(accountToken(t, nil, of("elsewhere", "billing", "s1")), as), wantStatus: 401, wantError: "invalid_client"},
-		"wrong account":       {request: byAssertion(accountToken(t, nil, of("apps", "stranger", "s1")), as), wantStatus: 401, wantError: "invalid_client"},
-		"one that was before": {request: byAssertion(accountToken(t, nil, of("apps", "billing", "s0")), as), wantStatus: 401, wantError: "invalid_client"},
-		"default":             {request: byAssertion(accountToken(t, nil, of("apps", "default", "s3")), "&client_id=fallback"), wantStatus: 401, wantError: "invalid_client"},
-		"bound to no pod":     {request: byAssertion(accountToken(t, nil, unbound), as), wantStatus: 401, wantError: "invalid_client"},
-		"wrong audience":      {request: byAssertion(accountToken(t, nil, members{"aud": clusterIssuer}), as), wantStatus: 401, wantError: "invalid_client"},
-		"two audiences":       {request: byAssertion(accountToken(t, nil, members{"aud": []string{acme, clusterIssuer}}), as), wantStatus: 401, wantError: "invalid_client"},
-		"expired":             {request: byAssertion(accountToken(t, nil, members{"exp": now.Unix()}), as), wantStatus: 401, wantError: "invalid_client"},
-		"without end":         {request: byAssertion(accountToken(t, nil, members{"exp": nil}), as), wantStatus: 401, wantError: "invalid_client"},
-		"another cluster's":   {request: byAssertion(accountToken(t, nil, members{"iss": "https://example.com"}), as), wantStatus: 401, wantError: "invalid_client"},
-		"an unknown key":      {request: byAssertion(accountToken(t, members{"kid": canary}, nil), as), wantStatus: 401, wantError: "invalid_client"},
-		"without a key's id":  {request: byAssertion(accountToken(t, members{"kid": nil}, nil), as), wantStatus: 401, wantError: "invalid_client"},
-		"another algorithm":   {request: byAssertion(accountToken(t, members{"alg": "PS256"}, nil), as), wantStatus: 401, wantError: "invalid_client"},
-		"of no algorithm":     {request: byAssertion(accountToken(t, members{"alg": "none"}, nil), as), wantStatus: 401, wantError: "invalid_client"},
-		"signed by the client's key": {
-			request:    byAssertion(assertion(t, signingkey.ES256, nil, changed(members{"iss": clusterIssuer, "exp": now.Unix() + 60}, of("apps", "billing", "s1"))), as),
+		"valid":              {request: byAssertion(accountToken(t, nil, nil), as), wantScope: "stock"},
+		"another account":    {request: byAssertion(accountToken(t, nil, accountClaims("apps", "other", "s2")), as+"&scope=stock"), wantScope: "stock"},
+		"another client":     {request: byAssertion(accountToken(t, nil, nil), "&client_id=again")},
+		"no client_id":       {request: byAssertion(accountToken(t, nil, nil), ""), wantStatus: 400, wantError: "invalid_request"},
+		"unknown client":     {request: byAssertion(accountToken(t, nil, nil), "&client_id=unknown"), wantStatus: 401, wantError: "invalid_client"},
+		"unrelated client":   {request: byAssertion(accountToken(t, nil, nil), "&client_id=billing"), wantStatus: 401, wantError: "invalid_client"},
+		"suspended client":   {request: byAssertion(accountToken(t, nil, nil), "&client_id=podsuspended"), wantStatus: 401, wantError: "invalid_client"},
+		"and Basic":          {request: request{body: byAssertion(accountToken(t, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
+		"in the query":       {request: request{query: byAssertion(accountToken(t, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
+		"wrong namespace":    {request: byAssertion(accountToken(t, nil, accountClaims("elsewhere", "billing", "s1")), as), wantStatus: 401, wantError: "invalid_client"},
+		"wrong account":      {request: byAssertion(accountToken(t, nil, accountClaims("apps", "unrelated", "s1")), as), wantStatus: 401, wantError: "invalid_client"},
+		"recreated account":  {request: byAssertion(accountToken(t, nil, accountClaims("apps", "billing", "s0")), as), wantStatus: 401, wantError: "invalid_client"},
+		"default":            {request: byAssertion(accountToken(t, nil, accountClaims("apps", "default", "s3")), "&client_id=fallback"), wantStatus: 401, wantError: "invalid_client"},
+		"not bound to a Pod": {request: byAssertion(accountToken(t, nil, unbound), as), wantStatus: 401, wantError: "invalid_client"},
+		"wrong audience":     {request: byAssertion(accountToken(t, nil, members{"aud": clusterIssuer}), as), wantStatus: 401, wantError: "invalid_client"},
+		"two audiences":      {request: byAssertion(accountToken(t, nil, members{"aud": []string{acme, clusterIssuer}}), as), wantStatus: 401, wantError: "invalid_client"},
+		"expired":            {request: byAssertion(accountToken(t, nil, members{"exp": now.Unix()}), as), wantStatus: 401, wantError: "invalid_client"},
+		"no exp":             {request: byAssertion(accountToken(t, nil, members{"exp": nil}), as), wantStatus: 401, wantError: "invalid_client"},
+		"another cluster":    {request: byAssertion(accountToken(t, nil, members{"iss": "https://example.com"}), as), wantStatus: 401, wantError: "invalid_client"},
+		"unknown key":        {request: byAssertion(accountToken(t, members{"kid": canary}, nil), as), wantStatus: 401, wantError: "invalid_client"},
+		"no kid":             {request: byAssertion(accountToken(t, members{"kid": nil}, nil), as), wantStatus: 401, wantError: "invalid_client"},
+		"another algorithm":  {request: byAssertion(accountToken(t, members{"alg": "PS256"}, nil), as), wantStatus: 401, wantError: "invalid_client"},
+		"no algorithm":       {request: byAssertion(accountToken(t, members{"alg": "none"}, nil), as), wantStatus: 401, wantError: "invalid_client"},
+		"signed by the key of the client": {
+			request:    byAssertion(assertion(t, signingkey.ES256, nil, changed(members{"iss": clusterIssuer, "exp": now.Unix() + 60}, accountClaims("apps", "billing", "s1"))), as),
 			wantStatus: 401, wantError: "invalid_client",
 		},
 		"a suspended realm": {
@@ -119,7 +120,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	key := keys()[signingkey.RS256]
 	s := startInCluster(t, clusterOf{&key})
 	client := s.clientOf(t, "HTTP/2")
-	unknown := s.send(t, client, byAssertion(accountToken(t, nil, nil), "&client_id=nobody"))
+	unknown := s.send(t, client, byAssertion(accountToken(t, nil, nil), "&client_id=unknown"))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := s.send(t, client, tc.request)
@@ -131,18 +132,18 @@ func TestServiceAccountTokens(t *testing.T) {
 			if tc.request.path != "" {
 				realm = "frozen"
 			}
-			checkRefusal(t, got, tc.wantStatus, tc.wantError, realm)
+			checkRejection(t, got, tc.wantStatus, tc.wantError, realm)
 			if tc.wantStatus == 401 {
 				if diff := cmp.Diff(unknown.body, got.body); diff != "" {
-					t.Errorf("an unknown client's answer and this one (-unknown +got):\n%s", diff)
+					t.Errorf("response differs from that for an unknown client (-unknown +got):\n%s", diff)
 				}
 			}
 		})
 	}
 }
 
-// A pod presents the same token until it is renewed.
-func TestServiceAccountTokenIsNotUsedUp(t *testing.T) {
+// A Pod sends the same token until the kubelet renews it.
+func TestServiceAccountTokenWorksRepeatedly(t *testing.T) {
 	key := keys()[signingkey.RS256]
 	s := startInCluster(t, clusterOf{&key})
 	client := s.clientOf(t, "HTTP/2")
@@ -152,12 +153,12 @@ func TestServiceAccountTokenIsNotUsedUp(t *testing.T) {
 	}
 }
 
-// While nothing is known of the cluster nobody is told that a token is wrong.
-func TestClusterThatWasNeverReached(t *testing.T) {
+// Until the keys of the cluster are known, a token may be valid, so it must not be rejected with a 401.
+func TestServiceAccountTokensAreUnavailableUntilKeysAreKnown(t *testing.T) {
 	token := byAssertion(accountToken(t, nil, nil), "&client_id=pod")
 	s := startInCluster(t, clusterOf{})
-	checkRefusal(t, s.send(t, s.clientOf(t, "HTTP/2"), token), 503, "temporarily_unavailable", "acme")
+	checkRejection(t, s.send(t, s.clientOf(t, "HTTP/2"), token), 503, "temporarily_unavailable", "acme")
 
 	without := startInCluster(t, nil)
-	checkRefusal(t, without.send(t, without.clientOf(t, "HTTP/2"), token), 401, "invalid_client", "acme")
+	checkRejection(t, without.send(t, without.clientOf(t, "HTTP/2"), token), 401, "invalid_client", "acme")
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// canary is put where input must not come back.
+// canary is sent where a response or log must not repeat the input.
 const canary = "canary-7d4e"
 
-// good is the Authorization header of a client with scopes and the realm's audiences.
+// good is the Authorization header of a client that has scopes and the audiences of the realm.
 var good = basic("billing", secret)
 
-// TestTokenEndpoint goes through the table of the design, row by row.
 func TestTokenEndpoint(t *testing.T) {
 	form := func(body string) request { return request{body: body, authorization: good} }
 	query := func(query string) request { return request{query: query, authorization: good} }
@@ -25,125 +24,125 @@ func TestTokenEndpoint(t *testing.T) {
 	tests := map[string]struct {
 		request    request
 		wantStatus int    // 200
-		wantError  string // the code of a refusal
+		wantError  string // the error code
 		wantScope  string
 		wantAud    any
 	}{
-		// Good ones.
-		"the documented way":                       {request: query(grant), wantScope: "orders:read orders:write stock"},
-		"all in the body":                          {request: form(grant + "&scope=stock"), wantScope: "stock"},
-		"grant in the query, the rest in the body": {request: request{query: grant, body: "scope=stock", authorization: good}, wantScope: "stock"},
-		"chunked":                         {request: request{body: grant + "&scope=stock", authorization: good, chunked: true}, wantScope: "stock"},
-		"a client without scopes":         {request: request{query: grant, authorization: basic("plain", secret)}, wantAud: stock},
-		"Basic, escaped once":             {request: request{query: grant, authorization: basic("a%3Ab%25", secret)}},
-		"Basic in lower case":             {request: request{query: grant, authorization: "basic  " + good[len("Basic "):]}, wantScope: "orders:read orders:write stock"},
-		"Basic without padding":           {request: request{query: grant, authorization: strings.TrimRight(good, "=")}, wantScope: "orders:read orders:write stock"},
-		"client_secret_post":              {request: request{body: grant + "&client_id=plain&client_secret=" + secret}, wantAud: stock},
-		"post, the grant in the query":    {request: request{query: grant, body: "client_id=plain&client_secret=" + secret}, wantAud: stock},
-		"a client that will expire":       {request: request{query: grant, authorization: basic("expires", secret)}},
-		"client_id as in Basic":           {request: form(grant + "&client_id=billing&scope=stock"), wantScope: "stock"},
-		"unknown parameters":              {request: request{query: grant + "&foo=1&foo=2", body: "bar=1&redirect_uri=x&scope=stock", authorization: good}, wantScope: "stock"},
-		"empty values":                    {request: query(grant + "&scope=&audience=&resource=&client_secret=&client_id=&access_token="), wantScope: "orders:read orders:write stock"},
-		"an empty value beside another":   {request: request{query: grant + "&scope=", body: "scope=stock", authorization: good}, wantScope: "stock"},
-		"one of the scopes":               {request: query(grant + "&scope=stock"), wantScope: "stock"},
-		"scopes come sorted, each once":   {request: query(grant + "&scope=stock+orders:read%20stock"), wantScope: "orders:read stock"},
-		"an audience":                     {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
-		"a resource":                      {request: query(grant + "&scope=stock&resource=" + stock), wantScope: "stock", wantAud: stock},
-		"two resources":                   {request: query(grant + "&scope=stock&resource=" + stock + "&resource=" + orders), wantScope: "stock", wantAud: []any{orders, stock}},
-		"a resource that repeats":         {request: request{query: grant + "&resource=" + stock, body: "scope=stock&resource=" + stock, authorization: good}, wantScope: "stock", wantAud: stock},
-		"an audience that is no URI":      {request: request{query: grant + "&audience=billing", authorization: basic("named", secret)}, wantAud: "billing"},
-		"a content type with a parameter": {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
-		"a content type in another case":  {request: typed("Application/X-WWW-Form-URLEncoded", "scope=stock"), wantScope: "stock"},
-		"an empty body of any type":       {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
-		"a trusted header is not trusted": {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
+		// Successful requests.
+		"parameters in the query":               {request: query(grant), wantScope: "orders:read orders:write stock"},
+		"parameters in the body":                {request: form(grant + "&scope=stock"), wantScope: "stock"},
+		"grant in the query, scope in the body": {request: request{query: grant, body: "scope=stock", authorization: good}, wantScope: "stock"},
+		"chunked body":                          {request: request{body: grant + "&scope=stock", authorization: good, chunked: true}, wantScope: "stock"},
+		"a client without scopes":               {request: request{query: grant, authorization: basic("plain", secret)}, wantAud: stock},
+		"Basic, percent-encoded":                {request: request{query: grant, authorization: basic("a%3Ab%25", secret)}},
+		"Basic in lower case":                   {request: request{query: grant, authorization: "basic  " + good[len("Basic "):]}, wantScope: "orders:read orders:write stock"},
+		"Basic without padding":                 {request: request{query: grant, authorization: strings.TrimRight(good, "=")}, wantScope: "orders:read orders:write stock"},
+		"client_secret_post":                    {request: request{body: grant + "&client_id=plain&client_secret=" + secret}, wantAud: stock},
+		"post, the grant in the query":          {request: request{query: grant, body: "client_id=plain&client_secret=" + secret}, wantAud: stock},
+		"a client that will expire":             {request: request{query: grant, authorization: basic("expires", secret)}},
+		"same client_id in Basic and body":      {request: form(grant + "&client_id=billing&scope=stock"), wantScope: "stock"},
+		"unknown parameters":                    {request: request{query: grant + "&foo=1&foo=2", body: "bar=1&redirect_uri=x&scope=stock", authorization: good}, wantScope: "stock"},
+		"empty values":                          {request: query(grant + "&scope=&audience=&resource=&client_secret=&client_id=&access_token="), wantScope: "orders:read orders:write stock"},
+		"an empty and another value":            {request: request{query: grant + "&scope=", body: "scope=stock", authorization: good}, wantScope: "stock"},
+		"one of the scopes":                     {request: query(grant + "&scope=stock"), wantScope: "stock"},
+		"scopes are sorted and unique":          {request: query(grant + "&scope=stock+orders:read%20stock"), wantScope: "orders:read stock"},
+		"an audience":                           {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
+		"a resource":                            {request: query(grant + "&scope=stock&resource=" + stock), wantScope: "stock", wantAud: stock},
+		"two resources":                         {request: query(grant + "&scope=stock&resource=" + stock + "&resource=" + orders), wantScope: "stock", wantAud: []any{orders, stock}},
+		"a repeated resource":                   {request: request{query: grant + "&resource=" + stock, body: "scope=stock&resource=" + stock, authorization: good}, wantScope: "stock", wantAud: stock},
+		"an audience that is not a URI":         {request: request{query: grant + "&audience=billing", authorization: basic("named", secret)}, wantAud: "billing"},
+		"a content type with a parameter":       {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
+		"a content type in another case":        {request: typed("Application/X-WWW-Form-URLEncoded", "scope=stock"), wantScope: "stock"},
+		"an empty body of another type":         {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
+		"X-Forwarded-Host is ignored":           {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
 
 		// Credentials.
-		"no credentials":                 {request: request{query: grant}, wantStatus: 401, wantError: "invalid_client"},
-		"another scheme":                 {request: request{query: grant, authorization: "Bearer " + canary}, wantStatus: 401, wantError: "invalid_client"},
-		"another scheme, a good body":    {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
-		"the scheme alone":               {request: request{query: grant, authorization: "Basic"}, wantStatus: 401, wantError: "invalid_client"},
-		"broken Base64":                  {request: request{query: grant, authorization: "Basic !!" + canary}, wantStatus: 401, wantError: "invalid_client"},
-		"no colon":                       {request: request{query: grant, authorization: "Basic YWJj"}, wantStatus: 401, wantError: "invalid_client"},
-		"an empty id":                    {request: request{query: grant, authorization: basic("", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"an empty secret":                {request: request{query: grant, authorization: basic("billing", "")}, wantStatus: 401, wantError: "invalid_client"},
-		"control characters":             {request: request{query: grant, authorization: basic("billing", "a\nb")}, wantStatus: 401, wantError: "invalid_client"},
-		"escaped control characters":     {request: request{query: grant, authorization: basic("billing%00", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"a bad escape in Basic":          {request: request{query: grant, authorization: basic("billing", "%zz")}, wantStatus: 401, wantError: "invalid_client"},
-		"unknown client":                 {request: request{query: grant, authorization: basic(canary, secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"wrong secret":                   {request: request{query: grant, authorization: basic("billing", canary)}, wantStatus: 401, wantError: "invalid_client"},
-		"another realm's client":         {request: request{path: "/frozen/oauth2/token", query: grant, authorization: basic("plain", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"a client without a secret":      {request: request{query: grant, authorization: basic("unarmed", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"client suspended":               {request: request{query: grant, authorization: basic("suspended", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"client expired":                 {request: request{query: grant, authorization: basic("expired", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"secret before its end":          {request: request{query: grant, authorization: basic("rotating", ending)}, wantStatus: 200},
-		"secret beside one that ends":    {request: request{query: grant, authorization: basic("rotating", secret)}, wantStatus: 200},
-		"secret at its end":              {request: request{query: grant, authorization: basic("rotating", ended)}, wantStatus: 401, wantError: "invalid_client"},
-		"realm suspended":                {request: request{path: "/frozen/oauth2/token", query: grant, authorization: good}, wantStatus: 401, wantError: "invalid_client"},
-		"an id in the body, no secret":   {request: request{body: grant + "&client_id=billing"}, wantStatus: 401, wantError: "invalid_client"},
-		"a secret in the body, no id":    {request: request{body: grant + "&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
-		"a wrong secret in the body":     {request: request{body: grant + "&client_id=billing&client_secret=" + canary}, wantStatus: 401, wantError: "invalid_client"},
-		"control characters in the body": {request: request{body: grant + "&client_id=billing&client_secret=a%0Ab"}, wantStatus: 401, wantError: "invalid_client"},
-		"an assertion that is none":      {request: request{body: grant + "&client_assertion=" + canary + "&" + assertionType}, wantStatus: 401, wantError: "invalid_client"},
-		"an assertion of another type":   {request: request{body: grant + "&client_assertion=" + canary + "&client_assertion_type=x"}, wantStatus: 400, wantError: "invalid_request"},
-		"an assertion of no type":        {request: request{body: grant + "&client_assertion=" + canary}, wantStatus: 400, wantError: "invalid_request"},
-		"the type of an assertion alone": {request: request{body: grant + "&" + assertionType}, wantStatus: 401, wantError: "invalid_client"},
-		"another scheme, an assertion":   {request: request{body: grant + "&client_assertion=" + canary + "&" + assertionType, authorization: "Bearer x"}, wantStatus: 401, wantError: "invalid_client"},
-		"two Authorization headers":      {request: request{query: grant, header: http.Header{"Authorization": {good, good}}}, wantStatus: 400, wantError: "invalid_request"},
-		"two, the second empty":          {request: request{query: grant, header: http.Header{"Authorization": {good, ""}}}, wantStatus: 400, wantError: "invalid_request"},
-		"Basic and a body secret":        {request: form(grant + "&client_secret=" + secret), wantStatus: 400, wantError: "invalid_request"},
-		"Basic and an assertion":         {request: form(grant + "&client_assertion=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"broken Basic and a body secret": {request: request{query: grant, authorization: "Basic !", body: "client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
-		"a secret and an assertion":      {request: request{body: grant + "&client_id=plain&client_secret=" + secret + "&client_assertion=x"}, wantStatus: 400, wantError: "invalid_request"},
-		"client_id that differs":         {request: form(grant + "&client_id=plain"), wantStatus: 400, wantError: "invalid_request"},
+		"no credentials":                   {request: request{query: grant}, wantStatus: 401, wantError: "invalid_client"},
+		"another scheme":                   {request: request{query: grant, authorization: "Bearer " + canary}, wantStatus: 401, wantError: "invalid_client"},
+		"another scheme, valid body":       {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
+		"only the scheme":                  {request: request{query: grant, authorization: "Basic"}, wantStatus: 401, wantError: "invalid_client"},
+		"broken Base64":                    {request: request{query: grant, authorization: "Basic !!" + canary}, wantStatus: 401, wantError: "invalid_client"},
+		"no colon":                         {request: request{query: grant, authorization: "Basic YWJj"}, wantStatus: 401, wantError: "invalid_client"},
+		"an empty id":                      {request: request{query: grant, authorization: basic("", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"an empty secret":                  {request: request{query: grant, authorization: basic("billing", "")}, wantStatus: 401, wantError: "invalid_client"},
+		"control characters":               {request: request{query: grant, authorization: basic("billing", "a\nb")}, wantStatus: 401, wantError: "invalid_client"},
+		"escaped control characters":       {request: request{query: grant, authorization: basic("billing%00", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"an invalid escape in Basic":       {request: request{query: grant, authorization: basic("billing", "%zz")}, wantStatus: 401, wantError: "invalid_client"},
+		"unknown client":                   {request: request{query: grant, authorization: basic(canary, secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"wrong secret":                     {request: request{query: grant, authorization: basic("billing", canary)}, wantStatus: 401, wantError: "invalid_client"},
+		"another realm's client":           {request: request{path: "/frozen/oauth2/token", query: grant, authorization: basic("plain", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"a client without a secret":        {request: request{query: grant, authorization: basic("no-secret", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"client suspended":                 {request: request{query: grant, authorization: basic("suspended", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"client expired":                   {request: request{query: grant, authorization: basic("expired", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"secret before its expiration":     {request: request{query: grant, authorization: basic("rotating", expiringSecret)}, wantStatus: 200},
+		"new secret during an overlap":     {request: request{query: grant, authorization: basic("rotating", secret)}, wantStatus: 200},
+		"secret at its expiration":         {request: request{query: grant, authorization: basic("rotating", expiredSecret)}, wantStatus: 401, wantError: "invalid_client"},
+		"realm suspended":                  {request: request{path: "/frozen/oauth2/token", query: grant, authorization: good}, wantStatus: 401, wantError: "invalid_client"},
+		"a client ID without a secret":     {request: request{body: grant + "&client_id=billing"}, wantStatus: 401, wantError: "invalid_client"},
+		"a secret without a client ID":     {request: request{body: grant + "&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
+		"a wrong secret in the body":       {request: request{body: grant + "&client_id=billing&client_secret=" + canary}, wantStatus: 401, wantError: "invalid_client"},
+		"control characters in the body":   {request: request{body: grant + "&client_id=billing&client_secret=a%0Ab"}, wantStatus: 401, wantError: "invalid_client"},
+		"a malformed assertion":            {request: request{body: grant + "&client_assertion=" + canary + "&" + assertionType}, wantStatus: 401, wantError: "invalid_client"},
+		"an assertion of another type":     {request: request{body: grant + "&client_assertion=" + canary + "&client_assertion_type=x"}, wantStatus: 400, wantError: "invalid_request"},
+		"an assertion without a type":      {request: request{body: grant + "&client_assertion=" + canary}, wantStatus: 400, wantError: "invalid_request"},
+		"an assertion type without one":    {request: request{body: grant + "&" + assertionType}, wantStatus: 401, wantError: "invalid_client"},
+		"another scheme and an assertion":  {request: request{body: grant + "&client_assertion=" + canary + "&" + assertionType, authorization: "Bearer x"}, wantStatus: 401, wantError: "invalid_client"},
+		"two Authorization headers":        {request: request{query: grant, header: http.Header{"Authorization": {good, good}}}, wantStatus: 400, wantError: "invalid_request"},
+		"two, the second one empty":        {request: request{query: grant, header: http.Header{"Authorization": {good, ""}}}, wantStatus: 400, wantError: "invalid_request"},
+		"Basic and a secret in the body":   {request: form(grant + "&client_secret=" + secret), wantStatus: 400, wantError: "invalid_request"},
+		"Basic and an assertion":           {request: form(grant + "&client_assertion=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"broken Basic, secret in the body": {request: request{query: grant, authorization: "Basic !", body: "client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
+		"a secret and an assertion":        {request: request{body: grant + "&client_id=plain&client_secret=" + secret + "&client_assertion=x"}, wantStatus: 400, wantError: "invalid_request"},
+		"different client_id":              {request: form(grant + "&client_id=plain"), wantStatus: 400, wantError: "invalid_request"},
 
-		// Credentials in the query, even with good Basic.
-		"client_id in the query":          {request: query(grant + "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
-		"client_secret in the query":      {request: query(grant + "&client_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"both in the query, nowhere else": {request: request{query: grant + "&client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
-		"client_assertion in the query":   {request: query(grant + "&client_assertion=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"access_token in the query":       {request: query(grant + "&access_token=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"an escaped name in the query":    {request: query(grant + "&%63lient_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		// Credentials in the query, even with valid Basic credentials.
+		"client_id in the query":        {request: query(grant + "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
+		"client_secret in the query":    {request: query(grant + "&client_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"both only in the query":        {request: request{query: grant + "&client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
+		"client_assertion in the query": {request: query(grant + "&client_assertion=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"access_token in the query":     {request: query(grant + "&access_token=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"an escaped name in the query":  {request: query(grant + "&%63lient_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
 
 		// Parameters.
-		"a parameter twice in the query": {request: query(grant + "&scope=stock&scope=stock"), wantStatus: 400, wantError: "invalid_request"},
-		"a parameter twice in the body":  {request: form(grant + "&audience=a&audience=b"), wantStatus: 400, wantError: "invalid_request"},
-		"a parameter in both":            {request: request{query: grant, body: grant, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
+		"repeated in the query":          {request: query(grant + "&scope=stock&scope=stock"), wantStatus: 400, wantError: "invalid_request"},
+		"repeated in the body":           {request: form(grant + "&audience=a&audience=b"), wantStatus: 400, wantError: "invalid_request"},
+		"repeated in query and body":     {request: request{query: grant, body: grant, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
 		"grant_type missing":             {request: query("scope=stock"), wantStatus: 400, wantError: "invalid_request"},
 		"grant_type empty":               {request: query("grant_type="), wantStatus: 400, wantError: "invalid_request"},
 		"another grant_type":             {request: query("grant_type=password"), wantStatus: 400, wantError: "unsupported_grant_type"},
 		"grant_type in another case":     {request: query("grant_type=Client_Credentials"), wantStatus: 400, wantError: "unsupported_grant_type"},
-		"a bad escape in the query":      {request: query(grant + "&scope=%zz" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"a bad escape in the body":       {request: form(grant + "&foo=%" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"an invalid escape in the query": {request: query(grant + "&scope=%zz" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"an invalid escape in the body":  {request: form(grant + "&foo=%" + canary), wantStatus: 400, wantError: "invalid_request"},
 		"invalid UTF-8":                  {request: form(grant + "&scope=%ff"), wantStatus: 400, wantError: "invalid_request"},
 		"invalid UTF-8, raw":             {request: form(grant + "&scope=\xff"), wantStatus: 400, wantError: "invalid_request"},
 		"NUL in a parameter":             {request: form(grant + "&scope=%00"), wantStatus: 400, wantError: "invalid_request"},
-		"NUL in a parameter's name":      {request: query(grant + "&sc%00ope=a"), wantStatus: 400, wantError: "invalid_request"},
+		"NUL in a parameter name":        {request: query(grant + "&sc%00ope=a"), wantStatus: 400, wantError: "invalid_request"},
 
 		// Scope and audience.
-		"scope unknown":                   {request: query(grant + "&scope=" + canary), wantStatus: 400, wantError: "invalid_scope"},
-		"scope not granted":               {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
-		"scope malformed":                 {request: query(grant + "&scope=stock%20%20orders:read"), wantStatus: 400, wantError: "invalid_scope"},
-		"scope with a quote":              {request: query(grant + "&scope=%22stock%22"), wantStatus: 400, wantError: "invalid_scope"},
-		"audience not granted":            {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
-		"the realm's, not the client's":   {request: request{query: grant + "&audience=" + orders, authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_target"},
-		"resource not granted":            {request: query(grant + "&resource=https://" + canary), wantStatus: 400, wantError: "invalid_target"},
-		"a resource that is no URI":       {request: request{query: grant + "&resource=billing", authorization: basic("named", secret)}, wantStatus: 400, wantError: "invalid_target"},
-		"a resource with a fragment":      {request: query(grant + "&resource=" + orders + "%23top"), wantStatus: 400, wantError: "invalid_target"},
-		"one of two resources is refused": {request: query(grant + "&resource=" + orders + "&resource=urn:x"), wantStatus: 400, wantError: "invalid_target"},
+		"scope unknown":                    {request: query(grant + "&scope=" + canary), wantStatus: 400, wantError: "invalid_scope"},
+		"scope not granted":                {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
+		"scope malformed":                  {request: query(grant + "&scope=stock%20%20orders:read"), wantStatus: 400, wantError: "invalid_scope"},
+		"scope with a quote":               {request: query(grant + "&scope=%22stock%22"), wantStatus: 400, wantError: "invalid_scope"},
+		"audience not granted":             {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
+		"audience of the realm only":       {request: request{query: grant + "&audience=" + orders, authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_target"},
+		"resource not granted":             {request: query(grant + "&resource=https://" + canary), wantStatus: 400, wantError: "invalid_target"},
+		"a resource that is not a URI":     {request: request{query: grant + "&resource=billing", authorization: basic("named", secret)}, wantStatus: 400, wantError: "invalid_target"},
+		"a resource with a fragment":       {request: query(grant + "&resource=" + orders + "%23top"), wantStatus: 400, wantError: "invalid_target"},
+		"one of two resources not granted": {request: query(grant + "&resource=" + orders + "&resource=urn:x"), wantStatus: 400, wantError: "invalid_target"},
 
 		// Realm, method, content type.
-		"unknown realm":                  {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
-		"a realm's name in another case": {request: request{path: "/Acme/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
-		"GET":                            {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"PUT":                            {request: request{method: "PUT", query: grant, authorization: good, body: "a=b"}, wantStatus: 405, wantError: "invalid_request"},
-		"DELETE":                         {request: request{method: "DELETE", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"OPTIONS":                        {request: request{method: "OPTIONS"}, wantStatus: 405, wantError: "invalid_request"},
-		"a method of one's own":          {request: request{method: "TOKEN", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"post in lower case":             {request: request{method: "post", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"JSON":                           {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
-		"multipart":                      {request: typed("multipart/form-data; boundary=x", "--x--"), wantStatus: 400, wantError: "invalid_request"},
-		"a body without a type":          {request: typed("", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
-		"a broken type":                  {request: typed("application/x-www-form-urlencoded; =", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
+		"unknown realm":                {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
+		"a realm name in another case": {request: request{path: "/Acme/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
+		"GET":                          {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
+		"PUT":                          {request: request{method: "PUT", query: grant, authorization: good, body: "a=b"}, wantStatus: 405, wantError: "invalid_request"},
+		"DELETE":                       {request: request{method: "DELETE", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
+		"OPTIONS":                      {request: request{method: "OPTIONS"}, wantStatus: 405, wantError: "invalid_request"},
+		"an unknown method":            {request: request{method: "TOKEN", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
+		"post in lower case":           {request: request{method: "post", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
+		"JSON":                         {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
+		"multipart":                    {request: typed("multipart/form-data; boundary=x", "--x--"), wantStatus: 400, wantError: "invalid_request"},
+		"a body without a type":        {request: typed("", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
+		"a malformed type":             {request: typed("application/x-www-form-urlencoded; =", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {
@@ -157,45 +156,45 @@ func TestTokenEndpoint(t *testing.T) {
 						return
 					}
 					realm, _, _ := strings.Cut(strings.TrimPrefix(tc.request.path, "/"), "/")
-					checkRefusal(t, got, tc.wantStatus, tc.wantError, realm)
+					checkRejection(t, got, tc.wantStatus, tc.wantError, realm)
 				})
 			}
 		})
 	}
 }
 
-// The order of the checks: what comes first decides.
-func TestTokenEndpointOrder(t *testing.T) {
+// If a request fails several checks, the first one determines the response.
+func TestTokenEndpointChecksInOrder(t *testing.T) {
 	large := strings.Repeat("x", 9<<10)
 	tests := map[string]struct {
 		request    request
 		wantStatus int
 		wantError  string
 	}{
-		"method before realm":         {request{method: "GET", path: "/nowhere/oauth2/token"}, 405, "invalid_request"},
-		"realm before size":           {request{path: "/nowhere/oauth2/token", body: large}, 404, "invalid_request"},
-		"size before parsing":         {request{query: "%zz", body: large}, 413, "invalid_request"},
-		"parsing before credentials":  {request{query: "%zz", header: http.Header{"Authorization": {"a", "b"}}}, 400, "invalid_request"},
-		"credentials before grant":    {request{query: "grant_type=password", authorization: basic("billing", "wrong")}, 401, "invalid_client"},
-		"credentials before no grant": {request{authorization: basic("billing", "wrong")}, 401, "invalid_client"},
-		"grant before scope":          {request{query: "grant_type=password&scope=admin", authorization: good}, 400, "unsupported_grant_type"},
-		"scope before audience":       {request{query: grant + "&scope=admin&audience=x", authorization: good}, 400, "invalid_scope"},
+		"method before realm":              {request{method: "GET", path: "/unknown/oauth2/token"}, 405, "invalid_request"},
+		"realm before size":                {request{path: "/unknown/oauth2/token", body: large}, 404, "invalid_request"},
+		"size before parsing":              {request{query: "%zz", body: large}, 413, "invalid_request"},
+		"parsing before credentials":       {request{query: "%zz", header: http.Header{"Authorization": {"a", "b"}}}, 400, "invalid_request"},
+		"credentials before grant":         {request{query: "grant_type=password", authorization: basic("billing", "wrong")}, 401, "invalid_client"},
+		"credentials before missing grant": {request{authorization: basic("billing", "wrong")}, 401, "invalid_client"},
+		"grant before scope":               {request{query: "grant_type=password&scope=admin", authorization: good}, 400, "unsupported_grant_type"},
+		"scope before audience":            {request{query: grant + "&scope=admin&audience=x", authorization: good}, 400, "invalid_scope"},
 	}
 	s := startLoaded(t)
 	client := s.clientOf(t, "HTTP/1.1")
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			checkRefusal(t, s.send(t, client, tc.request), tc.wantStatus, tc.wantError, "acme")
+			checkRejection(t, s.send(t, client, tc.request), tc.wantStatus, tc.wantError, "acme")
 		})
 	}
 }
 
-func TestNotYetLoaded(t *testing.T) {
+func TestUnavailableUntilLoaded(t *testing.T) {
 	tests := map[string]request{
 		"good credentials":  {query: grant, authorization: good},
 		"wrong credentials": {query: grant, authorization: basic("billing", canary)},
 		"no credentials":    {query: grant},
-		"unknown realm":     {path: "/nowhere/oauth2/token", query: grant, authorization: good},
+		"unknown realm":     {path: "/unknown/oauth2/token", query: grant, authorization: good},
 		"a bad request":     {query: "%zz", authorization: good},
 		"JWKS":              {method: "GET", path: "/acme/oauth2/jwks"},
 		"metadata":          {method: "GET", path: "/.well-known/oauth-authorization-server/acme"},
@@ -204,15 +203,15 @@ func TestNotYetLoaded(t *testing.T) {
 	client := s.clientOf(t, "HTTP/2")
 	for name, r := range tests {
 		t.Run(name, func(t *testing.T) {
-			checkRefusal(t, s.send(t, client, r), 503, "temporarily_unavailable", "")
+			checkRejection(t, s.send(t, client, r), 503, "temporarily_unavailable", "")
 		})
 	}
 	s.registry.Replace(nil, nil, func(string) bool { return false })
-	checkRefusal(t, s.send(t, client, tests["good credentials"]), 404, "invalid_request", "")
+	checkRejection(t, s.send(t, client, tests["good credentials"]), 404, "invalid_request", "")
 }
 
-// checkRefusal holds an answer against all that the design says of a refusal.
-func checkRefusal(t *testing.T, got answer, wantStatus int, wantError, realm string) {
+// checkRejection checks the status, headers and body of an error response.
+func checkRejection(t *testing.T, got response, wantStatus int, wantError, realm string) {
 	t.Helper()
 	if realm == "" {
 		realm = "acme"
@@ -233,7 +232,7 @@ func checkRefusal(t *testing.T, got answer, wantStatus int, wantError, realm str
 	}
 }
 
-func checkHeader(t *testing.T, got answer, wantStatus int, realm string) {
+func checkHeader(t *testing.T, got response, wantStatus int, realm string) {
 	t.Helper()
 	want := map[string][]string{
 		"Content-Type": {"application/json;charset=UTF-8"}, "Cache-Control": {"no-store"}, "Pragma": {"no-cache"},

@@ -13,9 +13,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
-// Each request has a span that says who asked and what came of it, and nothing that is
-// secret or made up.
-func TestTracing(t *testing.T) {
+// Each request has a span with the client and the result. It must contain nothing secret and no text
+// that the client made up.
+func TestRequestsHaveSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Tracer = provider.Tracer("") })
@@ -65,7 +65,7 @@ func TestTracing(t *testing.T) {
 			s.send(t, client, r)
 			ended := spans.Ended()
 			if len(ended) != 1 {
-				t.Fatalf("%d spans", len(ended))
+				t.Fatalf("got %d spans, want 1", len(ended))
 			}
 			span := ended[0]
 			got := map[string]any{}
@@ -73,13 +73,13 @@ func TestTracing(t *testing.T) {
 				got[string(a.Key)] = a.Value.AsInterface()
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" || span.Name() != tc.wantName || span.Status().Code != tc.wantCode {
-				t.Errorf("span %q, status %v (-want +got):\n%s", span.Name(), span.Status(), diff)
+				t.Errorf("got span %q with status %v, want %q with %v; attributes (-want +got):\n%s", span.Name(), span.Status(), tc.wantName, tc.wantCode, diff)
 			}
 			if span.Parent().TraceID().String() != "0af7651916cd43dd8448eb211c80319c" || span.SpanContext().TraceID() != span.Parent().TraceID() {
-				t.Errorf("trace %s of parent %s", span.SpanContext().TraceID(), span.Parent().TraceID())
+				t.Errorf("got trace %s with parent trace %s, want that of the request", span.SpanContext().TraceID(), span.Parent().TraceID())
 			}
 			if strings.Contains(span.Name(), canary) {
-				t.Errorf("span %q tells what a request made up", span.Name())
+				t.Errorf("span %q repeats input", span.Name())
 			}
 		})
 	}

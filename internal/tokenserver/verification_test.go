@@ -21,9 +21,8 @@ const (
 	insufficientScope = `Bearer error="insufficient_scope"`
 )
 
-// TestVerify goes through what a gateway can ask, with the token of a client that has the
-// scopes orders:read, orders:write and stock, and the audiences orders and stock.
-func TestVerify(t *testing.T) {
+// The client has the scopes orders:read, orders:write and stock, and the audiences orders and stock.
+func TestVerification(t *testing.T) {
 	s := startLoaded(t)
 	token := issued(t, s, "billing", "")
 	bearer := "Bearer " + token
@@ -35,40 +34,40 @@ func TestVerify(t *testing.T) {
 		wantStatus    int
 		wantChallenge string
 	}{
-		"a token":                            {authorization: []string{bearer}, wantStatus: 200},
-		"the scheme in another case":         {authorization: []string{"bearer  " + token + " "}, wantStatus: 200},
-		"a scope that it has":                {authorization: []string{bearer}, query: "scope=stock", wantStatus: 200},
-		"scopes that it has":                 {authorization: []string{bearer}, query: "scope=stock+orders:read", wantStatus: 200},
-		"an audience that it has":            {authorization: []string{bearer}, query: "audience=" + stock, wantStatus: 200},
-		"both":                               {authorization: []string{bearer}, query: "scope=stock&audience=" + orders, wantStatus: 200},
-		"another parameter":                  {authorization: []string{bearer}, query: "x=1&x=2", wantStatus: 200},
-		"the request's method":               {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
-		"the request's path behind ours":     {path: verifyPath + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
-		"behind ours, the root":              {path: verifyPath + "/", query: "scope=admin", authorization: []string{bearer}, wantStatus: 200},
-		"behind ours, a directory":           {path: verifyPath + "/orders/", authorization: []string{bearer}, wantStatus: 200},
-		"behind ours, of odd form":           {path: verifyPath + "//a/../..//b", authorization: []string{bearer}, wantStatus: 200},
-		"behind ours, another realm's":       {path: verifyPath + "/../../../frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 200},
-		"behind another realm's":             {path: "/frozen/oauth2/verify/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
-		"the caller's query, not the gate's": {path: verifyPath + "/orders", query: "scope=admin&scope=%zz", authorization: []string{bearer}, wantStatus: 200},
+		"valid token":                       {authorization: []string{bearer}, wantStatus: 200},
+		"scheme in another case":            {authorization: []string{"bearer  " + token + " "}, wantStatus: 200},
+		"granted scope":                     {authorization: []string{bearer}, query: "scope=stock", wantStatus: 200},
+		"granted scopes":                    {authorization: []string{bearer}, query: "scope=stock+orders:read", wantStatus: 200},
+		"granted audience":                  {authorization: []string{bearer}, query: "audience=" + stock, wantStatus: 200},
+		"granted scope and audience":        {authorization: []string{bearer}, query: "scope=stock&audience=" + orders, wantStatus: 200},
+		"unknown parameters":                {authorization: []string{bearer}, query: "x=1&x=2", wantStatus: 200},
+		"method of the API request":         {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
+		"appended path":                     {path: verifyPath + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
+		"appended root path":                {path: verifyPath + "/", query: "scope=admin", authorization: []string{bearer}, wantStatus: 200},
+		"appended path with trailing slash": {path: verifyPath + "/orders/", authorization: []string{bearer}, wantStatus: 200},
+		"appended path that is not clean":   {path: verifyPath + "//a/../..//b", authorization: []string{bearer}, wantStatus: 200},
+		"appended path to another realm":    {path: verifyPath + "/../../../frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 200},
+		"path appended to another realm":    {path: "/frozen/oauth2/verify/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
+		"query of the API request":          {path: verifyPath + "/orders", query: "scope=admin&scope=%zz", authorization: []string{bearer}, wantStatus: 200},
 
-		"a scope that it lacks":     {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope},
-		"a part of a scope":         {authorization: []string{bearer}, query: "scope=orders", wantStatus: 403, wantChallenge: insufficientScope},
-		"an audience that it lacks": {authorization: []string{bearer}, query: "audience=" + stock + "/", wantStatus: 403, wantChallenge: insufficientScope},
-		"one that it lacks of both": {authorization: []string{bearer}, query: "scope=stock&audience=x", wantStatus: 403, wantChallenge: insufficientScope},
+		"missing scope":          {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope},
+		"prefix of a scope":      {authorization: []string{bearer}, query: "scope=orders", wantStatus: 403, wantChallenge: insufficientScope},
+		"missing audience":       {authorization: []string{bearer}, query: "audience=" + stock + "/", wantStatus: 403, wantChallenge: insufficientScope},
+		"scope but not audience": {authorization: []string{bearer}, query: "scope=stock&audience=x", wantStatus: 403, wantChallenge: insufficientScope},
 
-		"no token":                  {wantStatus: 401, wantChallenge: bareChallenge},
-		"no token, scope asked for": {query: "scope=stock", wantStatus: 401, wantChallenge: bareChallenge},
-		"another scheme":            {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},
-		"a scheme alone":            {authorization: []string{"Bearer "}, wantStatus: 401, wantChallenge: bareChallenge},
-		"a token in the query":      {query: "access_token=" + token, wantStatus: 401, wantChallenge: bareChallenge},
-		"something else":            {authorization: []string{"Bearer " + canary}, wantStatus: 401, wantChallenge: invalidToken},
-		"two tokens in one header":  {authorization: []string{bearer + " " + token}, wantStatus: 401, wantChallenge: invalidToken},
-		"two headers":               {authorization: []string{bearer, bearer}, wantStatus: 401, wantChallenge: invalidToken},
-		"at another realm":          {path: "/frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
+		"no token":                 {wantStatus: 401, wantChallenge: bareChallenge},
+		"no token, scope required": {query: "scope=stock", wantStatus: 401, wantChallenge: bareChallenge},
+		"another scheme":           {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},
+		"only the scheme":          {authorization: []string{"Bearer "}, wantStatus: 401, wantChallenge: bareChallenge},
+		"a token in the query":     {query: "access_token=" + token, wantStatus: 401, wantChallenge: bareChallenge},
+		"malformed token":          {authorization: []string{"Bearer " + canary}, wantStatus: 401, wantChallenge: invalidToken},
+		"two tokens in one header": {authorization: []string{bearer + " " + token}, wantStatus: 401, wantChallenge: invalidToken},
+		"two headers":              {authorization: []string{bearer, bearer}, wantStatus: 401, wantChallenge: invalidToken},
+		"another realm":            {path: "/frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
 
-		"at no realm":             {path: "/nowhere/oauth2/verify", authorization: []string{bearer}, wantStatus: 404},
-		"a parameter twice":       {authorization: []string{bearer}, query: "scope=stock&scope=stock", wantStatus: 400},
-		"a malformed requirement": {authorization: []string{bearer}, query: "scope=%zz", wantStatus: 400},
+		"unknown realm":         {path: "/unknown/oauth2/verify", authorization: []string{bearer}, wantStatus: 404},
+		"repeated parameter":    {authorization: []string{bearer}, query: "scope=stock&scope=stock", wantStatus: 400},
+		"malformed requirement": {authorization: []string{bearer}, query: "scope=%zz", wantStatus: 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for protocol := range protocols {
@@ -76,15 +75,15 @@ func TestVerify(t *testing.T) {
 					method: cmp.Or(test.method, http.MethodGet), path: cmp.Or(test.path, verifyPath), query: test.query,
 					header: http.Header{
 						"Authorization": test.authorization,
-						// What a caller sets reaches the API unless the gateway has it to replace.
+						// The response header must replace what the caller has sent.
 						"X-Auth-Client-Id": {canary},
 					},
 				})
 				if got.status != test.wantStatus || got.header.Get("WWW-Authenticate") != test.wantChallenge {
-					t.Fatalf("%s: %d with challenge %q: %s", protocol, got.status, got.header.Get("WWW-Authenticate"), got.body)
+					t.Fatalf("%s: got %d with challenge %q, want %d with %q: %s", protocol, got.status, got.header.Get("WWW-Authenticate"), test.wantStatus, test.wantChallenge, got.body)
 				}
 				if got.header.Get("Cache-Control") != "no-store" {
-					t.Error("the answer may be cached")
+					t.Error("the response may be cached")
 				}
 				if test.wantStatus != 200 {
 					continue
@@ -101,64 +100,64 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A client without scopes has an empty header, which a gateway can replace a caller's by.
-func TestVerifyTellsThatThereIsNoScope(t *testing.T) {
+// The header must be present even without scopes, so that the gateway overwrites what the caller has
+// sent.
+func TestVerificationOfClientWithoutScopesSetsEmptyHeader(t *testing.T) {
 	s := startLoaded(t)
 	got := verified(t, s, issued(t, s, "plain", ""))
 	if values, ok := got.header["X-Auth-Scope"]; got.status != 200 || !ok || values[0] != "" {
-		t.Errorf("status %d, X-Auth-Scope %q", got.status, values)
+		t.Errorf("got status %d and X-Auth-Scope %q, want 200 and an empty value", got.status, values)
 	}
 }
 
-// A valid signature isn't enough: what ends a client's right to tokens ends those that it
-// has, at verify and at introspection alike.
-func TestSwitchesEndTokens(t *testing.T) {
+// Suspension, expiration and revocation also invalidate the tokens that a client already has, at
+// verification and at introspection.
+func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 	second := now.Truncate(time.Second)
 	for name, test := range map[string]struct {
-		realm  func(*registry.RealmSettings)
-		client func(*registry.Client)
-		gone   bool
-		want   bool
+		realm   func(*registry.RealmSettings)
+		client  func(*registry.Client)
+		deleted bool
+		want    bool
 	}{
-		"nothing changed":                 {want: true},
-		"client suspended":                {client: func(c *registry.Client) { c.Disabled = true }},
-		"client expired":                  {client: func(c *registry.Client) { c.ExpiresAt = now }},
-		"client expires later":            {client: func(c *registry.Client) { c.ExpiresAt = now.Add(time.Second) }, want: true},
-		"client's tokens revoked":         {client: func(c *registry.Client) { c.TokensValidAfter = second.Add(time.Second) }},
-		"client's older tokens revoked":   {client: func(c *registry.Client) { c.TokensValidAfter = second }, want: true},
-		"client deleted":                  {gone: true},
-		"client made again":               {client: func(c *registry.Client) { c.UID, c.CreatedAt = "another", second.Add(time.Second) }},
-		"client whose secret has changed": {client: func(c *registry.Client) { c.Secrets = nil }, want: true},
-		"realm suspended":                 {realm: func(r *registry.RealmSettings) { r.Disabled = true }},
-		"realm's tokens revoked":          {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second.Add(time.Second) }},
-		"realm's older tokens revoked":    {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second }, want: true},
-		"key removed":                     {realm: withKeys(signingkey.EdDSA)},
-		"key retiring behind another":     {realm: withKeys(signingkey.EdDSA, signingkey.ES256), want: true},
+		"nothing changed":                {want: true},
+		"client suspended":               {client: func(c *registry.Client) { c.Disabled = true }},
+		"client expired":                 {client: func(c *registry.Client) { c.ExpiresAt = now }},
+		"client expires later":           {client: func(c *registry.Client) { c.ExpiresAt = now.Add(time.Second) }, want: true},
+		"tokens of the client revoked":   {client: func(c *registry.Client) { c.TokensValidAfter = second.Add(time.Second) }},
+		"older tokens of client revoked": {client: func(c *registry.Client) { c.TokensValidAfter = second }, want: true},
+		"client deleted":                 {deleted: true},
+		"client recreated":               {client: func(c *registry.Client) { c.UID, c.CreatedAt = "another", second.Add(time.Second) }},
+		"secret of the client changed":   {client: func(c *registry.Client) { c.Secrets = nil }, want: true},
+		"realm suspended":                {realm: func(r *registry.RealmSettings) { r.Disabled = true }},
+		"tokens of the realm revoked":    {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second.Add(time.Second) }},
+		"older tokens of realm revoked":  {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second }, want: true},
+		"key removed":                    {realm: withKeys(signingkey.EdDSA)},
+		"key retiring":                   {realm: withKeys(signingkey.EdDSA, signingkey.ES256), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startLoaded(t)
 			token := issued(t, s, "billing", "")
 			s.registry.SetRealm(newRealm(t, "acme", test.realm))
 			s.registry.RemoveClient("acme.billing")
-			if !test.gone {
+			if !test.deleted {
 				s.registry.SetClient(newClient(t, "acme", "billing", test.client))
 			}
-			holds(t, s, token, test.want)
+			checkValid(t, s, token, test.want)
 		})
 	}
 }
 
-// Tokens end with their lifetime, and one from a clock that runs ahead counts when it is
-// ahead by no more than 30 seconds.
-func TestVerifyAtOtherTimes(t *testing.T) {
+// A token is valid until it expires. It may come from a server whose clock is up to 30 seconds ahead.
+func TestVerificationOfTokenTimes(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration
 		want  bool
 	}{
-		"in its last second":    {5*time.Minute - time.Second, true},
-		"at its end":            {5*time.Minute - 500*time.Millisecond, false},
-		"issued a little ahead": {-29 * time.Second, true},
-		"issued far ahead":      {-32 * time.Second, false},
+		"just before expiration": {5*time.Minute - time.Second, true},
+		"at expiration":          {5*time.Minute - 500*time.Millisecond, false},
+		"issued 29 s ahead":      {-29 * time.Second, true},
+		"issued 32 s ahead":      {-32 * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			issuer := startLoaded(t)
@@ -166,21 +165,21 @@ func TestVerifyAtOtherTimes(t *testing.T) {
 			s := startLoaded(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return now.Add(test.later) } })
 			s.registry.SetClient(newClient(t, "acme", "billing", func(c *registry.Client) { c.CreatedAt = now.Add(-time.Hour) }))
 			if got := verified(t, s, token); (got.status == 200) != test.want {
-				t.Errorf("status %d", got.status)
+				t.Errorf("got status %d, want 200: %t", got.status, test.want)
 			}
 		})
 	}
 }
 
-func TestVerifyBeforeTheFirstLoad(t *testing.T) {
+func TestVerificationIsUnavailableUntilLoaded(t *testing.T) {
 	s := start(t)
 	got := verified(t, s, "x")
 	if got.status != 503 || got.header.Get("Retry-After") == "" {
-		t.Errorf("status %d, Retry-After %q", got.status, got.header.Get("Retry-After"))
+		t.Errorf("got status %d with Retry-After %q, want 503 with any", got.status, got.header.Get("Retry-After"))
 	}
 }
 
-// withKeys gives a realm the keys of those algorithms, the first one active.
+// withKeys sets the keys of a realm to keys of these algorithms.
 func withKeys(active signingkey.Algorithm, retiring ...signingkey.Algorithm) func(*registry.RealmSettings) {
 	return func(r *registry.RealmSettings) {
 		r.Keys = []signingkey.Key{keyIn(signingkey.Active, active)}
@@ -190,27 +189,27 @@ func withKeys(active signingkey.Algorithm, retiring ...signingkey.Algorithm) fun
 	}
 }
 
-// issued returns a token of a client of acme.
+// issued returns a new token of a client in the realm acme.
 func issued(t testing.TB, s *server, client, more string) string {
 	t.Helper()
 	return accessToken(t, s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant + more, authorization: basic(client, secret)}))
 }
 
-// verified is the answer about a token at acme.
-func verified(t testing.TB, s *server, token string) answer {
+// verified returns the verification response of the realm acme for a token.
+func verified(t testing.TB, s *server, token string) response {
 	t.Helper()
 	return s.send(t, s.clientOf(t, "HTTP/1.1"), request{method: http.MethodGet, path: verifyPath, authorization: "Bearer " + token})
 }
 
-// holds checks that verify and introspection both take the token for valid, or both don't.
-func holds(t *testing.T, s *server, token string, want bool) {
+// checkValid checks whether verification and introspection accept a token.
+func checkValid(t *testing.T, s *server, token string, want bool) {
 	t.Helper()
 	if got := verified(t, s, token); (got.status == http.StatusOK) != want || !want && got.header.Get("WWW-Authenticate") != invalidToken {
-		t.Errorf("verify answers %d %q to %s", got.status, got.header.Get("WWW-Authenticate"), token)
+		t.Errorf("verification responds with %d and challenge %q, want valid: %t, token %s", got.status, got.header.Get("WWW-Authenticate"), want, token)
 	}
-	// A client that none of these tests touches asks.
+	// The tests that call this don't change this client.
 	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + token, authorization: basic("plain", secret)})
 	if want && (got.status != http.StatusOK || got.body == inactive) || !want && got.body != inactive && got.status != http.StatusUnauthorized {
-		t.Errorf("introspection answers %d %s to %s", got.status, got.body, token)
+		t.Errorf("introspection responds with %d %s, want valid: %t, token %s", got.status, got.body, want, token)
 	}
 }
