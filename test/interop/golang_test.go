@@ -45,7 +45,7 @@ func testEveryAlgorithm(t *testing.T, p *place) {
 // A verifier that was made before the rotation knows the tokens from after it.
 func testGoAcrossRotation(t *testing.T, p *place) {
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, p.server.Client(t))
-	consumer := p.install.ConsumerSecret(t, p.client)
+	consumer := p.install.CredentialsSecret(t, p.client)
 	verifier := goVerifier(ctx, t, consumer, v1alpha1.SigningAlgorithmES256)
 	before := goToken(ctx, t, consumer)
 	goVerify(ctx, t, verifier, consumer, before)

@@ -71,13 +71,13 @@ func newPlace(t *testing.T) *place {
 func (p *place) ready(t *testing.T, c *v1alpha1.ApiClient) *corev1.Secret {
 	t.Helper()
 	p.install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	return p.install.ConsumerSecret(t, c)
+	return p.install.CredentialsSecret(t, c)
 }
 
 // token asks for a token in the documented way.
 func (p *place) token(t *testing.T) string {
 	t.Helper()
-	return p.tokenOf(t, p.install.ConsumerSecret(t, p.client))
+	return p.tokenOf(t, p.install.CredentialsSecret(t, p.client))
 }
 
 func (p *place) tokenOf(t *testing.T, consumer *corev1.Secret) string {

@@ -166,7 +166,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	elsewhere := testinstall.ApiClient(team, "elsewhere", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, generated, provided, signing, elsewhere)
 	i.AwaitReady(t, generated, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	before := i.ConsumerSecret(t, generated)
+	before := i.CredentialsSecret(t, generated)
 	b.signIn(i.admin)
 	b.open("/clients/" + team + "/generated")
 	b.wantText("stores it in the Secret generated in namespace " + team)

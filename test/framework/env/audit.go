@@ -18,20 +18,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Writes returns every request that has asked the API server so far to create, change
-// or delete something, whoever sent it and whether or not it was allowed. Callers sort
-// them out by user, user agent or object. It needs WithAuditLog.
+// Writes returns every request so far that asked the API server to create, change or delete an
+// object, from any user and whether it was allowed or not. Callers filter by user, user agent or
+// object. It requires WithAuditLog.
 func (e *Env) Writes(t testing.TB) []auditv1.Event {
 	t.Helper()
 	if e.AuditLog == "" {
-		t.Fatal("Env.Writes needs env.WithAuditLog")
+		t.Fatal("Env.Writes requires env.WithAuditLog")
 	}
-	// A request is logged when it is completed, which may be just after its answer has
-	// arrived. So a last request of our own has to be in the log before it counts.
+	// The API server logs a request when it completes, which may be just after the response has
+	// arrived. Requests before this marker are in the log once the marker is.
 	marker := "audit-marker-" + strings.ToLower(rand.String(10))
 	key := client.ObjectKey{Namespace: "default", Name: marker}
 	if err := e.Client.Get(t.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-		t.Fatalf("Send the marker request for the audit log: %v", err)
+		t.Fatalf("Failed to send the marker request for the audit log: %v", err)
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -39,7 +39,7 @@ func (e *Env) Writes(t testing.TB) []auditv1.Event {
 	for {
 		log, err := os.ReadFile(e.AuditLog)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("Read the audit log: %v", err)
+			t.Fatalf("Failed to read the audit log: %v", err)
 		}
 		if bytes.Contains(log, []byte(marker)) {
 			return writesIn(t, log)
@@ -47,7 +47,7 @@ func (e *Env) Writes(t testing.TB) []auditv1.Event {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("The audit log %s doesn't show a request that was answered", e.AuditLog)
+			t.Fatalf("The audit log %s does not contain a completed request", e.AuditLog)
 		}
 	}
 }
@@ -59,11 +59,11 @@ func writesIn(t testing.TB, log []byte) []auditv1.Event {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		if !bytes.HasSuffix(lines.Bytes(), []byte("}")) {
-			break // The last line is being written.
+			break // the last line is incomplete
 		}
 		var event auditv1.Event
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-			t.Fatalf("Read the audit log: %v", err)
+			t.Fatalf("Failed to read the audit log: %v", err)
 		}
 		switch event.Verb {
 		case "create", "update", "patch", "delete", "deletecollection":
@@ -71,7 +71,7 @@ func writesIn(t testing.TB, log []byte) []auditv1.Event {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		t.Fatalf("Read the audit log: %v", err)
+		t.Fatalf("Failed to read the audit log: %v", err)
 	}
 	return writes
 }

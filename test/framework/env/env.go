@@ -1,18 +1,18 @@
-// Package testenv gives tests a real API server.
+// Package env runs a real API server for tests.
 //
-// A test binary has one control plane. TestMain says what it is made of, the first
-// test that asks for it starts it, and it ends with the binary:
+// A test binary has one control plane. TestMain configures it, the first test that calls Start
+// starts it, and it ends with the binary:
 //
 //	func TestMain(m *testing.M) { env.Main(m, env.WithControllerManager()) }
 //
 //	func TestSomething(t *testing.T) {
-//		env := env.Start(t)
-//		namespace := env.Namespace(t)
+//		cluster := env.Start(t)
+//		namespace := cluster.Namespace(t)
 //		...
 //	}
 //
-// Nothing of it outlives the binary, not even when that is killed with SIGKILL.
-// Test binaries run side by side.
+// Nothing remains after the binary ends, even if it is killed with SIGKILL. Several test binaries
+// can run at the same time.
 package env
 
 import (
@@ -36,31 +36,31 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-// startTimeout bounds a start, which takes some seconds on a quiet machine.
+// startTimeout bounds a start, which takes a few seconds on an idle machine.
 const startTimeout = 2 * time.Minute
 
-// noIssuers lets the API server take the tokens that it takes anyway, and no others.
+// noIssuers makes the API server accept only the tokens that it accepts by default.
 const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: []\n"
 
 // Env is the running control plane of this test binary.
 type Env struct {
-	// Config reaches the API server as an administrator. Copy it before changing it.
+	// Config connects to the API server as an administrator. Copy it before you change it.
 	Config *rest.Config
 
 	// Client reads and writes through Config, without a cache.
 	Client client.WithWatch
 
-	// Kubeconfig is the path of a file with the same credentials, for real binaries.
+	// Kubeconfig is the path of a kubeconfig with the same credentials.
 	Kubeconfig string
 
-	// BinDir holds etcd, kube-apiserver, kube-controller-manager and kubectl.
+	// BinDir contains etcd, kube-apiserver, kube-controller-manager and kubectl.
 	BinDir string
 
-	// AuditLog is the path of the API server's audit log; empty without WithAuditLog.
+	// AuditLog is the path of the API server's audit log. It is empty without WithAuditLog.
 	AuditLog string
 
-	// AuthenticationConfig is the path of the API server's AuthenticationConfiguration, with
-	// no issuer in the beginning; empty without WithForeignIssuers.
+	// AuthenticationConfig is the path of the API server's AuthenticationConfiguration, which
+	// contains no issuer at first. It is empty without WithForeignIssuers.
 	AuthenticationConfig string
 
 	controlPlane *controlplane.ControlPlane
@@ -80,28 +80,28 @@ func Main(m *testing.M, opts ...Option) {
 	binary.options = newOptions(opts)
 	code := m.Run()
 	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "Stop the control plane of the tests:", err)
+		fmt.Fprintln(os.Stderr, "Failed to stop the control plane of the tests:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-// Start returns the control plane of this test binary, and starts it when the test is
-// the first to ask. The test fails at once if it can't be had.
+// Start returns the control plane of this test binary. The first call starts it. If it can't be
+// started, the test fails immediately.
 func Start(t testing.TB) *Env {
 	t.Helper()
 	if binary.options == nil {
-		t.Fatal("env.Start needs a TestMain in this package that calls env.Main")
+		t.Fatal("env.Start requires a TestMain in this package that calls env.Main")
 	}
 	binary.start.Do(func() { binary.env, binary.err = start(binary.options) })
 	if binary.err != nil {
-		t.Fatalf("The control plane of the tests can't be had: %v", binary.err)
+		t.Fatalf("Failed to start the control plane of the tests: %v", binary.err)
 	}
 	return binary.env
 }
 
 func start(o *options) (*Env, error) {
-	// Building has a time of its own, which the test binary's -timeout bounds.
+	// The build isn't part of startTimeout. The -timeout of the test binary bounds it.
 	binDir, err := controlplane.BinDir(context.Background(), os.Stderr, "kubectl")
 	if err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func start(o *options) (*Env, error) {
 	env.Config = env.controlPlane.RESTConfig()
 	env.Kubeconfig = env.controlPlane.Kubeconfig()
 	if len(crds) > 0 {
-		// The default of 10 s is short for two cores that other test binaries use too.
+		// The default of 10 s is too short on two cores that other test binaries use, too.
 		install := envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: time.Minute}
 		if _, err := envtest.InstallCRDs(env.Config, install); err != nil {
 			return nil, errors.Join(err, env.controlPlane.Stop())
@@ -166,38 +166,38 @@ func stop() error {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Namespace makes a namespace that no other test has and returns its name, which
-// begins like the test's. It stays until the control plane ends.
+// Namespace creates a namespace that no other test uses and returns its name, which begins with
+// the test's name. The namespace exists until the control plane ends.
 func (e *Env) Namespace(t testing.TB) string {
 	t.Helper()
 	prefix := notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-")
 	prefix = strings.Trim(prefix[:min(len(prefix), 40)], "-")
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"}}
 	if err := e.Client.Create(t.Context(), namespace); err != nil {
-		t.Fatalf("Make a namespace for the test: %v", err)
+		t.Fatalf("Failed to create a namespace for the test: %v", err)
 	}
 	return namespace.Name
 }
 
-// StopAPIServer takes the API server away until StartAPIServer or the end of the test.
-// No test that needs it may run at the same time.
+// StopAPIServer stops the API server until StartAPIServer or the end of the test. No test that
+// needs the API server may run at the same time.
 func (e *Env) StopAPIServer(t testing.TB) {
 	t.Helper()
-	// The cleanup comes first: the next test needs an API server whatever happens here.
+	// Register the cleanup first, because the next test needs the API server if this call fails.
 	t.Cleanup(func() { e.StartAPIServer(t) })
 	if err := e.controlPlane.StopAPIServer(); err != nil {
-		t.Fatalf("Stop the API server: %v", err)
+		t.Fatalf("Failed to stop the API server: %v", err)
 	}
 }
 
-// StartAPIServer brings it back, with the same address, credentials and data, and
-// returns when it is ready. It does nothing while it runs.
+// StartAPIServer starts the API server again with the same address, credentials and data, and
+// returns when it is ready. It does nothing if the API server is running.
 func (e *Env) StartAPIServer(t testing.TB) {
 	t.Helper()
-	// Not the test's context, which is over when cleanups run.
+	// The context of the test is canceled before cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := e.controlPlane.StartAPIServer(ctx); err != nil {
-		t.Fatalf("Start the API server again: %v", err)
+		t.Fatalf("Failed to start the API server again: %v", err)
 	}
 }

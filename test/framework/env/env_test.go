@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 		env.WithCRDs(filepath.Join("testdata", "crd.yaml")))
 }
 
-func TestDataOutlivesTheAPIServer(t *testing.T) {
+func TestRestartedAPIServerKeepsData(t *testing.T) {
 	env, g := env.Start(t), NewWithT(t)
 	want := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "kept"},
@@ -41,10 +41,10 @@ func TestDataOutlivesTheAPIServer(t *testing.T) {
 	g.Expect(got.Data).To(Equal(want.Data))
 }
 
-func TestNamespacesDiffer(t *testing.T) {
+func TestNamespacesAreUnique(t *testing.T) {
 	env, g := env.Start(t), NewWithT(t)
 	one, other := env.Namespace(t), env.Namespace(t)
-	g.Expect(one).To(HavePrefix("testnamespacesdiffer-"))
+	g.Expect(one).To(HavePrefix("testnamespacesareunique-"))
 	g.Expect(one).NotTo(Equal(other))
 }
 
@@ -66,7 +66,7 @@ func TestControllerManagerCollectsGarbage(t *testing.T) {
 	}).WithTimeout(30 * time.Second).Should(BeTrue())
 }
 
-func TestWritesCountsRequestsThatWrite(t *testing.T) {
+func TestWritesReturnsOnlyWrites(t *testing.T) {
 	env, g := env.Start(t), NewWithT(t)
 	namespace := env.Namespace(t)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "counted"}}
@@ -89,7 +89,7 @@ func TestInstallsCRDs(t *testing.T) {
 	g.Expect(env.Client.List(t.Context(), list)).To(Succeed())
 }
 
-func TestKubeconfigWorksForOtherPrograms(t *testing.T) {
+func TestKubectlUsesKubeconfig(t *testing.T) {
 	env, g := env.Start(t), NewWithT(t)
 	info, err := os.Stat(env.Kubeconfig)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -21,8 +21,8 @@ const childEnv = "REALMKEEPER_TESTENV_CHILD"
 
 const dirPrefix = "control plane in "
 
-// TestChild runs in the binaries that other tests start: it tells where its control
-// plane is, and ends when its standard input does.
+// TestChild runs in the test binaries that other tests start. It prints the directory of its
+// control plane and ends when its standard input is closed.
 func TestChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		return
@@ -30,11 +30,11 @@ func TestChild(t *testing.T) {
 	env := env.Start(t)
 	fmt.Println(dirPrefix + filepath.Dir(env.Kubeconfig))
 	if _, err := bufio.NewReader(os.Stdin).ReadByte(); err == nil {
-		t.Fatal("Nobody writes here")
+		t.Fatal("standard input is not empty")
 	}
 }
 
-func TestKilledBinaryLeavesNothing(t *testing.T) {
+func TestKilledBinaryLeavesNothingBehind(t *testing.T) {
 	g := NewWithT(t)
 	child, dir, _ := startChild(t)
 	g.Expect(runningIn(dir)).To(ConsistOf("etcd", "kube-apiserver", "kube-controller-manager"))
@@ -42,18 +42,18 @@ func TestKilledBinaryLeavesNothing(t *testing.T) {
 	g.Expect(child.Process.Kill()).To(Succeed())
 	g.Eventually(func() []string { return runningIn(dir) }).WithTimeout(10 * time.Second).Should(BeEmpty())
 
-	// Its files go with the next start of anybody.
+	// The next control plane that starts removes its files.
 	next, nextDir, end := startChild(t)
 	g.Expect(dir).NotTo(BeADirectory())
 
-	// And one that may end in good order takes its own along.
+	// A binary that ends by itself removes its own files.
 	end()
 	g.Expect(next.Wait()).To(Succeed())
 	g.Expect(nextDir).NotTo(BeADirectory())
 }
 
-// startChild starts this binary again, beside itself, and returns when its control
-// plane is up, with its directory and what lets it end.
+// startChild starts another process of this binary and waits until its control plane runs. It
+// returns the directory of that control plane and a function that makes the process end.
 func startChild(t *testing.T) (child *exec.Cmd, dir string, end func()) {
 	t.Helper()
 	child = exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
@@ -70,22 +70,22 @@ func startChild(t *testing.T) (child *exec.Cmd, dir string, end func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = child.Process.Kill() // It has ended, if all went well.
+		_ = child.Process.Kill() // it may have ended already
 		_ = child.Wait()
 	})
-	var said bytes.Buffer
+	var output bytes.Buffer
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
 		if dir, found := strings.CutPrefix(lines.Text(), dirPrefix); found {
 			return child, dir, func() { stdin.Close() }
 		}
-		said.WriteString(lines.Text() + "\n")
+		output.WriteString(lines.Text() + "\n")
 	}
-	t.Fatalf("The child has started no control plane:\n%s", said.String())
+	t.Fatalf("The child started no control plane:\n%s", output.String())
 	return nil, "", nil
 }
 
-// runningIn returns the names of the programs that have dir in their arguments.
+// runningIn returns the names of the running programs that have dir in their arguments.
 func runningIn(dir string) []string {
 	var names []string
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")

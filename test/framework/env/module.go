@@ -10,8 +10,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-// Module returns the directory of a Go module that hack/tools/crds pins, for the CRDs of
-// others in it. It downloads the module when needed.
+// Module returns the directory of a Go module that hack/tools/crds pins because it contains
+// third-party CRDs. It downloads the module if necessary.
 func Module(t testing.TB, module string) string {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
@@ -20,12 +20,12 @@ func Module(t testing.TB, module string) string {
 	}
 	pins := filepath.Join(root, "hack", "tools", "crds")
 	out, err := exec.CommandContext(t.Context(), "go", "-C", pins, "mod", "download", "-json", module).Output()
-	var told struct{ Dir, Error string }
-	if decoded := json.Unmarshal(out, &told); err != nil || decoded != nil || told.Error != "" {
+	var result struct{ Dir, Error string }
+	if decoded := json.Unmarshal(out, &result); err != nil || decoded != nil || result.Error != "" {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			told.Error += string(exit.Stderr)
+			result.Error += string(exit.Stderr)
 		}
-		t.Fatalf("Downloading %s: %v: %s", module, err, told.Error)
+		t.Fatalf("Failed to download %s: %v: %s", module, err, result.Error)
 	}
-	return told.Dir
+	return result.Dir
 }

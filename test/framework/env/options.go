@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-// Option says what the control plane of a test binary is made of.
+// Option configures the control plane of a test binary.
 type Option func(*options)
 
 type options struct {
@@ -41,38 +41,38 @@ func newOptions(opts []Option) *options {
 	return o
 }
 
-// WithControllerManager runs kube-controller-manager too: garbage collection by owner
-// reference, the end of deleted namespaces, service accounts, Deployments.
+// WithControllerManager also runs kube-controller-manager, which collects garbage by owner
+// reference, finalizes namespaces, creates default service accounts and reconciles Deployments.
 func WithControllerManager() Option {
 	return func(o *options) { o.controllerManager = true }
 }
 
-// WithAuditLog has the API server log every request to Env.AuditLog, for Env.Writes.
+// WithAuditLog makes the API server log every request to Env.AuditLog, which Env.Writes reads.
 func WithAuditLog() Option {
 	return func(o *options) { o.auditLog = true }
 }
 
-// WithForeignIssuers has the API server take tokens of the issuers that tests write to
-// Env.AuthenticationConfig. It reaches them through the HTTP proxy of that URL, since no
-// resolver that it asks knows names below localhost.
+// WithForeignIssuers makes the API server accept tokens from the issuers that tests write to
+// Env.AuthenticationConfig. It reaches them through the HTTP proxy at that URL, because DNS
+// doesn't resolve names below localhost.
 func WithForeignIssuers(proxy string) Option {
 	return func(o *options) { o.foreignIssuers, o.proxy = true, proxy }
 }
 
-// WithAuthentication has the API server take tokens of the issuers that an
-// AuthenticationConfiguration of this content names, as Env.AuthenticationConfig says at first.
+// WithAuthentication makes the API server accept tokens from the issuers in an
+// AuthenticationConfiguration, which is the initial content of Env.AuthenticationConfig.
 func WithAuthentication(configuration []byte) Option {
 	return func(o *options) { o.foreignIssuers, o.authentication = true, configuration }
 }
 
-// WithScheme sets the types that Env.Client knows. Left out, they are those of
-// Kubernetes, CustomResourceDefinition and the product's own.
+// WithScheme sets the types that Env.Client supports. It defaults to those of Kubernetes,
+// CustomResourceDefinition and the product's own.
 func WithScheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// WithCRDs installs the CRDs of these files and directories, or none, instead of the
-// product's in config/crd/bases.
+// WithCRDs installs the CRDs in these files and directories, or none, instead of the product's in
+// config/crd/bases.
 func WithCRDs(paths ...string) Option {
 	return func(o *options) { o.crds, o.ownCRDs = paths, true }
 }

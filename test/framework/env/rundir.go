@@ -9,44 +9,44 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
 )
 
-// runDir is the directory of one control plane. It is locked as long as its owner
-// lives: the kernel drops the lock with the process, however that ends.
+// runDir is the directory of one control plane. Its owner holds a lock on it, which the kernel
+// releases when the process ends for any reason.
 type runDir struct {
 	path string
 	lock filelock.Lock
 }
 
-// newRunDir makes a directory and removes those that killed binaries left behind.
+// newRunDir creates a directory and removes those that killed binaries left behind.
 func newRunDir() (runDir, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+		return runDir{}, fmt.Errorf("create a directory for the control plane: %w", err)
 	}
 	parent := filepath.Join(cache, "realmkeeper", "tests")
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+		return runDir{}, fmt.Errorf("create a directory for the control plane: %w", err)
 	}
-	// One binary at a time: a directory that is made and not yet locked looks like one
-	// that was left behind.
+	// One binary at a time, because a directory that isn't locked yet looks like one that was
+	// left behind.
 	turn, err := filelock.Wait(parent)
 	if err != nil {
-		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+		return runDir{}, fmt.Errorf("create a directory for the control plane: %w", err)
 	}
 	defer turn.Release()
 
 	left, err := filepath.Glob(filepath.Join(parent, "*"))
 	if err != nil {
-		return runDir{}, fmt.Errorf("look for what killed runs left: %w", err)
+		return runDir{}, fmt.Errorf("list the directories of killed runs: %w", err)
 	}
 	for _, path := range left {
 		if err := removeUnlessLocked(path); err != nil {
-			return runDir{}, fmt.Errorf("remove what a killed run left: %w", err)
+			return runDir{}, fmt.Errorf("remove the directory of a killed run: %w", err)
 		}
 	}
 
 	path, err := os.MkdirTemp(parent, "")
 	if err != nil {
-		return runDir{}, fmt.Errorf("make a directory for the control plane: %w", err)
+		return runDir{}, fmt.Errorf("create a directory for the control plane: %w", err)
 	}
 	own, err := filelock.Try(path)
 	if err != nil {

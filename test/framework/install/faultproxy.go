@@ -18,48 +18,48 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fault is what becomes of a write.
+// Fault is what happens to a write.
 type Fault int
 
 const (
-	// NoFault lets the write be.
+	// NoFault forwards the write.
 	NoFault Fault = iota
-	// AnswerLost lets the write take effect, and cuts the connection before its answer.
-	AnswerLost
-	// RequestLost cuts the connection, and the write never takes effect.
+	// ResponseLost forwards the write and closes the connection before the response.
+	ResponseLost
+	// RequestLost closes the connection. The write never takes effect.
 	RequestLost
-	// Refused answers 500, and the write never takes effect.
-	Refused
+	// Rejected responds with 500. The write never takes effect.
+	Rejected
 )
 
-// Faults are what goes wrong with a program's writes. Leases don't count as such: heartbeats and
-// leader election write them by the clock.
+// Faults defines which writes of a program fail. Writes of Leases don't count, because heartbeats
+// and leader election write them periodically. Writes of Events don't count either.
 type Faults struct {
-	// Of says what becomes of the write of that number, counted from 1; nil for no faults.
+	// Of returns the fault of the write with that number, counted from 1. If it is nil, none fails.
 	Of func(number int) Fault
-	// Then is called after a fault, while the program waits for an answer; nil for nothing.
+	// Then, if set, is called after a fault while the program waits for the response.
 	Then func()
 }
 
-// FaultProxy stands between a program and the API server, counts its writes, has some of
-// them fail, or any request in a storm, and has the API server's clock go wrong.
+// FaultProxy is a proxy between a program and the API server. It counts the program's writes,
+// makes some of them fail, injects random faults into any request, and changes the time in
+// responses.
 type FaultProxy struct {
-	// URL is where the program finds the API server.
+	// URL is the address that programs use instead of the API server's.
 	URL string
 
 	faults  Faults
 	forward *httputil.ReverseProxy
 	server  *httptest.Server
 	writes  atomic.Int64
-	ahead   atomic.Int64 // how far the API server's clock is ahead, as time.Duration
-	storm   storm
+	ahead   atomic.Int64 // offset of the API server's clock, as time.Duration
+	random  randomFaults
 
 	mu     sync.Mutex
-	struck []string
+	failed []string
 }
 
-// SetClock makes the API server's answers be of a time that is ahead of the true one by
-// that much.
+// SetClock sets how far the time in the API server's responses is ahead of the actual time.
 func (p *FaultProxy) SetClock(ahead time.Duration) { p.ahead.Store(int64(ahead)) }
 
 // StartFaultProxy starts a proxy with these faults.
@@ -81,12 +81,12 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 		},
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
-		FlushInterval: -1, // watches
+		FlushInterval: -1, // required for watches
 		ErrorLog:      log.New(io.Discard, "", 0),
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.server = httptest.NewUnstartedServer(p)
-	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // a killed program leaves broken handshakes
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // killed programs leave incomplete handshakes
 	ctx, cancel := context.WithCancel(context.Background())
 	p.server.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	p.server.StartTLS()
@@ -101,7 +101,7 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 	return p
 }
 
-// ServeHTTP passes a request on, or has it fail.
+// ServeHTTP forwards a request or makes it fail.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := NoFault
 	if isWrite(r) {
@@ -110,33 +110,33 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if fault == NoFault {
-		p.storm.serve(w, r, p.forward)
+		p.random.serve(w, r, p.forward)
 		return
 	}
-	if fault == AnswerLost {
+	if fault == ResponseLost {
 		p.forward.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	p.mu.Lock()
-	p.struck = append(p.struck, r.Method+" "+r.URL.Path)
+	p.failed = append(p.failed, r.Method+" "+r.URL.Path)
 	p.mu.Unlock()
 	if p.faults.Then != nil {
 		p.faults.Then()
 	}
-	if fault == Refused {
-		refuse(w, http.StatusInternalServerError)
+	if fault == Rejected {
+		reject(w, http.StatusInternalServerError)
 		return
 	}
-	panic(http.ErrAbortHandler) // cuts the connection without an answer
+	panic(http.ErrAbortHandler) // closes the connection without a response
 }
 
-// Writes returns how many writes have come by.
+// Writes returns the number of writes so far.
 func (p *FaultProxy) Writes() int { return int(p.writes.Load()) }
 
-// Struck returns the writes that failed, as method and path.
-func (p *FaultProxy) Struck() []string {
+// Failed returns the writes that failed, as method and path.
+func (p *FaultProxy) Failed() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]string(nil), p.struck...)
+	return append([]string(nil), p.failed...)
 }
 
 func isWrite(r *http.Request) bool {

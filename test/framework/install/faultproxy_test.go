@@ -19,7 +19,7 @@ import (
 // The programs behind a proxy still run when it is closed, and open watches again as soon as the
 // proxy cuts them. None of these watches may keep the proxy open.
 func TestFaultProxyClosesWhileClientsOpenWatches(t *testing.T) {
-	const openers, limit = 16, 4*time.Second
+	const openers, limit = 16, 4 * time.Second
 	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		if err := http.NewResponseController(w).Flush(); err != nil {

@@ -1,5 +1,5 @@
-// Package testinstall runs Realmkeeper for tests as its users do: the real operator and
-// token server binaries against a real API server.
+// Package install runs Realmkeeper for tests as users do: the operator and token server binaries
+// against a real API server.
 package install
 
 import (
@@ -26,48 +26,49 @@ import (
 const (
 	// Domain is the instance domain of an installation.
 	Domain = "realmkeeper.localhost"
-	// grace is how long a process may take to end in good order.
+	// grace bounds how long a process may take to shut down.
 	grace = 30 * time.Second
-	// patience bounds every wait. It is no promise of speed.
-	patience = time.Minute
+	// timeout bounds every wait. It is generous because the machine may be busy.
+	timeout  = time.Minute
 	interval = 20 * time.Millisecond
 )
 
-// Installation is one instance of Realmkeeper in a system namespace of its own. Realms are
-// cluster-scoped, so there can be one at a time; at the end of its test it is stopped, and all
+// Installation is an instance of Realmkeeper in a system namespace of its own. Realms are
+// cluster-scoped, so only one can run at a time. At the end of the test it is stopped, and all
 // Realms and ApiClients are deleted.
 type Installation struct {
 	Env *env.Env
 	// Namespace is the system namespace.
 	Namespace string
-	// LeaderElection makes operators elect a leader. Off, a killed one holds up nobody.
+	// LeaderElection makes operators elect a leader. Without it, an operator that replaces a killed
+	// one doesn't have to wait for the Lease.
 	LeaderElection bool
-	// DrainDelay is how long token servers started from now on drain.
+	// DrainDelay is the drain delay of token servers that are started later.
 	DrainDelay time.Duration
-	// LogLevel is the --zap-log-level of operators started from now on; empty for the usual.
+	// LogLevel is the --zap-log-level of operators that are started later. It defaults to info.
 	LogLevel string
-	// Pod is the name of the Pod that operators started from now on take for theirs; empty
-	// for none, as outside a cluster.
+	// Pod is the name of the Pod that operators that are started later consider their own. If it is
+	// empty, they have none, as outside of a cluster.
 	Pod string
 
 	dir     string
 	config  string
-	front   *controlplane.Port // the port in the service's address; the first token server listens there
-	metrics *controlplane.Port // where the operator has its metrics
+	front   *controlplane.Port // the port in the service's address, where the first token server listens
+	metrics *controlplane.Port // of the operator
 	servers []*TokenServer
 
 	mu       sync.Mutex
 	operator *process.Process
 }
 
-// Settings are the lines of an instance configuration that tests change.
+// Settings are the parts of an instance configuration that tests change.
 type Settings struct {
-	DefaultTokenLifetime string // left out: 1h
-	MaximumTokenLifetime string // left out: 24h
-	SpeedUp              int    // of rotation; left out: 1
+	DefaultTokenLifetime string // defaults to 1h
+	MaximumTokenLifetime string // defaults to 24h
+	SpeedUp              int    // factor for rotation; defaults to 1
 }
 
-// New makes an installation in which nothing runs yet.
+// New returns an installation in which nothing runs yet.
 func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 	t.Helper()
 	front, err := controlplane.ReservePort()
@@ -81,12 +82,12 @@ func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 	i := &Installation{Env: cluster, Namespace: cluster.Namespace(t), dir: t.TempDir(), front: front, metrics: metrics}
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
-	i.grantRights(t)
+	i.grantPermissions(t)
 	t.Cleanup(func() { i.cleanUp(t) })
 	return i
 }
 
-// Configure writes the instance configuration; the operator takes it up at its next start.
+// Configure writes the instance configuration. The operator reads it when it starts.
 func (i *Installation) Configure(t testing.TB, s Settings) {
 	t.Helper()
 	var b bytes.Buffer
@@ -108,8 +109,8 @@ func orDefault(s, otherwise string) string {
 	return s
 }
 
-// StartOperator starts the operator with the rights that its service account has. kubeconfig names another way to the API server than
-// the environment's; empty for that.
+// StartOperator starts the operator with the permissions of its service account. kubeconfig is the
+// path of the kubeconfig to use. If it is empty, the operator uses the environment's.
 func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	t.Helper()
 	i.mu.Lock()
@@ -131,7 +132,7 @@ func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 	return err
 }
 
-// StopOperator ends the operator in good order.
+// StopOperator shuts down the operator gracefully.
 func (i *Installation) StopOperator(t testing.TB) {
 	t.Helper()
 	i.mu.Lock()
@@ -140,13 +141,13 @@ func (i *Installation) StopOperator(t testing.TB) {
 		return
 	}
 	if err := i.operator.Stop(grace); err != nil {
-		t.Errorf("Stopping the operator: %v", err)
+		t.Errorf("Failed to stop the operator: %v", err)
 	}
 	i.operator = nil
 }
 
-// KillAndRestartOperator ends the operator with SIGKILL and starts it again, with the
-// environment's way to the API server. It may be called from any goroutine.
+// KillAndRestartOperator kills the operator with SIGKILL and starts it again with the environment's
+// kubeconfig. It can be called from any goroutine.
 func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	t.Helper()
 	i.mu.Lock()
@@ -156,11 +157,11 @@ func (i *Installation) KillAndRestartOperator(t testing.TB) {
 		err = i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, ""))
 	}
 	if err != nil {
-		t.Errorf("Killing and restarting the operator: %v", err)
+		t.Errorf("Failed to kill and restart the operator: %v", err)
 	}
 }
 
-// Servers are the token servers that were started and not stopped.
+// Servers returns the token servers that have been started.
 func (i *Installation) Servers() []*TokenServer { return i.servers }
 
 // authority waits for the managed CA's certificate.
@@ -188,29 +189,29 @@ func (i *Installation) cleanUp(t testing.TB) {
 	ctx, stop := cleanUpContext()
 	defer stop()
 	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); err != nil {
-		t.Errorf("Deleting Realms: %v", err)
+		t.Errorf("Failed to delete Realms: %v", err)
 	}
 	clients := &v1alpha1.ApiClientList{}
 	if err := i.Env.Client.List(ctx, clients); err != nil {
-		t.Errorf("Listing ApiClients: %v", err)
+		t.Errorf("Failed to list ApiClients: %v", err)
 	}
 	for k := range clients.Items {
 		if err := i.Env.Client.Delete(ctx, &clients.Items[k]); client.IgnoreNotFound(err) != nil {
-			t.Errorf("Deleting ApiClients: %v", err)
+			t.Errorf("Failed to delete ApiClients: %v", err)
 		}
 	}
 	if t.Failed() {
-		t.Logf("End of the operator's log:\n%s", i.logTail("operator"))
+		t.Logf("Tail of the operator log:\n%s", i.logTail("operator"))
 	}
 }
 
-// OperatorLog returns all that the operator has logged, through all its starts.
+// OperatorLog returns the log of the operator, including earlier processes.
 func (i *Installation) OperatorLog(t testing.TB) []byte {
 	t.Helper()
 	return i.log(t, "operator")
 }
 
-// Log returns all that the token server has logged, through all its starts.
+// Log returns the log of a token server, including earlier processes.
 func (i *Installation) Log(t testing.TB, s *TokenServer) []byte {
 	t.Helper()
 	return i.log(t, s.Name)
@@ -233,8 +234,8 @@ func (i *Installation) logTail(name string) string {
 	return string(log[max(0, len(log)-8<<10):])
 }
 
-// KubeconfigFor writes a kubeconfig like the environment's that goes to another server,
-// whose certificate is not checked: a proxy of the test's.
+// KubeconfigFor writes a copy of the environment's kubeconfig that uses another server, such as a
+// FaultProxy. It doesn't verify the certificate of that server.
 func (i *Installation) KubeconfigFor(t testing.TB, server string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(i.Env.Kubeconfig)

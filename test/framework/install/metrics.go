@@ -8,26 +8,26 @@ import (
 	"testing"
 )
 
-// Metric returns the value of a metric of the server, as it stands in /metrics: of one
-// without labels, or with its labels as they stand there.
+// Metric returns the value of a metric of the server as text. The name includes the labels, if any,
+// as they appear in /metrics.
 func (s *TokenServer) Metric(t testing.TB, name string) string {
 	t.Helper()
 	return metric(s.Metrics(t), name)
 }
 
-// OperatorMetric returns the value of a metric of the operator, as TokenServer.Metric does.
+// OperatorMetric returns the value of a metric of the operator, like TokenServer.Metric.
 func (i *Installation) OperatorMetric(t testing.TB, name string) string {
 	t.Helper()
 	return metric(i.OperatorMetrics(t), name)
 }
 
-// Metrics returns all metrics of the server, as they stand in /metrics.
+// Metrics returns the /metrics page of the server.
 func (s *TokenServer) Metrics(t testing.TB) string {
 	t.Helper()
 	return metrics(t, s.Operations)
 }
 
-// OperatorMetrics returns all metrics of the operator, as they stand in /metrics.
+// OperatorMetrics returns the /metrics page of the operator.
 func (i *Installation) OperatorMetrics(t testing.TB) string {
 	t.Helper()
 	return metrics(t, "http://"+i.metrics.Address())
@@ -42,7 +42,7 @@ func metric(all, name string) string {
 	return ""
 }
 
-// metrics waits for a program that has just started.
+// metrics retries because the program may have just started.
 func metrics(t testing.TB, base string) (all string) {
 	t.Helper()
 	Eventually(t, base+"/metrics", func() (err error) {
@@ -57,11 +57,11 @@ func scrape(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	answer, err := http.DefaultClient.Do(req)
+	response, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	return string(body), err
 }

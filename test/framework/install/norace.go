@@ -2,5 +2,5 @@
 
 package install
 
-// buildFlags make the binaries what the tests are.
+// buildFlags is empty because the tests run without the race detector.
 var buildFlags []string

@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Realm returns the smallest Realm of that name, changed by the given functions.
+// Realm returns a minimal Realm with that name and applies the given changes.
 func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	realm := &v1alpha1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -22,7 +22,7 @@ func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	return realm
 }
 
-// ApiClient returns the smallest ApiClient of that name, changed by the given functions.
+// ApiClient returns a minimal ApiClient with that name and applies the given changes.
 func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
 	c := &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -34,17 +34,17 @@ func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient
 	return c
 }
 
-// Create creates the objects in their order.
+// Create creates the objects in the given order.
 func (i *Installation) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, obj := range objects {
 		if err := i.Env.Client.Create(t.Context(), obj); err != nil {
-			t.Fatalf("Creating %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
+			t.Fatalf("Failed to create %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
 		}
 	}
 }
 
-// Change patches the spec of an object as change has it.
+// Change reads an object, applies the change and patches the object.
 func Change[T client.Object](t testing.TB, i *Installation, obj T, change func(T)) {
 	t.Helper()
 	if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
@@ -52,20 +52,20 @@ func Change[T client.Object](t testing.TB, i *Installation, obj T, change func(T
 	}
 	before, ok := obj.DeepCopyObject().(T)
 	if !ok {
-		t.Fatalf("copying %T", obj)
+		t.Fatalf("a copy of %T has another type", obj)
 	}
 	change(obj)
 	if err := i.Env.Client.Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {
-		t.Fatalf("Changing %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
+		t.Fatalf("Failed to change %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
 	}
 }
 
-// ConsumerSecret waits for the consumer Secret of an ApiClient.
-func (i *Installation) ConsumerSecret(t testing.TB, c *v1alpha1.ApiClient) *corev1.Secret {
+// CredentialsSecret waits for the credentials Secret of an ApiClient and returns it.
+func (i *Installation) CredentialsSecret(t testing.TB, c *v1alpha1.ApiClient) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: c.Namespace, Name: c.EffectiveSecretName()}
-	Eventually(t, "consumer Secret "+key.String(), func() error {
+	Eventually(t, "credentials Secret "+key.String(), func() error {
 		return i.Env.Client.Get(t.Context(), key, secret)
 	})
 	return secret
@@ -75,6 +75,6 @@ func (i *Installation) ConsumerSecret(t testing.TB, c *v1alpha1.ApiClient) *core
 func (i *Installation) Delete(t testing.TB, obj client.Object) {
 	t.Helper()
 	if err := i.Env.Client.Delete(t.Context(), obj); err != nil {
-		t.Fatalf("Deleting %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
+		t.Fatalf("Failed to delete %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
 	}
 }

@@ -30,14 +30,14 @@ type Portal struct {
 	process *process.Process
 }
 
-// StartPortal starts a portal with some more flags, and waits until it answers. All portals of an
-// installation share the key of their sessions.
+// StartPortal starts a portal with additional flags and waits until it responds. All portals of an
+// installation share the session key.
 func (i *Installation) StartPortal(t testing.TB, flags ...string) *Portal {
 	t.Helper()
 	return i.startPortal(t, func(string) []string { return flags })
 }
 
-// startPortal starts a portal with the flags that belong to its URL.
+// startPortal starts a portal with additional flags that depend on its URL.
 func (i *Installation) startPortal(t testing.TB, flags func(url string) []string) *Portal {
 	t.Helper()
 	port, err := controlplane.ReservePort()
@@ -45,7 +45,7 @@ func (i *Installation) startPortal(t testing.TB, flags func(url string) []string
 		t.Fatal(err)
 	}
 	t.Cleanup(port.Release)
-	// Browsers take localhost for safe, so that cookies of HTTPS work there.
+	// Browsers consider localhost trustworthy, so that Secure cookies work without TLS.
 	p := &Portal{URL: fmt.Sprintf("http://localhost:%d", port.Number()), dir: i.dir, name: fmt.Sprintf("portal-%d", port.Number())}
 	ca, key := filepath.Join(i.dir, "api-server.crt"), filepath.Join(i.dir, "session-key")
 	writeFile(t, ca, i.Env.Config.CAData)
@@ -63,7 +63,7 @@ func (i *Installation) startPortal(t testing.TB, flags func(url string) []string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.stop(t) })
-	Eventually(t, "the portal to answer", func() error {
+	Eventually(t, "the portal to respond", func() error {
 		if err := p.process.Exited(); err != nil {
 			return err
 		}
@@ -71,25 +71,25 @@ func (i *Installation) startPortal(t testing.TB, flags func(url string) []string
 		if err != nil {
 			return err
 		}
-		answer, err := http.DefaultClient.Do(req)
+		response, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return err
 		}
-		return answer.Body.Close()
+		return response.Body.Close()
 	})
 	return p
 }
 
 func (p *Portal) stop(t testing.TB) {
 	if err := p.process.Stop(grace); err != nil {
-		t.Errorf("Stopping the portal: %v", err)
+		t.Errorf("Failed to stop the portal: %v", err)
 	}
 	if t.Failed() {
-		t.Logf("End of the log of the portal:\n%s", p.process.LogTail())
+		t.Logf("Tail of the portal log:\n%s", p.process.LogTail())
 	}
 }
 
-// Log returns all that the portal has logged.
+// Log returns the log of the portal.
 func (p *Portal) Log(t testing.TB) []byte {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(p.dir, p.name+".log"))
@@ -99,7 +99,7 @@ func (p *Portal) Log(t testing.TB) []byte {
 	return log
 }
 
-// ServiceAccount makes a service account of that name and returns a token for it, good for an hour.
+// ServiceAccount creates a service account and returns a token for it that is valid for an hour.
 func (i *Installation) ServiceAccount(t testing.TB, namespace, name string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -107,18 +107,19 @@ func (i *Installation) ServiceAccount(t testing.TB, namespace, name string) stri
 	return i.Token(t, account, time.Hour)
 }
 
-// Token returns a token for a service account, good for that long and for 10 minutes at least.
+// Token returns a token for a service account. The API server requires a lifetime of at least 10
+// minutes.
 func (i *Installation) Token(t testing.TB, account *corev1.ServiceAccount, lasts time.Duration) string {
 	t.Helper()
 	seconds := int64(lasts.Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	if err := i.Env.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatalf("Asking for a token of %s: %v", account.Name, err)
+		t.Fatalf("Failed to request a token for %s: %v", account.Name, err)
 	}
 	return request.Status.Token
 }
 
-// ApplyFile applies a manifest of the repository, for the installation's namespace.
+// ApplyFile applies a manifest from the repository with the installation's namespace.
 func (i *Installation) ApplyFile(t testing.TB, path ...string) {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
@@ -128,8 +129,8 @@ func (i *Installation) ApplyFile(t testing.TB, path ...string) {
 	i.applyFile(t, filepath.Join(append([]string{root}, path...)...))
 }
 
-// Bind gives a subject a ClusterRole in a namespace, or in all of them when that is empty, until the
-// test ends.
+// Bind binds a ClusterRole to a subject until the test ends. If namespace is empty, the binding
+// applies to all namespaces.
 func (i *Installation) Bind(t testing.TB, role, namespace string, subject rbacv1.Subject) {
 	t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
@@ -143,12 +144,13 @@ func (i *Installation) Bind(t testing.TB, role, namespace string, subject rbacv1
 		ctx, stop := cleanUpContext()
 		defer stop()
 		if err := i.Env.Client.Delete(ctx, binding); client.IgnoreNotFound(err) != nil {
-			t.Errorf("Deleting %T %s: %v", binding, types.NamespacedName{Namespace: namespace, Name: binding.GetName()}, err)
+			t.Errorf("Failed to delete %T %s: %v", binding, types.NamespacedName{Namespace: namespace, Name: binding.GetName()}, err)
 		}
 	})
 }
 
-// StartProviderPortal starts a portal in which people sign in at an OpenID Connect issuer, by a public client.
+// StartProviderPortal starts a portal whose users sign in at an OpenID Connect issuer. The portal is
+// a public client of the issuer.
 func (i *Installation) StartProviderPortal(t testing.TB, issuer, clientID, authorityFile string) *Portal {
 	t.Helper()
 	return i.startPortal(t, func(url string) []string {

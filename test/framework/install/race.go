@@ -2,5 +2,6 @@
 
 package install
 
-// buildFlags make the binaries what the tests are: what the race detector finds ends the process.
+// buildFlags enables the race detector in the binaries because it is enabled in the tests. A data
+// race ends the process.
 var buildFlags = []string{"-race"}

@@ -24,11 +24,11 @@ import (
 type TokenServer struct {
 	// Name is its identity.
 	Name string
-	// Address is where it serves HTTPS, as host:port on loopback.
+	// Address is the host:port on loopback where it serves HTTPS.
 	Address string
 	// Operations is the base URL of its operations port.
 	Operations string
-	// SnapshotDir is where it keeps its last good records.
+	// SnapshotDir is the directory of its last known good records.
 	SnapshotDir string
 
 	authority []byte
@@ -37,8 +37,8 @@ type TokenServer struct {
 	ports     []*controlplane.Port
 }
 
-// StartTokenServer starts a token server and waits until it is ready. It needs the
-// serving certificate, and so an operator that has run.
+// StartTokenServer starts a token server and waits until it is ready. An operator must have run
+// before, because the token server needs the serving certificate.
 func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
 	t.Helper()
 	s := i.LaunchTokenServer(t, "")
@@ -46,9 +46,9 @@ func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
 	return s
 }
 
-// LaunchTokenServer starts a token server and doesn't wait. It has the rights that
-// the operator gives it. kubeconfig names another way to
-// the API server than the environment's; empty for that.
+// LaunchTokenServer starts a token server and doesn't wait. The token server has the permissions
+// that the operator grants. kubeconfig is the path of the kubeconfig to use. If it is empty, the
+// token server uses the environment's.
 func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *TokenServer {
 	t.Helper()
 	s := &TokenServer{Name: fmt.Sprintf("token-server-%d", len(i.servers)), authority: i.authority(t)}
@@ -96,7 +96,7 @@ func (s *TokenServer) reserve(t testing.TB) string {
 	return port.Address()
 }
 
-// AwaitReady waits until the server says that it is ready.
+// AwaitReady waits until the server is ready.
 func (s *TokenServer) AwaitReady(t testing.TB) {
 	t.Helper()
 	Eventually(t, s.Name+" to be ready", func() error {
@@ -113,24 +113,24 @@ func (s *TokenServer) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(req)
+	response, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz answers %s", answer.Status)
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("/readyz responds with %s", response.Status)
 	}
 	return nil
 }
 
-// Client returns an HTTP client that trusts the managed CA and reaches this server under
-// every host name.
+// Client returns an HTTP client that trusts the managed CA and connects to this server for every
+// host name.
 func (s *TokenServer) Client(t testing.TB) *http.Client {
 	t.Helper()
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(s.authority) {
-		t.Fatal("the managed CA's certificate isn't PEM")
+		t.Fatal("the certificate of the managed CA is not PEM")
 	}
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
@@ -144,7 +144,7 @@ func (s *TokenServer) Client(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// KillTokenServer ends a token server with SIGKILL.
+// KillTokenServer kills a token server with SIGKILL.
 func (i *Installation) KillTokenServer(t testing.TB, s *TokenServer) {
 	t.Helper()
 	if err := s.process.Kill(); err != nil {
@@ -152,8 +152,8 @@ func (i *Installation) KillTokenServer(t testing.TB, s *TokenServer) {
 	}
 }
 
-// KillAndRestart ends the server with SIGKILL and starts it again as it was, as the
-// kubelet does with a container. It doesn't wait.
+// KillAndRestart kills the server with SIGKILL and starts it again with the same arguments, as the
+// kubelet restarts a container. It doesn't wait.
 func (s *TokenServer) KillAndRestart(t testing.TB) {
 	t.Helper()
 	if err := s.process.Kill(); err != nil {
@@ -162,7 +162,7 @@ func (s *TokenServer) KillAndRestart(t testing.TB) {
 	s.start(t)
 }
 
-// Terminate asks the server to end and doesn't wait.
+// Terminate sends SIGTERM to the server and doesn't wait.
 func (s *TokenServer) Terminate(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGTERM)
@@ -173,14 +173,14 @@ func (s *TokenServer) stop(t testing.TB) {
 	case <-s.process.Done():
 	default:
 		if err := s.process.Stop(grace); err != nil {
-			t.Errorf("Stopping %s: %v", s.Name, err)
+			t.Errorf("Failed to stop %s: %v", s.Name, err)
 		}
 	}
 	for _, port := range s.ports {
 		port.Release()
 	}
 	if t.Failed() {
-		t.Logf("End of the log of %s:\n%s", s.Name, s.process.LogTail())
+		t.Logf("Tail of the log of %s:\n%s", s.Name, s.process.LogTail())
 	}
 }
 
@@ -191,15 +191,15 @@ func writeFile(t testing.TB, path string, data []byte) {
 	}
 }
 
-// Freeze stops the server's execution without ending it; Thaw lets it go on. A frozen
-// server is thawed at the end of the test, so that it can be stopped.
+// Freeze suspends the server's process until Thaw. The end of the test resumes a frozen server so
+// that it can be stopped.
 func (s *TokenServer) Freeze(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
 	t.Cleanup(func() { s.signal(t, syscall.SIGCONT) })
 }
 
-// Thaw ends Freeze.
+// Thaw resumes a frozen server.
 func (s *TokenServer) Thaw(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGCONT)
@@ -208,6 +208,6 @@ func (s *TokenServer) Thaw(t testing.TB) {
 func (s *TokenServer) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(s.process.PID(), signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-		t.Fatalf("Sending %s to %s: %v", signal, s.Name, err)
+		t.Fatalf("Failed to send %s to %s: %v", signal, s.Name, err)
 	}
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Eventually waits until condition returns nil, and fails the test with its last error
-// if that doesn't come.
+// Eventually waits until condition returns nil. If that takes longer than a minute, the test fails
+// with the last error.
 func Eventually(t testing.TB, what string, condition func() error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), interval, timeout, true, func(context.Context) (bool, error) {
 		last = condition()
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("Waiting for %s: %v", what, last)
+		t.Fatalf("Timed out waiting for %s: %v", what, last)
 	}
 }
 
-// AwaitReady waits until the object's Ready condition has this status and reason, for its
-// newest generation, and leaves the object as it is then.
+// AwaitReady waits until the object's Ready condition has this status and reason for the current
+// generation. Afterwards the object contains the state that was read.
 func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) {
 	t.Helper()
 	Eventually(t, fmt.Sprintf("%T %s to be Ready=%s/%s", obj, client.ObjectKeyFromObject(obj), status, reason), func() error {
@@ -38,7 +38,7 @@ func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1
 		}
 		ready := meta.FindStatusCondition(Conditions(obj), string(v1alpha1.ConditionReady))
 		if ready == nil {
-			return fmt.Errorf("there is no Ready condition yet")
+			return fmt.Errorf("the Ready condition is missing")
 		}
 		if ready.Status != status || ready.Reason != string(reason) || ready.ObservedGeneration != obj.GetGeneration() {
 			return fmt.Errorf("Ready is %s/%s for generation %d of %d: %s", ready.Status, ready.Reason, ready.ObservedGeneration, obj.GetGeneration(), ready.Message)
@@ -58,13 +58,13 @@ func Conditions(obj client.Object) []metav1.Condition {
 	return nil
 }
 
-// cleanUpContext is for cleanups, where the test's context is over.
+// cleanUpContext returns a context for cleanups, because the context of the test is canceled by then.
 func cleanUpContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
 }
 
-// AwaitSettled waits until the status of every Realm and ApiClient is about its newest
-// generation, and none is being worked on.
+// AwaitSettled waits until the status of every Realm and ApiClient reflects its current generation
+// and none is progressing.
 func (i *Installation) AwaitSettled(t testing.TB) {
 	t.Helper()
 	Eventually(t, "all objects to be settled", func() error {
@@ -97,19 +97,19 @@ func settled(obj client.Object) error {
 	return nil
 }
 
-// quiet is how long a program writes nothing once it has come to an end.
+// quiet is the time without writes after which a program counts as idle.
 const quiet = 3 * time.Second
 
-// AwaitQuiet waits until the program behind a proxy has done what there is to do.
+// AwaitQuiet waits until the program behind a proxy has nothing left to write.
 func (i *Installation) AwaitQuiet(t testing.TB, p *FaultProxy) {
 	t.Helper()
 	writes, since := p.Writes(), time.Now()
-	Eventually(t, "the writes to end", func() error {
+	Eventually(t, "the program to stop writing", func() error {
 		if now := p.Writes(); now != writes {
 			writes, since = now, time.Now()
 		}
 		if time.Since(since) < quiet {
-			return fmt.Errorf("there were %d writes, the last at %s", writes, since)
+			return fmt.Errorf("%d writes so far, the last one at %s", writes, since)
 		}
 		return nil
 	})

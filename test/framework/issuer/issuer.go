@@ -1,5 +1,5 @@
-// Package testissuer is a small OpenID Connect issuer for tests: discovery, keys, and the authorization code
-// flow with PKCE, in which whoever comes may say who they are.
+// Package issuer is a small OpenID Connect issuer for tests. It supports discovery, keys, and the
+// authorization code flow with PKCE. Users sign in with any name and without a password.
 package issuer
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// ClientID is the client that people sign in to.
+// ClientID is the client ID of the application that users sign in to.
 const ClientID = "realmkeeper-portal"
 
 // Issuer is a running issuer.
@@ -35,12 +35,12 @@ type Issuer struct {
 	lasts  time.Duration
 }
 
-// grant is what a code stands for, once.
+// grant is the sign-in that an authorization code represents. A code can be used once.
 type grant struct {
 	user, nonce, challenge, redirect string
 }
 
-// Start starts an issuer, at https://127.0.0.1.
+// Start starts an issuer at a port of https://127.0.0.1.
 func Start() (*Issuer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -57,19 +57,19 @@ func Start() (*Issuer, error) {
 	return i, nil
 }
 
-// Close ends it.
+// Close stops the issuer.
 func (i *Issuer) Close() { i.server.Close() }
 
-// URL is the issuer, as its tokens have it.
+// URL returns the issuer identifier in its tokens.
 func (i *Issuer) URL() string { return i.server.URL }
 
-// Authority is the certificate of the authority by which it is trusted, in PEM.
+// Authority returns the certificate to trust for connections to the issuer, in PEM.
 func (i *Issuer) Authority() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.server.Certificate().Raw})
 }
 
-// AuthenticationConfiguration has an API server trust the issuer: the user's name is in the claim sub, and gets
-// the prefix "oidc:".
+// AuthenticationConfiguration returns an AuthenticationConfiguration that makes an API server trust
+// the issuer. The claim sub contains the user's name, which gets the prefix "oidc:".
 func (i *Issuer) AuthenticationConfiguration() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"apiVersion": "apiserver.config.k8s.io/v1",
@@ -81,7 +81,7 @@ func (i *Issuer) AuthenticationConfiguration() ([]byte, error) {
 	})
 }
 
-// TokensLast sets how long tokens are valid from now on.
+// TokensLast sets the lifetime of tokens that are issued later.
 func (i *Issuer) TokensLast(d time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -110,7 +110,7 @@ var askPage = template.Must(template.New("").Parse(`<!doctype html><html lang="e
 
 func (i *Issuer) ask(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = askPage.Execute(w, template.URL(r.URL.RawQuery)) //nolint:gosec // it is the sender's own
+	_ = askPage.Execute(w, template.URL(r.URL.RawQuery)) //nolint:gosec // it is the query of the same request
 }
 
 func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
@@ -125,7 +125,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	i.grants[code] = grant{user: r.PostFormValue("user"), nonce: query.Get("nonce"), challenge: query.Get("code_challenge"), redirect: redirect.String()}
 	i.mu.Unlock()
 	redirect.RawQuery = url.Values{"code": {code}, "state": {query.Get("state")}}.Encode()
-	http.Redirect(w, r, redirect.String(), http.StatusSeeOther) //nolint:gosec // Who tests says where to.
+	http.Redirect(w, r, redirect.String(), http.StatusSeeOther) //nolint:gosec // The test chooses the target.
 }
 
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
@@ -161,5 +161,5 @@ func (i *Issuer) sign(g grant, lasts time.Duration) (string, error) {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // who doesn't listen misses it
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }

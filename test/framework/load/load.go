@@ -1,5 +1,5 @@
-// Package testload asks token servers for tokens as fast as they give them, and verifies
-// each as the strictest verifier would: it proves that a rotation is noticed by nobody.
+// Package load requests tokens from token servers as fast as they issue them, and verifies each
+// token strictly. It proves that a rotation has no effect on clients and verifiers.
 package load
 
 import (
@@ -18,39 +18,39 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// Options are what a load stands on. All are required.
+// Options configures a load. All fields are required.
 type Options struct {
 	Servers []*install.TokenServer
-	// Consumer returns the consumer Secret as a workload has it mounted at that moment.
-	Consumer func() *corev1.Secret
-	// Workers is how many ask at once.
+	// Credentials returns the credentials Secret that a workload has mounted at that moment.
+	Credentials func() *corev1.Secret
+	// Workers is the number of concurrent requests.
 	Workers int
 }
 
-// Result is what came of a load.
+// Result is the result of a load.
 type Result struct {
-	// Tokens is how many tokens were issued, and verified at once.
+	// Tokens is the number of tokens that were issued and immediately verified.
 	Tokens int64
-	// Verified is how many of them were verified again just before they expired.
+	// Verified is the number of tokens that were verified again just before they expired.
 	Verified int64
-	// Keys are the ids of the keys that signed, sorted.
+	// Keys contains the IDs of the keys that signed, sorted.
 	Keys []string
-	// Failed is how many calls gave no token, or one that a verifier refused; Failures tells
-	// the first of them.
+	// Failed is the number of requests that returned no token or a token that a verifier rejected.
+	// Failures describes the first of them.
 	Failed   int64
 	Failures []string
 }
 
 const (
-	// sample is of how many tokens one is verified again.
+	// sample is the number of tokens of which one is verified again.
 	sample = 16
-	// early is how long before its end a token is verified again.
+	// early is the time before its expiration at which a token is verified again.
 	early = 2 * time.Second
-	// told is how many failures are told.
-	told = 10
+	// maxFailures is the number of failures that are described.
+	maxFailures = 10
 )
 
-// Load is a load that runs.
+// Load is a running load.
 type Load struct {
 	Options
 	verifiers []*Verifier
@@ -62,13 +62,13 @@ type Load struct {
 	keys   map[string]bool
 }
 
-// Start lets the workers ask until Stop, or until the test ends.
+// Start starts the workers, which request tokens until Stop or the end of the test.
 func Start(t testing.TB, o Options) *Load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	l := &Load{Options: o, stop: stop, keys: map[string]bool{}}
-	data := o.Consumer().Data
-	// Several verifiers, that get the keys from either server, at different times.
+	data := o.Credentials().Data
+	// Several verifiers fetch the keys from different servers at different times.
 	for i := range 2 * len(o.Servers) {
 		l.verifiers = append(l.verifiers, NewVerifier(o.Servers[i%len(o.Servers)].Client(t),
 			string(data[v1alpha1.SecretKeyIssuer]), string(data[v1alpha1.SecretKeyJWKSURL])))
@@ -84,14 +84,14 @@ func Start(t testing.TB, o Options) *Load {
 	return l
 }
 
-// Stop ends the load and returns what came of it.
+// Stop stops the load and returns its result.
 func (l *Load) Stop() Result {
 	l.stop()
 	l.running.Wait()
 	return l.Result()
 }
 
-// Result returns what has come of the load so far.
+// Result returns the result so far.
 func (l *Load) Result() Result {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,16 +106,16 @@ type held struct {
 	until time.Time
 }
 
-// work asks one server after the other, and lets one verifier after the other verify.
+// work alternates between the servers and between the verifiers.
 func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*http.Client) {
-	var waiting []held // those that expire first come first
+	var waiting []held // ordered by expiration
 	for n := worker; ctx.Err() == nil; n++ {
 		for len(waiting) > 0 && time.Until(waiting[0].until) < early {
 			_, err := l.verifiers[n%len(l.verifiers)].Verify(ctx, waiting[0].token)
 			l.note(ctx, nil, err)
 			waiting = waiting[1:]
 		}
-		token, err := l.ask(t, n%len(clients), clients) //nolint:contextcheck // A call that has begun shall end: it counts.
+		token, err := l.request(t, n%len(clients), clients) //nolint:contextcheck // A request that has started must complete because it counts.
 		if err != nil {
 			l.note(ctx, nil, err)
 			continue
@@ -128,16 +128,16 @@ func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*ht
 	}
 }
 
-func (l *Load) ask(t testing.TB, server int, clients []*http.Client) (string, error) {
-	a, err := install.RequestToken(t, l.Servers[server], clients[server], l.Consumer())
+func (l *Load) request(t testing.TB, server int, clients []*http.Client) (string, error) {
+	a, err := install.RequestToken(t, l.Servers[server], clients[server], l.Credentials())
 	if err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("%s answers %d %s: %s", l.Servers[server].Name, a.Status, a.Error, a.Description)
+		err = fmt.Errorf("%s responds with %d %s: %s", l.Servers[server].Name, a.Status, a.Error, a.Description)
 	}
 	return a.AccessToken, err
 }
 
-// note counts a token that was verified: when it was issued, or with verified nil again.
-// What fails because the load ends doesn't count.
+// note counts a token that was verified after it was issued or, if verified is nil, once more before
+// it expired. Failures because the load is stopped don't count.
 func (l *Load) note(ctx context.Context, verified *Verified, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +147,7 @@ func (l *Load) note(ctx context.Context, verified *Verified, err error) {
 			return
 		}
 		l.result.Failed++
-		if len(l.result.Failures) < told {
+		if len(l.result.Failures) < maxFailures {
 			l.result.Failures = append(l.result.Failures, fmt.Sprintf("%s: %v", time.Now().Format(time.StampMilli), err))
 		}
 	case verified == nil:

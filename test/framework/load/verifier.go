@@ -15,15 +15,15 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// algorithms are those that a realm can sign with.
+// algorithms are the signing algorithms that a realm can use.
 var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.EdDSA, jose.RS256, jose.PS256}
 
-// ErrNotVerified says that a token was refused.
+// ErrNotVerified means that a token was rejected.
 var ErrNotVerified = errors.New("token not verified")
 
-// Verifier verifies access tokens offline. It is as strict as the standards let it be: it
-// keeps the keys for as long as Cache-Control allows (RFC 9111 §5.2.2.1) and gets them again then alone. A
-// key that it doesn't know by then is a token that it refuses. It is safe for concurrent use.
+// Verifier verifies access tokens offline, as strictly as the standards allow. It caches the keys for
+// as long as Cache-Control allows (RFC 9111 §5.2.2.1) and doesn't fetch them earlier. Until then it
+// rejects tokens with unknown keys. It is safe for concurrent use.
 type Verifier struct {
 	client *http.Client
 	url    string
@@ -35,15 +35,14 @@ type Verifier struct {
 	fetched int
 }
 
-// NewVerifier returns a verifier of an issuer's tokens that has no keys yet. client gets
-// the JWK Set from url.
+// NewVerifier returns a verifier for an issuer's tokens that has no keys yet. It fetches the JWK Set
+// from url with the client.
 func NewVerifier(client *http.Client, issuer, url string) *Verifier {
 	return &Verifier{client: client, issuer: issuer, url: url}
 }
 
-// Verify checks signature, issuer and times.
-//
-// Errors: ErrNotVerified; those of getting the keys.
+// Verify checks the signature, the issuer and the times of a token. It returns ErrNotVerified if the
+// token is rejected, or the error from fetching the keys.
 func (v *Verifier) Verify(ctx context.Context, token string) (*Verified, error) {
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {
@@ -64,13 +63,13 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Verified, error) 
 	return &Verified{KeyID: id, Expires: claims.Expiry.Time()}, nil
 }
 
-// Verified is what a verifier knows of a good token.
+// Verified describes a valid token.
 type Verified struct {
 	KeyID   string
 	Expires time.Time
 }
 
-// Fetched returns how often the verifier got the keys.
+// Fetched returns how often the verifier fetched the keys.
 func (v *Verifier) Fetched() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,7 +86,7 @@ func (v *Verifier) key(ctx context.Context, id string) (jose.JSONWebKey, error) 
 	}
 	key, known := v.keys[id]
 	if !known {
-		return jose.JSONWebKey{}, fmt.Errorf("%w: key %s is unknown, and those at hand are good for another %s", ErrNotVerified, id, time.Until(v.expires))
+		return jose.JSONWebKey{}, fmt.Errorf("%w: key %s is unknown, and the cached keys are fresh for another %s", ErrNotVerified, id, time.Until(v.expires))
 	}
 	return key, nil
 }
@@ -97,18 +96,18 @@ func (v *Verifier) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := v.client.Do(request)
+	response, err := v.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("getting the keys: %w", err)
+		return fmt.Errorf("fetching the keys: %w", err)
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	var set jose.JSONWebKeySet
-	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil || answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("getting the keys: status %d: %w", answer.StatusCode, err)
+	if err := json.NewDecoder(response.Body).Decode(&set); err != nil || response.StatusCode != http.StatusOK {
+		return fmt.Errorf("fetching the keys: status %d: %w", response.StatusCode, err)
 	}
-	maxAge, err := maxAgeOf(answer.Header)
+	maxAge, err := maxAgeOf(response.Header)
 	if err != nil {
-		return fmt.Errorf("getting the keys: %w", err)
+		return fmt.Errorf("fetching the keys: %w", err)
 	}
 	v.expires = time.Now().Add(maxAge)
 	v.fetched++

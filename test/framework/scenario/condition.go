@@ -11,22 +11,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// says checks that a condition's message holds these words.
+// ExpectMessage checks that the message of a condition contains the words.
 func ExpectMessage(t *testing.T, obj client.Object, kind v1alpha1.ConditionType, words ...string) {
 	t.Helper()
 	message := ConditionMessage(t, obj, kind)
 	for _, word := range words {
 		if !strings.Contains(message, word) {
-			t.Errorf("%s says %q, without %q", kind, message, word)
+			t.Errorf("%s has the message %q, want it to contain %q", kind, message, word)
 		}
 	}
 }
 
+// ConditionMessage returns the message of a condition of a Realm or ApiClient.
 func ConditionMessage(t *testing.T, obj client.Object, kind v1alpha1.ConditionType) string {
 	t.Helper()
 	c := meta.FindStatusCondition(install.Conditions(obj), string(kind))
 	if c == nil {
-		t.Fatalf("there is no condition %s", kind)
+		t.Fatalf("the condition %s is missing", kind)
 	}
 	return c.Message
 }

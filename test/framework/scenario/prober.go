@@ -15,26 +15,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// credentials returns what the workloads of a client have now, the oldest first: of these
-// one must be accepted, at every token server.
+// CredentialSource returns the credentials that the workloads of a client have at that moment, oldest
+// first. Every token server must accept at least one of them.
 type CredentialSource func(context.Context) ([]*corev1.Secret, error)
 
-// prober tries what clients have all the time, as workloads with mounted Secrets do.
+// Prober continuously requests tokens with the credentials of clients, like workloads with mounted
+// Secrets.
 type Prober struct {
 	calls atomic.Int64
 	done  func()
 
-	mu      sync.RWMutex // held for reading during a try, so that none outlives forget
+	mu      sync.RWMutex // read-locked during a request, so that Forget waits for it
 	clients map[string]CredentialSource
 }
 
-// pause is how long each prober rests between two rounds: two cores are all there is.
+// pause is the time between two rounds. It leaves enough of two cores to the programs.
 const pause = 50 * time.Millisecond
 
-// startProber tries at each token server what watch is told, until stop or the end of the test.
+// StartProber starts a prober for every token server. It runs until Stop or the end of the test.
 func StartProber(t *testing.T, inst *install.Installation) *Prober {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,28 +57,28 @@ func StartProber(t *testing.T, inst *install.Installation) *Prober {
 	return p
 }
 
-// Watch has a client tried from now on.
+// Watch adds a client.
 func (p *Prober) Watch(name string, of CredentialSource) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clients[name] = of
 }
 
-// Forget has a client tried no more.
+// Forget removes a client.
 func (p *Prober) Forget(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.clients, name)
 }
 
-// Stop ends the tries and tells how many there were.
+// Stop stops the prober and logs how many requests it made.
 func (p *Prober) Stop(t *testing.T) {
 	t.Helper()
 	p.done()
 	if p.calls.Load() == 0 {
-		t.Error("the prober has tried nothing")
+		t.Error("the prober made no requests")
 	}
-	t.Logf("The prober has made %d calls", p.calls.Load())
+	t.Logf("The prober made %d requests", p.calls.Load())
 }
 
 func (p *Prober) round(ctx context.Context, t *testing.T, s *install.TokenServer, httpClient *http.Client) {
@@ -90,47 +91,48 @@ func (p *Prober) round(ctx context.Context, t *testing.T, s *install.TokenServer
 	}
 }
 
-// try asks for a token. What is refused and was replaced meanwhile proves nothing.
+// try requests a token. A rejection proves nothing if the credentials have changed since they were
+// read.
 func (p *Prober) try(ctx context.Context, t *testing.T, s *install.TokenServer, httpClient *http.Client, of CredentialSource) error {
 	for {
 		had, err := of(ctx)
 		if err != nil {
 			return err
 		}
-		refusal := fmt.Errorf("there is none")
+		rejection := fmt.Errorf("it has no credentials")
 		for _, credential := range had {
 			p.calls.Add(1)
 			a, err := install.RequestToken(t, s, httpClient, credential)
 			if err == nil && a.Status == http.StatusOK {
 				return nil
 			}
-			refusal = fmt.Errorf("%d %s %s, %v", a.Status, a.Error, a.Description, err)
+			rejection = fmt.Errorf("%d %s %s, %v", a.Status, a.Error, a.Description, err)
 		}
 		has, err := of(ctx)
 		if err != nil {
 			return err
 		}
 		if slices.EqualFunc(had, has, func(a, b *corev1.Secret) bool { return ClientSecret(a) == ClientSecret(b) }) {
-			return refusal
+			return rejection
 		}
 	}
 }
 
-// mountedBy returns what is in the consumer Secret of a client.
+// MountedCredentials returns the content of a client's credentials Secret.
 func MountedCredentials(inst *install.Installation, c *v1alpha1.ApiClient) CredentialSource {
 	key := client.ObjectKey{Namespace: c.Namespace, Name: c.EffectiveSecretName()}
 	return func(ctx context.Context) ([]*corev1.Secret, error) {
-		consumer := &corev1.Secret{}
-		err := inst.Env.Client.Get(ctx, key, consumer)
+		credentials := &corev1.Secret{}
+		err := inst.Env.Client.Get(ctx, key, credentials)
 		if err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		return []*corev1.Secret{consumer}, nil
+		return []*corev1.Secret{credentials}, nil
 	}
 }
 
-// awaitPublished waits until every token server publishes just the keys that the realm shows.
-func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, consumer *corev1.Secret) {
+// AwaitPublishedKeys waits until every token server publishes exactly the keys in the realm's status.
+func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, credentials *corev1.Secret) {
 	t.Helper()
 	var want []string
 	for _, k := range realm.Status.SigningKeys {
@@ -140,7 +142,7 @@ func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1alpha
 	for _, s := range inst.Servers() {
 		httpClient := s.Client(t)
 		install.Eventually(t, s.Name+" to publish the realm's keys", func() error {
-			got, err := published(t, httpClient, string(consumer.Data[v1alpha1.SecretKeyJWKSURL]))
+			got, err := published(t, httpClient, string(credentials.Data[v1alpha1.SecretKeyJWKSURL]))
 			if err == nil && !slices.Equal(got, want) {
 				err = fmt.Errorf("it publishes %v, want %v", got, want)
 			}
@@ -155,17 +157,17 @@ func published(t *testing.T, httpClient *http.Client, url string) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	answer, err := httpClient.Do(req)
+	response, err := httpClient.Do(req)
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	var set struct {
 		Keys []struct {
 			ID string `json:"kid"`
 		} `json:"keys"`
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(&set); err != nil {
 		return nil, fmt.Errorf("reading the keys at %s: %w", url, err)
 	}
 	var ids []string

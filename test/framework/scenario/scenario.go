@@ -1,3 +1,4 @@
+// Package scenario sets up typical installations, and contains the checks that several suites share.
 package scenario
 
 import (
@@ -11,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
+// Running returns an installation with an operator and two token servers.
 func Running(t *testing.T, cluster *env.Env) *install.Installation {
 	t.Helper()
 	inst := install.New(t, cluster, install.Settings{})
@@ -20,8 +22,7 @@ func Running(t *testing.T, cluster *env.Env) *install.Installation {
 	return inst
 }
 
-// inUse returns an installation with two token servers, and in it a realm with a client
-// that is Ready.
+// InUse returns an installation with two token servers, and a realm with a client that is Ready.
 func InUse(t *testing.T, cluster *env.Env) (*install.Installation, *v1alpha1.Realm, *v1alpha1.ApiClient) {
 	t.Helper()
 	inst := Running(t, cluster)
@@ -31,16 +32,16 @@ func InUse(t *testing.T, cluster *env.Env) (*install.Installation, *v1alpha1.Rea
 	return inst, realm, c
 }
 
-// converges checks that the client is Ready, and that Ready means usable: at that very
-// moment every token server gives it a token.
+// AwaitUsable waits until the client is Ready, and checks that every token server issues tokens to
+// it from that moment on.
 func AwaitUsable(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
 	t.Helper()
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 	for _, s := range inst.Servers() {
-		a, err := install.RequestToken(t, s, s.Client(t), consumer)
+		a, err := install.RequestToken(t, s, s.Client(t), credentials)
 		if err != nil || a.AccessToken == "" {
-			t.Errorf("%s gives no token to a client that is Ready: %+v, %v", s.Name, a, err)
+			t.Errorf("%s issues no token to a client that is Ready: %+v, %v", s.Name, a, err)
 		}
 	}
 	realm := &v1alpha1.Realm{}

@@ -13,7 +13,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// with is what a consumer Secret would hold for a client whose secret came from elsewhere.
+// Credentials returns the content that a credentials Secret would have for a client and one of its
+// secrets.
 func Credentials(c *v1alpha1.ApiClient, secret string) *corev1.Secret {
 	return &corev1.Secret{Data: map[string][]byte{
 		v1alpha1.SecretKeyTokenURL: []byte(c.Status.TokenEndpoint), v1alpha1.SecretKeyClientID: []byte(c.Status.ClientID),
@@ -21,32 +22,42 @@ func Credentials(c *v1alpha1.ApiClient, secret string) *corev1.Secret {
 	}}
 }
 
+// The Secret that ProvidedSecret returns, and its key.
+const (
+	providedName = "external"
+	providedKey  = "PASSWORD"
+)
+
+// ProvidedSecret returns a Secret that a client can refer to. It lacks the label that allows the
+// operator to read it.
 func ProvidedSecret(namespace, value string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vault"},
-		Data:       map[string][]byte{"PASSWORD": []byte(value)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: providedName},
+		Data:       map[string][]byte{providedKey: []byte(value)},
 	}
 }
 
+// UseProvidedSecret makes a client refer to the Secret that ProvidedSecret returns.
 func UseProvidedSecret(c *v1alpha1.ApiClient) {
 	c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
-		SecretRef: v1alpha1.SecretKeyReference{Name: "vault", Key: "PASSWORD"},
+		SecretRef: v1alpha1.SecretKeyReference{Name: providedName, Key: providedKey},
 	}}
 }
 
-func ClientSecret(consumer *corev1.Secret) string {
-	return string(consumer.Data[v1alpha1.SecretKeyClientSecret])
+// ClientSecret returns the client secret in a credentials Secret.
+func ClientSecret(credentials *corev1.Secret) string {
+	return string(credentials.Data[v1alpha1.SecretKeyClientSecret])
 }
 
-// rotatesAfter is a generated secret that rotates once after that instant.
+// RotatingSecret returns a generated secret that rotates once after that time.
 func RotatingSecret(at *metav1.Time, overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
 		RotateAfter: at, Overlap: &metav1.Duration{Duration: overlap},
 	}}}
 }
 
-// rotate has the newest secret of a client replaced as soon as may be: secrets know the second
-// in which they were made.
+// RotateSecret requests a rotation of a client's newest secret at the earliest possible time, one
+// second after its creation. Creation times have a resolution of one second.
 func RotateSecret(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
 	t.Helper()
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
@@ -55,17 +66,17 @@ func RotateSecret(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClien
 	})
 }
 
-// awaitRotated waits until a rotation that was asked for is over, the old secret's end included.
+// AwaitSecretRotated waits until a requested rotation is complete and the old secret has expired.
 func AwaitSecretRotated(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
 	t.Helper()
-	asked := c.Spec.Secret.Generated.Rotation.RotateAfter
+	requested := c.Spec.Secret.Generated.Rotation.RotateAfter
 	install.Eventually(t, "the rotation of "+c.Name, func() error {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
 		secrets := c.Status.Secrets
-		if len(secrets) != 1 || secrets[0].CreatedAt.Before(asked) || c.Status.LastRotationTime == nil || c.Status.LastRotationTime.Before(asked) {
-			return fmt.Errorf("its secrets are %v, the last rotation was at %v", secrets, c.Status.LastRotationTime)
+		if len(secrets) != 1 || secrets[0].CreatedAt.Before(requested) || c.Status.LastRotationTime == nil || c.Status.LastRotationTime.Before(requested) {
+			return fmt.Errorf("its secrets are %v, and the last rotation was at %v", secrets, c.Status.LastRotationTime)
 		}
 		return nil
 	})

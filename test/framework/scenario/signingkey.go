@@ -11,10 +11,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// awaitKeys waits until the keys of a realm are in these states.
+// AwaitSigningKeys waits until the signing keys of a realm have these states.
 func AwaitSigningKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, want ...v1alpha1.SigningKeyState) {
 	t.Helper()
-	install.Eventually(t, "other keys", func() error {
+	install.Eventually(t, "signing keys in the states "+fmt.Sprint(want), func() error {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 			return err
 		}
@@ -25,6 +25,7 @@ func AwaitSigningKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.
 	})
 }
 
+// SigningKeyStates returns the states of a realm's signing keys.
 func SigningKeyStates(realm *v1alpha1.Realm) []v1alpha1.SigningKeyState {
 	var states []v1alpha1.SigningKeyState
 	for _, k := range realm.Status.SigningKeys {

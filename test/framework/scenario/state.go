@@ -19,14 +19,14 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// state is what stands in the cluster, by kind and name, in words that are the same in
-// two runs that came to the same: times, identities and random values are masked.
+// State is the content of the cluster by kind and name. Times, UIDs and random values are masked, so
+// that the states of two runs with the same result are equal.
 type State map[string]string
 
-// kinds are all that the operator writes.
+// kinds are the kinds that the operator writes.
 var kinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind("Realm"),
 	v1alpha1.GroupVersion.WithKind("ApiClient"),
@@ -41,6 +41,7 @@ var kinds = []schema.GroupVersionKind{
 	coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 }
 
+// StateOf returns the state of an installation and one namespace with clients.
 func StateOf(t *testing.T, inst *install.Installation, team string) State {
 	t.Helper()
 	mask := strings.NewReplacer(inst.Namespace, "SYSTEM", team, "TEAM")
@@ -61,7 +62,8 @@ func StateOf(t *testing.T, inst *install.Installation, team string) State {
 	return got
 }
 
-// nameOf names a record by its owner instead of the owner's UID.
+// nameOf returns the name of an object. The name of a record contains a UID, so it returns the
+// record's owner instead.
 func nameOf(obj *unstructured.Unstructured) string {
 	if owner, ok := obj.GetAnnotations()[v1alpha1.OwnerAnnotation]; ok {
 		return "record of " + owner
@@ -81,7 +83,7 @@ func contentOf(t *testing.T, obj *unstructured.Unstructured) string {
 		content["status"] = obj.Object["status"]
 	case "Service":
 		content["spec"], _, _ = unstructured.NestedMap(obj.Object, "spec", "selector")
-	case "Lease": // that it is there is all that lasts
+	case "Lease": // its content changes all the time
 		return ""
 	case "Secret":
 		content["data"] = dataOf(t, obj)
@@ -93,7 +95,7 @@ func contentOf(t *testing.T, obj *unstructured.Unstructured) string {
 	return string(encoded)
 }
 
-// dataOf shows a Secret's data in plain words.
+// dataOf returns the data of a Secret as text.
 func dataOf(t *testing.T, obj *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -110,7 +112,7 @@ func dataOf(t *testing.T, obj *unstructured.Unstructured) map[string]string {
 	return data
 }
 
-// maskRandom takes out what differs between two runs that came to the same.
+// maskRandom replaces values that differ between two runs with the same result.
 func maskRandom(s string) string {
 	for _, pattern := range []struct{ find, put string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
@@ -126,7 +128,7 @@ func maskRandom(s string) string {
 	return s
 }
 
-// recordsOf returns the records that stand in the system namespace.
+// Records returns the records in the system namespace.
 func Records(t *testing.T, inst *install.Installation) []corev1.Secret {
 	t.Helper()
 	records := &corev1.SecretList{}
@@ -136,7 +138,7 @@ func Records(t *testing.T, inst *install.Installation) []corev1.Secret {
 	}
 	for i := range records.Items {
 		if record.KindOf(&records.Items[i]) == "" {
-			t.Errorf("Secret %s is labelled as a record and isn't one", records.Items[i].Name)
+			t.Errorf("Secret %s has the label of records but is not a record", records.Items[i].Name)
 		}
 	}
 	return records.Items

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// What the operator says of the token service comes back when it is changed or deleted;
-// what others add stays.
+// The operator restores its fields and objects of the token service after they are changed or
+// deleted. It keeps fields that others add.
 func TestTokenServiceDriftIsCorrected(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -29,30 +29,30 @@ func TestTokenServiceDriftIsCorrected(t *testing.T) {
 	image := deployment.Spec.Template.Spec.Containers[0].Image
 	install.Change(t, inst, deployment, func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Image = "other"
-		d.Annotations = map[string]string{"theirs": "stays"}
+		d.Annotations = map[string]string{"example.com/note": "kept"}
 	})
-	install.Eventually(t, "the image to come back", func() error {
+	install.Eventually(t, "the image to be restored", func() error {
 		if err := cluster.Client.Get(t.Context(), key, deployment); err != nil {
 			return err
 		}
 		if got := deployment.Spec.Template.Spec.Containers[0].Image; got != image {
-			return fmt.Errorf("it is %s", got)
+			return fmt.Errorf("the image is %s", got)
 		}
 		return nil
 	})
-	if deployment.Annotations["theirs"] != "stays" {
-		t.Error("somebody else's annotation is gone")
+	if deployment.Annotations["example.com/note"] != "kept" {
+		t.Error("the annotation of another writer was removed")
 	}
 
-	// A HorizontalPodAutoscaler scales through this subresource; its word counts.
+	// A HorizontalPodAutoscaler uses this subresource. The operator keeps its number of replicas.
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
 	if err := cluster.Client.SubResource("scale").Update(t.Context(), deployment, client.WithSubResourceBody(scale)); err != nil {
 		t.Fatal(err)
 	}
 	budget := &policyv1.PodDisruptionBudget{}
 	budget.Namespace, budget.Name = key.Namespace, key.Name
-	inst.Delete(t, budget) // what comes back shows that the operator has looked since
-	install.Eventually(t, "the PodDisruptionBudget to come back", func() error { return cluster.Client.Get(t.Context(), key, budget) })
+	inst.Delete(t, budget) // its restoration shows that the operator has reconciled since then
+	install.Eventually(t, "the PodDisruptionBudget to be restored", func() error { return cluster.Client.Get(t.Context(), key, budget) })
 	inst.AwaitSettled(t)
 	if err := cluster.Client.Get(t.Context(), key, deployment); err != nil {
 		t.Fatal(err)
@@ -64,5 +64,5 @@ func TestTokenServiceDriftIsCorrected(t *testing.T) {
 	role := &rbacv1.Role{}
 	role.Namespace, role.Name = key.Namespace, key.Name
 	inst.Delete(t, role)
-	install.Eventually(t, "the Role to come back", func() error { return cluster.Client.Get(t.Context(), key, role) })
+	install.Eventually(t, "the Role to be restored", func() error { return cluster.Client.Get(t.Context(), key, role) })
 }

@@ -13,13 +13,13 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A second run over an unchanged cluster writes nothing, as the API server counts.
-func TestSecondRunWritesNothing(t *testing.T) {
+// An operator that starts in an unchanged cluster writes nothing, according to the audit log.
+func TestRestartedOperatorWritesNothing(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	namespace := cluster.Namespace(t)
@@ -38,24 +38,24 @@ func TestSecondRunWritesNothing(t *testing.T) {
 	inst.StopOperator(t)
 	before := len(cluster.Writes(t))
 	if !slices.ContainsFunc(cluster.Writes(t), scenario.ByOperator) {
-		t.Fatal("no write of the first run is known as the operator's")
+		t.Fatal("the audit log contains no write of the operator")
 	}
 
 	inst.StartOperator(t, "")
-	// What the second run shall not do is done when it has come to something new.
-	probe := install.ApiClient(namespace, "probe", "nowhere")
+	// The operator has handled the existing objects once it has reconciled a new one.
+	probe := install.ApiClient(namespace, "probe", "missing")
 	inst.Create(t, probe)
 	inst.AwaitReady(t, probe, "False", v1alpha1.ReasonRealmNotFound)
 	inst.AwaitSettled(t)
-	// So it is with the token service.
+	// The same applies to the token service.
 	budget := &policyv1.PodDisruptionBudget{}
 	budget.Namespace, budget.Name = inst.Namespace, config.TokenServiceName
 	inst.Delete(t, budget)
-	install.Eventually(t, "the PodDisruptionBudget to come back", func() error {
+	install.Eventually(t, "the PodDisruptionBudget to be restored", func() error {
 		return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(budget), budget)
 	})
 
-	// The probe's Events are named like it.
+	// The names of the probe's Events begin with the probe's name.
 	heartbeats := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	for _, write := range cluster.Writes(t)[before:] {
 		ref := write.ObjectRef
@@ -63,7 +63,7 @@ func TestSecondRunWritesNothing(t *testing.T) {
 		if resource == heartbeats || ref.Name == "probe" || strings.HasPrefix(ref.Name, "probe.") || ref.Resource == "poddisruptionbudgets" || !scenario.ByOperator(write) {
 			continue
 		}
-		told, _ := json.Marshal(ref)
-		t.Errorf("the second run writes: %s %s", write.Verb, told)
+		object, _ := json.Marshal(ref)
+		t.Errorf("the restarted operator writes: %s %s", write.Verb, object)
 	}
 }

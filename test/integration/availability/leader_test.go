@@ -3,14 +3,14 @@ package availability_test
 import (
 	"testing"
 
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A leader that is killed is followed by another once its Lease has run out, and one that
-// stops in good order at once.
-func TestLeaderIsFollowed(t *testing.T) {
+// Another operator takes over from a killed leader after the Lease has expired, and immediately from a
+// leader that shuts down gracefully.
+func TestOperatorTakesOverLease(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
 	inst.LeaderElection = true

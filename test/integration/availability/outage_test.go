@@ -7,22 +7,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Token servers go on without the API server, and take up what changed when it is back.
-func TestTokensFlowWithoutTheAPIServer(t *testing.T) {
+// Token servers issue tokens while the API server is unavailable, and apply changes afterwards.
+func TestTokensWithoutAPIServer(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 
 	cluster.StopAPIServer(t)
 	for _, s := range inst.Servers() {
 		httpClient := s.Client(t)
 		for range 50 {
-			a, err := install.RequestToken(t, s, httpClient, consumer)
+			a, err := install.RequestToken(t, s, httpClient, credentials)
 			if err != nil || a.AccessToken == "" {
 				t.Fatalf("%s without the API server: %+v, %v", s.Name, a, err)
 			}
@@ -34,34 +34,34 @@ func TestTokensFlowWithoutTheAPIServer(t *testing.T) {
 
 	cluster.StartAPIServer(t)
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-	inst.AwaitTokens(t, consumer, false)
+	inst.AwaitTokens(t, credentials, false)
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	inst.AwaitTokens(t, consumer, true)
+	inst.AwaitTokens(t, credentials, true)
 }
 
-// A token server that starts without the API server, or before it has loaded, asks to
-// come again; it never says that credentials are wrong.
-func TestUnloadedServerAsksToComeAgain(t *testing.T) {
+// A token server that has not loaded its records responds with 503. It never reports that credentials
+// are wrong.
+func TestUnloadedServerIsUnavailable(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 
 	late := inst.LaunchTokenServer(t, inst.KubeconfigFor(t, "https://127.0.0.1:1"))
 	httpClient := late.Client(t)
-	install.Eventually(t, "the late server to answer 503", func() error {
-		a, err := install.RequestToken(t, late, httpClient, consumer)
+	install.Eventually(t, "the late server to respond with 503", func() error {
+		a, err := install.RequestToken(t, late, httpClient, credentials)
 		if err == nil && (a.Status != 503 || a.Error != "temporarily_unavailable") {
-			err = fmt.Errorf("it answers %d %s", a.Status, a.Error)
+			err = fmt.Errorf("the response is %d %s", a.Status, a.Error)
 		}
 		return err
 	})
 	if late.Ready(t.Context()) == nil {
-		t.Error("a server that has loaded nothing says that it is ready")
+		t.Error("a server that has loaded nothing is ready")
 	}
 }
 
-// Programmed waits for every live token server, and a dead one holds nothing up for ever.
+// Programmed waits for every live token server. A dead one doesn't delay it permanently.
 func TestReadyWaitsForEveryLiveServer(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
@@ -78,5 +78,5 @@ func TestReadyWaitsForEveryLiveServer(t *testing.T) {
 	later := install.ApiClient(c.Namespace, "later", "acme")
 	inst.Create(t, later)
 	inst.AwaitReady(t, later, metav1.ConditionUnknown, v1alpha1.ReasonProgressing)
-	inst.AwaitReady(t, later, metav1.ConditionTrue, v1alpha1.ReasonReady) // once the Lease has run out
+	inst.AwaitReady(t, later, metav1.ConditionTrue, v1alpha1.ReasonReady) // after the Lease has expired
 }

@@ -14,63 +14,64 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A token server that is killed while the API server is away comes back with all that it
-// had acknowledged, revocations included.
-func TestRestartedServerServesWithoutTheAPIServer(t *testing.T) {
+// A token server that is killed while the API server is unavailable restarts with everything that it
+// had acknowledged, including revocations.
+func TestRestartWithoutAPIServerKeepsRecords(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 	revoked := install.ApiClient(c.Namespace, "revoked", "acme")
 	inst.Create(t, revoked)
 	scenario.AwaitUsable(t, inst, revoked)
-	refused := inst.ConsumerSecret(t, revoked)
+	rejected := inst.CredentialsSecret(t, revoked)
 	inst.Delete(t, revoked)
-	inst.AwaitTokens(t, refused, false)
+	inst.AwaitTokens(t, rejected, false)
 
 	cluster.StopAPIServer(t)
-	for range 2 { // what was kept is kept by who was restored too
+	for range 2 { // a restored server keeps its records, too
 		for _, s := range inst.Servers() {
 			s.KillAndRestart(t)
 			s.AwaitReady(t)
 		}
-		inst.AwaitTokens(t, consumer, true)
-		inst.AwaitTokens(t, refused, false)
+		inst.AwaitTokens(t, credentials, true)
+		inst.AwaitTokens(t, rejected, false)
 	}
 
 	cluster.StartAPIServer(t)
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-	inst.AwaitTokens(t, consumer, false)
+	inst.AwaitTokens(t, credentials, false)
 }
 
-// The last good state of a damaged record outlives the process too.
-func TestRestartedServerKeepsTheLastGoodState(t *testing.T) {
+// The last known good version of a corrupt record survives a restart, too.
+func TestRestartKeepsLastKnownGoodRecord(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 	inst.StopOperator(t)
-	damaged := &corev1.Secret{}
-	damaged.Namespace, damaged.Name = inst.Namespace, record.SecretName(record.KindRealm, realm.UID)
-	install.Change(t, inst, damaged, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("damaged") })
+	corrupt := &corev1.Secret{}
+	corrupt.Namespace, corrupt.Name = inst.Namespace, record.SecretName(record.KindRealm, realm.UID)
+	install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("corrupt") })
 
 	for _, s := range inst.Servers() {
-		install.Eventually(t, s.Name+" to see the damage", func() error {
+		install.Eventually(t, s.Name+" to detect the corrupt record", func() error {
 			if got := s.Metric(t, "realmkeeper_registry_unreadable_records"); got != "1" {
-				return fmt.Errorf("it counts %s unreadable records", got)
+				return fmt.Errorf("it reports %s unreadable records", got)
 			}
 			return nil
 		})
 		s.KillAndRestart(t)
 		s.AwaitReady(t)
 	}
-	inst.AwaitTokens(t, consumer, true)
+	inst.AwaitTokens(t, credentials, true)
 }
 
-// A server that drains answers everything, and sends its clients elsewhere as it answers.
+// A server that drains serves all requests, and closes connections with its responses so that clients
+// connect to another server.
 func TestDrainingServerFailsNoRequest(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
@@ -80,7 +81,7 @@ func TestDrainingServerFailsNoRequest(t *testing.T) {
 	realm, c := install.Realm("acme"), install.ApiClient(cluster.Namespace(t), "billing", "acme")
 	inst.Create(t, realm, c)
 	scenario.AwaitUsable(t, inst, c)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 
 	var before, all sync.WaitGroup
 	for range 8 {
@@ -90,12 +91,12 @@ func TestDrainingServerFailsNoRequest(t *testing.T) {
 			defer first()
 			httpClient := keepAlive(t, server)
 			for {
-				told, err := askedToLeave(t, httpClient, consumer)
+				closed, err := requestToken(t, httpClient, credentials)
 				if err != nil {
-					t.Errorf("A request on a connection that was kept alive: %v", err)
+					t.Errorf("A request on a persistent connection failed: %v", err)
 					return
 				}
-				if told {
+				if closed {
 					return
 				}
 				first()
@@ -107,7 +108,7 @@ func TestDrainingServerFailsNoRequest(t *testing.T) {
 	all.Wait()
 }
 
-// keepAlive returns a client of one HTTP/1.1 connection at a time.
+// keepAlive returns an HTTP/1.1 client, which uses one connection at a time.
 func keepAlive(t *testing.T, server *install.TokenServer) *http.Client {
 	httpClient := server.Client(t)
 	transport, ok := httpClient.Transport.(*http.Transport)
@@ -119,26 +120,26 @@ func keepAlive(t *testing.T, server *install.TokenServer) *http.Client {
 	return httpClient
 }
 
-var errRefused = errors.New("no token")
+var errNoToken = errors.New("no token")
 
-// askedToLeave gets a token and reports whether the server ended the connection with it.
-func askedToLeave(t *testing.T, httpClient *http.Client, consumer *corev1.Secret) (bool, error) {
-	url := string(consumer.Data[v1alpha1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
+// requestToken requests a token and reports whether the server closes the connection.
+func requestToken(t *testing.T, httpClient *http.Client, credentials *corev1.Secret) (bool, error) {
+	url := string(credentials.Data[v1alpha1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, http.NoBody)
 	if err != nil {
 		return false, err
 	}
-	req.SetBasicAuth(string(consumer.Data[v1alpha1.SecretKeyClientID]), string(consumer.Data[v1alpha1.SecretKeyClientSecret]))
-	answer, err := httpClient.Do(req)
+	req.SetBasicAuth(string(credentials.Data[v1alpha1.SecretKeyClientID]), string(credentials.Data[v1alpha1.SecretKeyClientSecret]))
+	response, err := httpClient.Do(req)
 	if err != nil {
 		return false, err
 	}
-	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		return false, err
 	}
-	if answer.StatusCode != http.StatusOK {
-		return false, errRefused
+	if response.StatusCode != http.StatusOK {
+		return false, errNoToken
 	}
-	return answer.Close, nil
+	return response.Close, nil
 }

@@ -16,13 +16,13 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// When the operator's service account goes, all of the token service goes with it, and an
-// operator that still runs for a moment brings nothing back.
-func TestTokenServiceGoesWithTheServiceAccount(t *testing.T) {
+// When the operator's service account is deleted, the token service is deleted with it. An operator
+// that still runs for a moment doesn't create it again.
+func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
 	account := &corev1.ServiceAccount{}
@@ -35,40 +35,41 @@ func TestTokenServiceGoesWithTheServiceAccount(t *testing.T) {
 	inst.Pod = pod.Name
 	inst.StartOperator(t, "")
 	for _, obj := range tokenService(inst) {
-		install.Eventually(t, "the object of the token service", func() error { return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj) })
+		install.Eventually(t, fmt.Sprintf("the %T of the token service", obj), func() error { return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj) })
 		if owners := obj.GetOwnerReferences(); len(owners) != 1 || owners[0].Name != account.Name {
-			t.Errorf("%T belongs to %v", obj, owners)
+			t.Errorf("the owners of %T are %v", obj, owners)
 		}
 	}
 
 	inst.Delete(t, account)
 	for _, obj := range tokenService(inst) {
-		install.Eventually(t, "the token service to go", func() error {
+		install.Eventually(t, fmt.Sprintf("the %T of the token service to be deleted", obj), func() error {
 			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("reading %T gives %v", obj, err)
 			}
 			return nil
 		})
 	}
-	// The certificate stays, and what would bring it back brings back everything.
-	looked := tokenServiceLooks(t, inst)
+	// The certificate is not deleted with the account. An operator that created it again would also
+	// create everything else.
+	before := tokenServiceReconciles(t, inst)
 	serving := &corev1.Secret{}
 	serving.Namespace, serving.Name = inst.Namespace, servingcert.ServingSecret
 	inst.Delete(t, serving)
-	install.Eventually(t, "the operator to look at the token service", func() error {
-		if now := tokenServiceLooks(t, inst); now == looked {
-			return fmt.Errorf("it has done so %d times, as before", now)
+	install.Eventually(t, "the operator to reconcile the token service", func() error {
+		if now := tokenServiceReconciles(t, inst); now == before {
+			return fmt.Errorf("it has reconciled %d times, as before", now)
 		}
 		return nil
 	})
 	for _, obj := range append(tokenService(inst), serving) {
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
-			t.Errorf("%T is there again: %v", obj, err)
+			t.Errorf("%T exists again: %v", obj, err)
 		}
 	}
 }
 
-// tokenService returns the objects of the token service, to be read.
+// tokenService returns the objects of the token service without content.
 func tokenService(inst *install.Installation) []client.Object {
 	all := []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
@@ -81,8 +82,8 @@ func tokenService(inst *install.Installation) []client.Object {
 	return all
 }
 
-// tokenServiceLooks returns how often the operator has reconciled the token service.
-func tokenServiceLooks(t *testing.T, inst *install.Installation) int {
+// tokenServiceReconciles returns how often the operator has reconciled the token service.
+func tokenServiceReconciles(t *testing.T, inst *install.Installation) int {
 	t.Helper()
 	sum := 0
 	for line := range strings.Lines(inst.OperatorMetrics(t)) {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -27,7 +27,7 @@ func TestEventsTellEachChangeOnce(t *testing.T) {
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
 	proxy := inst.StartFaultProxy(t, install.Faults{Of: func(number int) install.Fault {
 		if number%3 == 0 {
-			return install.Refused
+			return install.Rejected
 		}
 		return install.NoFault
 	}})

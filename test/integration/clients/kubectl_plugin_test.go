@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // TestPlugin runs the plugin through kubectl with a kubeconfig, and as in a Pod with a mounted
@@ -59,7 +59,7 @@ func TestPlugin(t *testing.T) {
 	}
 	t.Run("token claims", func(t *testing.T) {
 		got := kubectl("token", "billing", "--namespace="+team)
-		secret := inst.ConsumerSecret(t, billing)
+		secret := inst.CredentialsSecret(t, billing)
 		for _, want := range []string{
 			string(secret.Data["token_url"]), `"` + string(secret.Data["issuer"]) + `"`, `"` + string(secret.Data["client_id"]) + `"`, `"ES256"`,
 		} {
@@ -85,7 +85,7 @@ func TestPlugin(t *testing.T) {
 	})
 	t.Run("in a Pod", func(t *testing.T) {
 		dir := t.TempDir()
-		for key, value := range inst.ConsumerSecret(t, billing).Data {
+		for key, value := range inst.CredentialsSecret(t, billing).Data {
 			if err := os.WriteFile(filepath.Join(dir, key), value, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -16,8 +16,8 @@ import (
 func TestTokensPerSecond(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
-	inst.AwaitTokens(t, consumer, true)
+	credentials := inst.CredentialsSecret(t, c)
+	inst.AwaitTokens(t, credentials, true)
 
 	// limited asks each token server for tokens as fast as it can.
 	limited := func(t *testing.T, want bool) {
@@ -25,7 +25,7 @@ func TestTokensPerSecond(t *testing.T) {
 		for _, s := range inst.Servers() {
 			httpClient, got := s.Client(t), false
 			for range 20 {
-				a, err := install.RequestToken(t, s, httpClient, consumer)
+				a, err := install.RequestToken(t, s, httpClient, credentials)
 				if err != nil {
 					t.Fatal(err)
 				}

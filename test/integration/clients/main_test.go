@@ -3,7 +3,7 @@ package clients_test
 import (
 	"testing"
 
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -131,7 +131,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 func TestFromSecretToKey(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 	holder := newKeyHolder(t, "key")
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
@@ -139,14 +139,14 @@ func TestFromSecretToKey(t *testing.T) {
 	})
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	holder.awaitGrants(t, inst, c, true)
-	inst.AwaitTokens(t, consumer, true)
+	inst.AwaitTokens(t, credentials, true)
 
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = nil })
-	inst.AwaitTokens(t, consumer, false)
+	inst.AwaitTokens(t, credentials, false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	holder.awaitGrants(t, inst, c, true)
 	install.Eventually(t, "the Secret to go", func() error {
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(consumer), consumer.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), credentials.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
 			return fmt.Errorf("it is there, %v", err)
 		}
 		return nil

@@ -15,8 +15,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -134,7 +134,7 @@ func TestHashedSecret(t *testing.T) {
 func TestSecretFromElsewhere(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 	secret := scenario.ProvidedSecret(c.Namespace, password)
 	secret.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
 	inst.Create(t, secret)
@@ -145,13 +145,13 @@ func TestSecretFromElsewhere(t *testing.T) {
 	})
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
 	install.Eventually(t, "the consumer Secret to be gone", func() error {
-		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(consumer), &corev1.Secret{})
+		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("reading it gives %v", err)
 	})
-	inst.AwaitTokens(t, consumer, false)
+	inst.AwaitTokens(t, credentials, false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || c.Status.SecretName != "" {
 		t.Errorf("the provided Secret: %v, secretName in status: %q", err, c.Status.SecretName)
@@ -161,10 +161,10 @@ func TestSecretFromElsewhere(t *testing.T) {
 	}
 
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = nil })
-	fresh := inst.ConsumerSecret(t, c)
+	fresh := inst.CredentialsSecret(t, c)
 	inst.AwaitTokens(t, fresh, true) // at once: it was waited for
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
-	inst.AwaitTokens(t, consumer, false)
+	inst.AwaitTokens(t, credentials, false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 }
 

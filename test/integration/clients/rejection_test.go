@@ -14,8 +14,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -146,7 +146,7 @@ func TestClientIDConflictFollowsTheNamespaces(t *testing.T) {
 func TestRecordsKeepTheirLabels(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
 		for _, name := range []string{record.SecretName(record.KindRealm, realm.UID), record.SecretName(record.KindClient, c.UID)} {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
@@ -160,7 +160,7 @@ func TestRecordsKeepTheirLabels(t *testing.T) {
 			})
 		}
 	}
-	inst.AwaitTokens(t, consumer, true)
+	inst.AwaitTokens(t, credentials, true)
 	scenario.AwaitUsable(t, inst, c)
 }
 
@@ -192,7 +192,7 @@ func TestForeignSecretIsNeverTouched(t *testing.T) {
 func TestDamagedRecords(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 
 	for name, test := range map[string]struct {
 		record      string
@@ -224,12 +224,12 @@ func TestDamagedRecords(t *testing.T) {
 					return nil
 				})
 			}
-			inst.AwaitTokens(t, consumer, true)
+			inst.AwaitTokens(t, credentials, true)
 
 			install.Change(t, inst, damaged, func(s *corev1.Secret) { s.Data = good.Data })
 			inst.AwaitReady(t, test.owner, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-			inst.AwaitTokens(t, consumer, true)
+			inst.AwaitTokens(t, credentials, true)
 		})
 	}
 }
@@ -249,29 +249,29 @@ func TestConsumerSecretIsKept(t *testing.T) {
 	})
 	inst.Create(t, install.Realm("acme"), c)
 	scenario.AwaitUsable(t, inst, c)
-	consumer := inst.ConsumerSecret(t, c)
-	if consumer.Labels["team"] != "billing" || consumer.Annotations["note"] != "kept" || consumer.Type != corev1.SecretTypeOpaque {
-		t.Errorf("labels %v, annotations %v, type %s", consumer.Labels, consumer.Annotations, consumer.Type)
+	credentials := inst.CredentialsSecret(t, c)
+	if credentials.Labels["team"] != "billing" || credentials.Annotations["note"] != "kept" || credentials.Type != corev1.SecretTypeOpaque {
+		t.Errorf("labels %v, annotations %v, type %s", credentials.Labels, credentials.Annotations, credentials.Type)
 	}
 
 	t.Run("somebody else's label stays", func(t *testing.T) {
-		install.Change(t, inst, consumer.DeepCopy(), func(s *corev1.Secret) {
+		install.Change(t, inst, credentials.DeepCopy(), func(s *corev1.Secret) {
 			s.Labels["theirs"] = "stays"
 			s.Labels["team"] = "changed"
 		})
 		install.Eventually(t, "our label to come back", func() error {
-			now := inst.ConsumerSecret(t, c)
+			now := inst.CredentialsSecret(t, c)
 			if now.Labels["team"] != "billing" || now.Labels["theirs"] != "stays" {
 				return fmt.Errorf("labels are %v", now.Labels)
 			}
 			return nil
 		})
-		inst.AwaitTokens(t, consumer, true)
+		inst.AwaitTokens(t, credentials, true)
 	})
 	t.Run("deleted", func(t *testing.T) {
-		inst.Delete(t, consumer)
-		inst.AwaitTokens(t, consumer, false)
+		inst.Delete(t, credentials)
+		inst.AwaitTokens(t, credentials, false)
 		scenario.AwaitUsable(t, inst, c)
-		inst.AwaitTokens(t, inst.ConsumerSecret(t, c), true)
+		inst.AwaitTokens(t, inst.CredentialsSecret(t, c), true)
 	})
 }

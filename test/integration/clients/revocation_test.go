@@ -13,8 +13,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -40,7 +40,7 @@ func TestEndsAndReturns(t *testing.T) {
 	})
 	inst.Create(t, realm, c)
 	scenario.AwaitUsable(t, inst, c)
-	consumer, events := inst.ConsumerSecret(t, c), tellingOf(t, inst, c)
+	credentials, events := inst.CredentialsSecret(t, c), tellingOf(t, inst, c)
 
 	type change struct{ end, undo func() }
 	onClient := func(end, undo func(*v1alpha1.ApiClient)) change {
@@ -86,17 +86,17 @@ func TestEndsAndReturns(t *testing.T) {
 		}, v1alpha1.ReasonNamespaceNotAllowed, "Warning NamespaceNotAllowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			token := inst.AccessToken(t, consumer)
+			token := inst.AccessToken(t, credentials)
 			inst.AwaitValid(t, realm.Name, token, true)
 			test.end()
-			inst.AwaitTokens(t, consumer, false)
+			inst.AwaitTokens(t, credentials, false)
 			inst.AwaitValid(t, realm.Name, token, false)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
 			events.goesOn(t, test.wantEvent)
 			test.undo()
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			events.goesOn(t, "Normal Ready")
-			inst.AwaitTokens(t, consumer, true)
+			inst.AwaitTokens(t, credentials, true)
 			inst.AwaitValid(t, realm.Name, token, true)
 		})
 	}
@@ -110,12 +110,12 @@ func TestEndsAndReturns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			token := inst.AccessToken(t, consumer)
+			token := inst.AccessToken(t, credentials)
 			revoke(time.Now().Add(time.Second)) // later than the second that the token is of
 			inst.AwaitValid(t, realm.Name, token, false)
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady) // it gets others
 			install.Eventually(t, "a token of a later second", func() error {
-				if later := inst.AccessToken(t, consumer); !inst.Valid(t, realm.Name, later) {
+				if later := inst.AccessToken(t, credentials); !inst.Valid(t, realm.Name, later) {
 					return fmt.Errorf("it is refused")
 				}
 				return nil
@@ -125,9 +125,9 @@ func TestEndsAndReturns(t *testing.T) {
 	}
 
 	t.Run("deleted and made again", func(t *testing.T) {
-		token := inst.AccessToken(t, consumer)
+		token := inst.AccessToken(t, credentials)
 		inst.Delete(t, c)
-		inst.AwaitTokens(t, consumer, false)
+		inst.AwaitTokens(t, credentials, false)
 		inst.AwaitValid(t, realm.Name, token, false)
 		// Tokens and objects are dated by the second: one of this second would be the namesake's.
 		deleted := time.Now().Unix()
@@ -140,14 +140,14 @@ func TestEndsAndReturns(t *testing.T) {
 		again := install.ApiClient(c.Namespace, c.Name, "acme")
 		inst.Create(t, again)
 		scenario.AwaitUsable(t, inst, again)
-		inst.AwaitTokens(t, consumer, false) // neither the old secret nor the old token revives
+		inst.AwaitTokens(t, credentials, false) // neither the old secret nor the old token revives
 		inst.AwaitValid(t, realm.Name, token, false)
 		noRecord(t, inst, record.SecretName(record.KindClient, c.UID))
 		events.goesOn(t)
 		c, events = again, tellingOf(t, inst, again)
 	})
 	t.Run("realm deleted and made again", func(t *testing.T) {
-		old := inst.ConsumerSecret(t, c)
+		old := inst.CredentialsSecret(t, c)
 		token := inst.AccessToken(t, old)
 		inst.Delete(t, realm)
 		s := inst.Servers()[0]

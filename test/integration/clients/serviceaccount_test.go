@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -106,7 +106,7 @@ func mutated(t *testing.T, token, old, next string) string {
 }
 
 // asks returns what a token server answers a pod.
-func asks(t *testing.T, s *install.TokenServer, c *v1alpha1.ApiClient, clientID, token string) install.TokenAnswer {
+func asks(t *testing.T, s *install.TokenServer, c *v1alpha1.ApiClient, clientID, token string) install.TokenResponse {
 	t.Helper()
 	a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, clientID, token)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -36,9 +36,9 @@ func TestAnyWriteFails(t *testing.T) {
 		first int
 	}{
 		"killed before": {fault: install.RequestLost, kill: true, first: (step + 1) / 2},
-		"killed after":  {fault: install.AnswerLost, kill: true, first: step},
-		"fails before":  {fault: install.Refused},
-		"fails after":   {fault: install.AnswerLost, first: 1},
+		"killed after":  {fault: install.ResponseLost, kill: true, first: step},
+		"fails before":  {fault: install.Rejected},
+		"fails after":   {fault: install.ResponseLost, first: 1},
 	} {
 		run := func(name string, fails func(number int) bool) {
 			t.Run(name, func(t *testing.T) {
@@ -93,5 +93,5 @@ func disturbed(t *testing.T, cluster *env.Env, want scenario.State, kill bool, o
 		}
 		return nil
 	})
-	t.Logf("These writes failed: %q", proxy.Struck())
+	t.Logf("These writes failed: %q", proxy.Failed())
 }

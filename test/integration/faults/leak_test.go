@@ -25,8 +25,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -123,35 +123,35 @@ func (f *flock) ready(c *v1alpha1.ApiClient) {
 func (f *flock) generated() {
 	c := f.client("generated", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	f.ready(c)
-	consumer := f.inst.ConsumerSecret(f.t, c)
-	old := string(consumer.Data[v1alpha1.SecretKeyClientSecret])
-	f.inst.AwaitTokens(f.t, consumer, true)
+	credentials := f.inst.CredentialsSecret(f.t, c)
+	old := string(credentials.Data[v1alpha1.SecretKeyClientSecret])
+	f.inst.AwaitTokens(f.t, credentials, true)
 	scenario.RotateSecret(f.t, f.inst, c)
 	scenario.AwaitSecretRotated(f.t, f.inst, c)
-	f.inst.AwaitTokens(f.t, consumer, false)
+	f.inst.AwaitTokens(f.t, credentials, false)
 	f.add("a generated secret that was replaced", of(c, old))
 
 	install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-	consumer = f.inst.ConsumerSecret(f.t, c)
-	f.inst.AwaitTokens(f.t, consumer, false)
+	credentials = f.inst.CredentialsSecret(f.t, c)
+	f.inst.AwaitTokens(f.t, credentials, false)
 	install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
 	f.ready(c)
-	f.inst.AwaitTokens(f.t, consumer, true)
-	f.add("a generated secret", of(c, string(consumer.Data[v1alpha1.SecretKeyClientSecret])), "Secret "+f.team+"/generated")
+	f.inst.AwaitTokens(f.t, credentials, true)
+	f.add("a generated secret", of(c, string(credentials.Data[v1alpha1.SecretKeyClientSecret])), "Secret "+f.team+"/generated")
 
 	gone := f.client("gone")
 	f.ready(gone)
-	consumer = f.inst.ConsumerSecret(f.t, gone)
+	credentials = f.inst.CredentialsSecret(f.t, gone)
 	f.inst.Delete(f.t, gone)
-	f.inst.AwaitTokens(f.t, consumer, false)
+	f.inst.AwaitTokens(f.t, credentials, false)
 	install.Eventually(f.t, "the consumer Secret of a deleted client to be gone", func() error {
-		err := f.inst.Env.Client.Get(f.t.Context(), client.ObjectKeyFromObject(consumer), &corev1.Secret{})
+		err := f.inst.Env.Client.Get(f.t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("reading it gives %v", err)
 	})
-	f.add("the secret of a client that was deleted", of(gone, string(consumer.Data[v1alpha1.SecretKeyClientSecret])))
+	f.add("the secret of a client that was deleted", of(gone, string(credentials.Data[v1alpha1.SecretKeyClientSecret])))
 }
 
 // provided secrets are changed, and some can't be taken.

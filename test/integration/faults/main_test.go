@@ -3,7 +3,7 @@ package faults_test
 import (
 	"testing"
 
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) {

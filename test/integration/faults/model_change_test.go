@@ -12,7 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -130,8 +130,8 @@ func (w *world) changeClient(t *testing.T, name string) {
 	case 6:
 		set(func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	case 7:
-		consumer := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.team, Name: name}}
-		if err := w.inst.Env.Client.Delete(t.Context(), consumer); client.IgnoreNotFound(err) != nil {
+		credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.team, Name: name}}
+		if err := w.inst.Env.Client.Delete(t.Context(), credentials); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
 	default:

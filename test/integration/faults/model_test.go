@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -152,17 +152,17 @@ func (w *world) valid(t *testing.T) map[had]bool {
 		if !meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady)) {
 			continue
 		}
-		var consumer *corev1.Secret
+		var credentials *corev1.Secret
 		switch source := c.Spec.Secret; {
 		case source != nil && source.Provided != nil:
-			consumer = scenario.Credentials(c, string(w.vaults[name].Data["PASSWORD"]))
+			credentials = scenario.Credentials(c, string(w.vaults[name].Data["PASSWORD"]))
 		case source != nil && len(source.Hashed) > 0:
-			consumer = scenario.Credentials(c, w.hashed[source.Hashed[0].Hash])
+			credentials = scenario.Credentials(c, w.hashed[source.Hashed[0].Hash])
 		default:
-			consumer = w.inst.ConsumerSecret(t, c)
+			credentials = w.inst.CredentialsSecret(t, c)
 		}
-		valid[hadIn(consumer)] = true
-		w.note(hadIn(consumer))
+		valid[hadIn(credentials)] = true
+		w.note(hadIn(credentials))
 	}
 	return valid
 }

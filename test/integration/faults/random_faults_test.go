@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -71,7 +71,7 @@ func weather(t *testing.T, cluster *env.Env) (*world, scenario.State) {
 	prober := scenario.StartProber(t, inst)
 	prober.Watch(steady, scenario.MountedCredentials(inst, bystander))
 
-	proxy.Storm(*stormSeed)
+	proxy.StartRandomFaults(*stormSeed)
 	changes := 0
 	pace := time.NewTicker(betweenChanges)
 	defer pace.Stop()
@@ -82,7 +82,7 @@ func weather(t *testing.T, cluster *env.Env) (*world, scenario.State) {
 		}
 	}
 	w.repair(t)
-	failed, cut := proxy.Calm()
+	failed, cut := proxy.StopRandomFaults()
 	t.Logf("%d changes; %d requests failed and %d watches were cut", changes, failed, cut)
 	if failed == 0 || cut == 0 {
 		t.Error("there was no storm")
@@ -177,7 +177,7 @@ func (w *world) tryAll(t *testing.T) {
 	for _, s := range w.inst.Servers() {
 		httpClient := s.Client(t)
 		try := func(had had) {
-			a, err := install.RequestToken(t, s, httpClient, had.consumer())
+			a, err := install.RequestToken(t, s, httpClient, had.credentials())
 			if err != nil || (a.Status == http.StatusOK) != valid[had] {
 				t.Errorf("%s answers a client %s with a secret that is valid=%t: %+v, %v", s.Name, had.clientID, valid[had], a, err)
 			}
@@ -212,13 +212,13 @@ func withoutHistory(s scenario.State) scenario.State {
 // had is a secret that a client had at some time.
 type had struct{ tokenURL, clientID, secret string }
 
-func (h had) consumer() *corev1.Secret {
+func (h had) credentials() *corev1.Secret {
 	return &corev1.Secret{Data: map[string][]byte{
 		v1alpha1.SecretKeyTokenURL: []byte(h.tokenURL), v1alpha1.SecretKeyClientID: []byte(h.clientID),
 		v1alpha1.SecretKeyClientSecret: []byte(h.secret),
 	}}
 }
 
-func hadIn(consumer *corev1.Secret) had {
-	return had{string(consumer.Data[v1alpha1.SecretKeyTokenURL]), string(consumer.Data[v1alpha1.SecretKeyClientID]), scenario.ClientSecret(consumer)}
+func hadIn(credentials *corev1.Secret) had {
+	return had{string(credentials.Data[v1alpha1.SecretKeyTokenURL]), string(credentials.Data[v1alpha1.SecretKeyClientID]), scenario.ClientSecret(credentials)}
 }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -69,7 +69,7 @@ func (s *story) tell(t *testing.T, faults install.Faults) *install.FaultProxy {
 	}
 	former := map[*v1alpha1.ApiClient]*corev1.Secret{}
 	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.doomed, s.lost, s.moved} {
-		former[c] = s.inst.ConsumerSecret(t, c)
+		former[c] = s.inst.CredentialsSecret(t, c)
 	}
 	s.change(t, prober, former)
 	s.awaitChanged(t, former)
@@ -91,8 +91,8 @@ func (s *story) credentials(c *v1alpha1.ApiClient) scenario.CredentialSource {
 		}
 	case s.moved.Name:
 		return func(ctx context.Context) ([]*corev1.Secret, error) {
-			consumer, err := mounted(ctx)
-			return append(consumer, scenario.Credentials(c, s.beside)), err
+			credentials, err := mounted(ctx)
+			return append(credentials, scenario.Credentials(c, s.beside)), err
 		}
 	}
 	return mounted
@@ -142,18 +142,18 @@ func (s *story) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev
 	s.inst.AwaitTokens(t, scenario.Credentials(s.hashed, s.before), false)
 	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost} {
 		install.Eventually(t, "another secret for "+c.Name, func() error {
-			if now := s.inst.ConsumerSecret(t, c); scenario.ClientSecret(now) == scenario.ClientSecret(former[c]) {
+			if now := s.inst.CredentialsSecret(t, c); scenario.ClientSecret(now) == scenario.ClientSecret(former[c]) {
 				return fmt.Errorf("it has the one that it had")
 			}
 			return nil
 		})
-		s.inst.AwaitTokens(t, s.inst.ConsumerSecret(t, c), true)
+		s.inst.AwaitTokens(t, s.inst.CredentialsSecret(t, c), true)
 	}
 	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost, s.provided, s.hashed, s.moved} {
 		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
 	s.inst.AwaitReady(t, s.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	scenario.AwaitPublishedKeys(t, s.inst, s.realm, s.inst.ConsumerSecret(t, s.lost))
+	scenario.AwaitPublishedKeys(t, s.inst, s.realm, s.inst.CredentialsSecret(t, s.lost))
 }
 
 // in is a secret that stands in a vault.

@@ -21,8 +21,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -103,15 +103,15 @@ func loadOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) fun
 	inst.AwaitReady(t, human, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitReady(t, limited, metav1.ConditionTrue, v1alpha1.ReasonReady)
 
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 	with := func(clientID, secret string) *corev1.Secret {
-		s := consumer.DeepCopy()
+		s := credentials.DeepCopy()
 		s.Data[v1alpha1.SecretKeyClientID], s.Data[v1alpha1.SecretKeyClientSecret] = []byte(clientID), []byte(secret)
 		return s
 	}
 	asked := []*corev1.Secret{
-		consumer, with(c.EffectiveClientID(), "wrong"), with("nobody", "wrong"), with(human.EffectiveClientID(), chosen),
-		inst.ConsumerSecret(t, limited), inst.ConsumerSecret(t, limited), inst.ConsumerSecret(t, limited),
+		credentials, with(c.EffectiveClientID(), "wrong"), with("nobody", "wrong"), with(human.EffectiveClientID(), chosen),
+		inst.CredentialsSecret(t, limited), inst.CredentialsSecret(t, limited), inst.CredentialsSecret(t, limited),
 	}
 	return func() {
 		for _, s := range inst.Servers() {
@@ -121,21 +121,21 @@ func loadOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) fun
 					t.Fatal(err)
 				}
 			}
-			askAbout(t, httpClient, consumer)
+			askAbout(t, httpClient, credentials)
 		}
 	}
 }
 
 // askAbout introspects and verifies something that is no token.
-func askAbout(t *testing.T, httpClient *http.Client, consumer *corev1.Secret) {
+func askAbout(t *testing.T, httpClient *http.Client, credentials *corev1.Secret) {
 	t.Helper()
-	issuer := string(consumer.Data[v1alpha1.SecretKeyIssuer])
+	issuer := string(credentials.Data[v1alpha1.SecretKeyIssuer])
 	introspection, err := http.NewRequestWithContext(t.Context(), http.MethodPost, issuer+"/oauth2/introspect", strings.NewReader(url.Values{"token": {"none"}}.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	introspection.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	introspection.SetBasicAuth(string(consumer.Data[v1alpha1.SecretKeyClientID]), string(consumer.Data[v1alpha1.SecretKeyClientSecret]))
+	introspection.SetBasicAuth(string(credentials.Data[v1alpha1.SecretKeyClientID]), string(credentials.Data[v1alpha1.SecretKeyClientSecret]))
 	verification, err := http.NewRequestWithContext(t.Context(), http.MethodGet, issuer+"/oauth2/verify", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

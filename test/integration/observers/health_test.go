@@ -14,8 +14,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 

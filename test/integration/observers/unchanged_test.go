@@ -23,8 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -87,7 +87,7 @@ func TestConsumerSecretIsNotTakenForAManifest(t *testing.T) {
 	kubectl(t, cluster, "apply", "-k", everySpelling)
 	c := install.ApiClient("unchanged", "full", "full")
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	secret := inst.ConsumerSecret(t, c)
+	secret := inst.CredentialsSecret(t, c)
 	if !metav1.IsControlledBy(secret, c) {
 		t.Errorf("its owners are %v", secret.OwnerReferences)
 	}

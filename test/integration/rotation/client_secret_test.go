@@ -16,17 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A hundred rotations by schedule, while each client asks both token servers for tokens with
-// what its Secret holds: no call fails, and no client is anything but Ready.
-func TestRotationFailsNoCall(t *testing.T) {
+// While 20 clients rotate their secrets five times by schedule, each requests tokens from both token
+// servers with its credentials Secret. No request fails, and every client stays Ready.
+func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	const clients, rotations = 20, 5
 	cluster := env.Start(t)
-	// An hour is a second: a secret is replaced when it is 4 s old, and ends a second after that.
+	// An hour takes a second. A secret is replaced after 4 s and expires a second later.
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
@@ -47,22 +47,22 @@ func TestRotationFailsNoCall(t *testing.T) {
 		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
 	watched := watchClients(t, inst, team)
-	load := startLoad(t, inst, all)
-	install.Eventually(t, "each client to have had enough secrets", func() error {
+	requests := startRequests(t, inst, all)
+	install.Eventually(t, "enough secrets for each client", func() error {
 		for _, c := range all {
-			if secrets := watched.secrets(c.Name); secrets < rotations+2 { // the first, and one that may be under way
-				return fmt.Errorf("%s has had %d", c.Name, secrets)
+			if secrets := watched.secrets(c.Name); secrets < rotations+2 { // the first one, and one whose rotation may be incomplete
+				return fmt.Errorf("%s has had %d secrets", c.Name, secrets)
 			}
 		}
 		return nil
 	})
-	load.stop()
-	t.Logf("%d calls in %d rotations and more", load.calls.Load(), clients*rotations)
-	if turns := watched.stop(); len(turns) > 0 {
-		t.Errorf("Ready changed while secrets rotated: %v", turns)
+	requests.stop()
+	t.Logf("%d requests during at least %d rotations", requests.count.Load(), clients*rotations)
+	if unready := watched.stop(); len(unready) > 0 {
+		t.Errorf("clients were not Ready while secrets rotated: %v", unready)
 	}
 	if got := inst.OperatorMetric(t, `realmkeeper_clients{realm="acme",state="Ready"}`); got != strconv.Itoa(clients) {
-		t.Errorf("the operator counts %q clients that are Ready", got)
+		t.Errorf("the operator counts %q Ready clients", got)
 	}
 	rotated, err := strconv.Atoi(inst.OperatorMetric(t, `realmkeeper_rotations_total{kind="client_secret",outcome="success"}`))
 	if err != nil || rotated < clients*rotations {
@@ -70,9 +70,9 @@ func TestRotationFailsNoCall(t *testing.T) {
 	}
 }
 
-// The operator may be killed after any of the writes of a rotation: started again, it
-// completes the rotation, or another in its place, and no call fails.
-func TestKilledWithinARotation(t *testing.T) {
+// The operator is killed after each write of a rotation in turn. After a restart it completes the
+// rotation or starts another one, and no request fails.
+func TestOperatorKilledDuringRotation(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
 	inst.StartOperator(t, "")
@@ -81,7 +81,7 @@ func TestKilledWithinARotation(t *testing.T) {
 	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	inst.Create(t, install.Realm("acme"), c)
 	scenario.AwaitUsable(t, inst, c)
-	load := startLoad(t, inst, []*v1alpha1.ApiClient{c})
+	requests := startRequests(t, inst, []*v1alpha1.ApiClient{c})
 
 	rotation := func(t *testing.T, number int) (writes int) {
 		t.Helper()
@@ -89,7 +89,7 @@ func TestKilledWithinARotation(t *testing.T) {
 		proxy := inst.StartFaultProxy(t, install.Faults{
 			Of: func(write int) install.Fault {
 				if write == number {
-					return install.AnswerLost
+					return install.ResponseLost
 				}
 				return install.NoFault
 			},
@@ -99,90 +99,90 @@ func TestKilledWithinARotation(t *testing.T) {
 		scenario.RotateSecret(t, inst, c)
 		scenario.AwaitSecretRotated(t, inst, c)
 		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-		inst.AwaitTokens(t, inst.ConsumerSecret(t, c), true)
+		inst.AwaitTokens(t, inst.CredentialsSecret(t, c), true)
 		return proxy.Writes()
 	}
 	writes := rotation(t, 0)
 	if writes < 4 {
-		t.Errorf("an undisturbed rotation makes %d writes", writes)
+		t.Errorf("a rotation without faults makes %d writes", writes)
 	}
 	for number := 1; number <= writes; number++ {
 		t.Run(fmt.Sprintf("killed after write %d of %d", number, writes), func(t *testing.T) { rotation(t, number) })
 	}
-	load.stop()
-	t.Logf("%d calls in %d rotations", load.calls.Load(), writes+1)
+	requests.stop()
+	t.Logf("%d requests during %d rotations", requests.count.Load(), writes+1)
 }
 
-// tokenLoad asks for tokens until it is stopped.
-type tokenLoad struct {
-	calls atomic.Int64
+// tokenRequests requests tokens until it is stopped.
+type tokenRequests struct {
+	count atomic.Int64
 	stop  func()
 }
 
-// shortestOverlap is for how long a secret stays valid, at least, that is replaced under load.
+// shortestOverlap is the minimum time for which a replaced secret stays valid in these tests.
 const shortestOverlap = time.Second
 
-// startLoad has each client ask each token server for tokens. As a workload with a
-// mounted Secret does, it takes up a changed one a moment later.
-func startLoad(t *testing.T, inst *install.Installation, clients []*v1alpha1.ApiClient) *tokenLoad {
+// startRequests makes each client request tokens from each token server. A client reads a changed
+// Secret a moment later, like a workload that has it mounted.
+func startRequests(t *testing.T, inst *install.Installation, clients []*v1alpha1.ApiClient) *tokenRequests {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	l := &tokenLoad{stop: func() { cancel(); running.Wait() }}
-	t.Cleanup(l.stop)
+	r := &tokenRequests{stop: func() { cancel(); running.Wait() }}
+	t.Cleanup(r.stop)
 	for _, c := range clients {
 		key := client.ObjectKeyFromObject(c)
 		for _, s := range inst.Servers() {
 			httpClient := s.Client(t)
 			running.Go(func() {
 				for ctx.Err() == nil {
-					consumer, read := &corev1.Secret{}, time.Now()
-					if err := inst.Env.Client.Get(ctx, key, consumer); err != nil {
+					credentials, read := &corev1.Secret{}, time.Now()
+					if err := inst.Env.Client.Get(ctx, key, credentials); err != nil {
 						continue // the test is ending
 					}
 					for range 5 {
-						l.ask(t, s, httpClient, consumer, read)
+						r.request(t, s, httpClient, credentials, read)
 					}
 				}
 			})
 		}
 	}
-	return l
+	return r
 }
 
-// ask asks with what was read then. On a machine so busy that the overlap has passed since,
-// a refusal proves nothing.
-func (l *tokenLoad) ask(t *testing.T, s *install.TokenServer, httpClient *http.Client, consumer *corev1.Secret, read time.Time) {
-	a, err := install.RequestToken(t, s, httpClient, consumer)
+// request requests a token with credentials that were read at that time. On a busy machine the
+// overlap may have passed since then. In this case a rejection proves nothing.
+func (r *tokenRequests) request(t *testing.T, s *install.TokenServer, httpClient *http.Client, credentials *corev1.Secret, read time.Time) {
+	a, err := install.RequestToken(t, s, httpClient, credentials)
 	if err != nil || a.Status != http.StatusOK && time.Since(read) < shortestOverlap {
-		t.Errorf("%s refuses %s: %+v, %v", s.Name, consumer.Name, a, err)
+		t.Errorf("%s rejects %s: %+v, %v", s.Name, credentials.Name, a, err)
 	}
-	l.calls.Add(1)
+	r.count.Add(1)
 }
 
-// watching is what has been seen of the clients of a namespace.
-type watching struct {
-	stop func() []string // returns when Ready of a client was not True
+// clientWatch contains the observed changes of the clients in a namespace.
+type clientWatch struct {
+	stop func() []string // returns the Ready conditions that were not True
 
 	mu   sync.Mutex
-	seen map[string]map[string]bool // client → ids of its secrets
+	seen map[string]map[string]bool // client → IDs of its secrets
 }
 
-// secrets returns how many secrets a client has had.
-func (w *watching) secrets(client string) int {
+// secrets returns the number of secrets that a client has had.
+func (w *clientWatch) secrets(client string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.seen[client])
 }
 
-func watchClients(t *testing.T, inst *install.Installation, namespace string) *watching {
+func watchClients(t *testing.T, inst *install.Installation, namespace string) *clientWatch {
 	t.Helper()
 	events, err := inst.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(namespace))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var (
-		w       = &watching{seen: map[string]map[string]bool{}}
+		w       = &clientWatch{seen: map[string]map[string]bool{}}
 		unready []string
 		running sync.WaitGroup
 	)
@@ -190,7 +190,7 @@ func watchClients(t *testing.T, inst *install.Installation, namespace string) *w
 		for event := range events.ResultChan() {
 			c, ok := event.Object.(*v1alpha1.ApiClient)
 			if !ok {
-				return // stopping ends the watch with an error
+				return // Stop ends the watch with an error
 			}
 			if ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady)); ready == nil || ready.Status != metav1.ConditionTrue {
 				unready = append(unready, fmt.Sprintf("%s is %v", c.Name, ready))
@@ -204,7 +204,7 @@ func watchClients(t *testing.T, inst *install.Installation, namespace string) *w
 	return w
 }
 
-func (w *watching) note(c *v1alpha1.ApiClient) {
+func (w *clientWatch) note(c *v1alpha1.ApiClient) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.seen[c.Name] == nil {

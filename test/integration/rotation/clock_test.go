@@ -10,21 +10,21 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A token server on a machine whose clock is wrong from the beginning takes the API
-// server's time; and when it has the time, the API server's clock may step.
-func TestTokensAreOfTheTimeThatMostClocksShow(t *testing.T) {
+// A token server uses the median of its clocks. If the machine's clock is wrong when it starts, it
+// uses the API server's time. Later steps of the API server's clock have no effect.
+func TestTokenTimesFollowMedianOfClocks(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
-	consumer := inst.ConsumerSecret(t, c)
-	const lastBeat = "realmkeeper_heartbeat_last_success_timestamp_seconds"
+	credentials := inst.CredentialsSecret(t, c)
+	const lastHeartbeat = "realmkeeper_heartbeat_last_success_timestamp_seconds"
 
 	for name, test := range map[string]struct {
-		serverAhead []time.Duration // of the machine's clock, one after another
+		serverAhead []time.Duration // successive offsets from the machine's clock
 		want        time.Duration
 	}{
 		"the machine's clock is an hour ahead": {[]time.Duration{-time.Hour}, -time.Hour},
@@ -38,33 +38,33 @@ func TestTokensAreOfTheTimeThatMostClocksShow(t *testing.T) {
 			httpClient := s.Client(t)
 			for _, ahead := range test.serverAhead {
 				proxy.SetClock(ahead)
-				beat := s.Metric(t, lastBeat)
-				install.Change(t, inst, realm, func(r *v1alpha1.Realm) { // news for the server
+				before := s.Metric(t, lastHeartbeat)
+				install.Change(t, inst, realm, func(r *v1alpha1.Realm) { // makes the server receive a change
 					r.Spec.Scopes = []string{"scope-" + strconv.FormatInt(r.Generation, 10)}
 				})
-				install.Eventually(t, "the server to hear from the API server", func() error {
-					if s.Metric(t, lastBeat) == beat {
-						return fmt.Errorf("its last heartbeat is that of %s", beat)
+				install.Eventually(t, "a heartbeat of the server", func() error {
+					if s.Metric(t, lastHeartbeat) == before {
+						return fmt.Errorf("its last heartbeat is still at %s", before)
 					}
 					return nil
 				})
-				before := time.Now()
-				a, err := install.RequestToken(t, s, httpClient, consumer)
+				requested := time.Now()
+				a, err := install.RequestToken(t, s, httpClient, credentials)
 				if err != nil || a.AccessToken == "" {
 					t.Fatalf("%+v, %v", a, err)
 				}
-				off := issuedAt(t, a.AccessToken).Sub(before)
-				if off > test.want+time.Since(before) || off < test.want-10*time.Second {
-					t.Errorf("with the API server's clock %s ahead a token is issued %s ahead, want %s", ahead, off, test.want)
+				off := issuedAt(t, a.AccessToken).Sub(requested)
+				if off > test.want+time.Since(requested) || off < test.want-10*time.Second {
+					t.Errorf("if the API server's clock is %s ahead, iat is %s ahead, want %s", ahead, off, test.want)
 				}
 			}
 		})
 	}
 }
 
-// Operator and token servers take one time for the beginning, so that no heartbeat looks old:
-// here that of an API server whose clock is hours behind their machine's.
-func TestHeartbeatsAreOfTheTimeThatMostClocksShow(t *testing.T) {
+// Operator and token servers start with the same time, so that no heartbeat looks old. Here it is the
+// time of an API server whose clock is two hours behind the machine's.
+func TestHeartbeatTimesFollowMedianOfClocks(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
 	proxy := inst.StartFaultProxy(t, install.Faults{})
@@ -77,7 +77,7 @@ func TestHeartbeatsAreOfTheTimeThatMostClocksShow(t *testing.T) {
 	scenario.AwaitUsable(t, inst, c)
 }
 
-// issuedAt returns the iat of a token.
+// issuedAt returns the iat claim of a token.
 func issuedAt(t *testing.T, accessToken string) time.Time {
 	t.Helper()
 	token, err := jwt.ParseSigned(accessToken, []jose.SignatureAlgorithm{jose.ES256})

@@ -13,24 +13,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	load "github.com/realmkeeper/realmkeeper/test/framework/load"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// How far the load tests go; docs/operations.md says how to go further.
+// The length of the load tests. docs/operations.md describes longer runs.
 var (
-	rotations = flag.Int("rotations", 2, "how many rotations the load goes through, at least")
-	tokens    = flag.Int64("tokens", 1000, "how many tokens the load gets, at least")
+	rotations = flag.Int("rotations", 2, "Minimum number of rotations under load")
+	tokens    = flag.Int64("tokens", 1000, "Minimum number of tokens under load")
 )
 
-// Signing keys rotate by schedule while clients get tokens all the time, and the operator
-// is killed in between: no call fails, no token is refused by a verifier that caches keys
-// for as long as it may, and neither realm nor client is unready at any moment.
+// Signing keys rotate by schedule while clients request tokens continuously, and the operator is
+// killed in between. No request fails, no token is rejected by verifiers that cache keys for as long
+// as they may, and realm and client stay Ready.
 func TestKeyRotationUnderLoad(t *testing.T) {
 	cluster := env.Start(t)
-	// A key signs for 8 s, and is published 4 s ahead; verifiers may cache it for 2 s.
+	// A key signs for 8 s and is published 4 s ahead. Verifiers may cache it for 2 s.
 	inst := install.New(t, cluster, install.Settings{DefaultTokenLifetime: "10s", SpeedUp: 450})
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
@@ -43,16 +43,16 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	inst.Create(t, realm, c)
 	scenario.AwaitUsable(t, inst, c)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	consumer := inst.ConsumerSecret(t, c)
+	credentials := inst.CredentialsSecret(t, c)
 
 	load := load.Start(t, load.Options{
 		Servers: inst.Servers(), Workers: 8,
-		Consumer: func() *corev1.Secret { return consumer },
+		Credentials: func() *corev1.Secret { return credentials },
 	})
 	began := time.Now()
-	for turned := 0; turned < *rotations || load.Result().Tokens < *tokens; turned++ {
-		awaitAnotherKey(t, inst, realm, c)
-		if turned == (*rotations-1)/2 {
+	for rotated := 0; rotated < *rotations || load.Result().Tokens < *tokens; rotated++ {
+		awaitActiveKeyChange(t, inst, realm, c)
+		if rotated == (*rotations-1)/2 {
 			inst.KillAndRestartOperator(t)
 		}
 		if r := load.Result(); r.Failed > 0 {
@@ -65,17 +65,17 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	}
 	next, err := strconv.ParseFloat(inst.OperatorMetric(t, `realmkeeper_realm_next_key_rotation_timestamp_seconds{realm="acme"}`), 64)
 	if wait := time.Until(time.Unix(int64(next), 0)); err != nil || wait.Abs() > time.Minute {
-		t.Errorf("the operator tells the next rotation for %s from now, %v", wait, err)
+		t.Errorf("the operator reports the next rotation in %s, %v", wait, err)
 	}
 	t.Logf("%d keys signed %d tokens in %s; %d were verified again before they expired", len(r.Keys), r.Tokens, time.Since(began).Round(time.Second), r.Verified)
 	if r.Failed > 0 || len(r.Keys) <= *rotations || r.Tokens < *tokens {
-		t.Errorf("%d failed, %d keys signed %d tokens, want %d and %d; the first failures: %q", r.Failed, len(r.Keys), r.Tokens, *rotations, *tokens, r.Failures)
+		t.Errorf("%d requests failed, %d keys signed %d tokens, want more than %d and at least %d; first failures: %q", r.Failed, len(r.Keys), r.Tokens, *rotations, *tokens, r.Failures)
 	}
 }
 
-// A key signs only when every live token server publishes it: one that hangs holds it up,
-// and the one before signs on.
-func TestHangingServerHoldsUpAKey(t *testing.T) {
+// A key becomes active only after every live token server publishes it. A token server that hangs
+// delays this, and the previous key stays active.
+func TestHangingServerDelaysKeyActivation(t *testing.T) {
 	cluster := env.Start(t)
 	const ahead = time.Second
 	inst := install.New(t, cluster, install.Settings{SpeedUp: int(time.Hour / ahead)})
@@ -91,16 +91,16 @@ func TestHangingServerHoldsUpAKey(t *testing.T) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
 	})
 	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyActive, v1alpha1.SigningKeyPending)
-	made := realm.Status.SigningKeys[1].CreatedAt
-	install.Eventually(t, "the new key to be old enough to sign", func() error {
+	created := realm.Status.SigningKeys[1].CreatedAt
+	install.Eventually(t, "the new key to be old enough to become active", func() error {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 			return err
 		}
 		if states := scenario.SigningKeyStates(realm); states[0] != v1alpha1.SigningKeyActive {
-			t.Fatalf("while a token server hangs the keys are %v", states)
+			t.Fatalf("the states of the keys are %v while a token server hangs", states)
 		}
-		if age := time.Since(made.Time); age < 3*ahead {
-			return fmt.Errorf("it is %s old", age)
+		if age := time.Since(created.Time); age < 3*ahead {
+			return fmt.Errorf("its age is %s", age)
 		}
 		return nil
 	})
@@ -108,22 +108,21 @@ func TestHangingServerHoldsUpAKey(t *testing.T) {
 	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
 }
 
-// awaitAnotherKey waits until another key signs than the realm shows now, while realm and
-// client are Ready.
-func awaitAnotherKey(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
+// awaitActiveKeyChange waits until another key is active, and checks that realm and client stay Ready.
+func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
 	t.Helper()
 	before := activeKey(realm)
-	install.Eventually(t, "another key than "+before, func() error {
+	install.Eventually(t, "another active key than "+before, func() error {
 		for _, obj := range []client.Object{realm, c} {
 			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 				return err
 			}
 			if !meta.IsStatusConditionTrue(install.Conditions(obj), string(v1alpha1.ConditionReady)) {
-				t.Fatalf("%T is not Ready while keys turn: %+v", obj, install.Conditions(obj))
+				t.Fatalf("%T is not Ready while keys rotate: %+v", obj, install.Conditions(obj))
 			}
 		}
 		if activeKey(realm) == before {
-			return fmt.Errorf("it still signs; the keys are %+v, next %s", realm.Status.SigningKeys, realm.Status.NextKeyTransitionTime)
+			return fmt.Errorf("it is still active; the keys are %+v, and the next transition is at %s", realm.Status.SigningKeys, realm.Status.NextKeyTransitionTime)
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package scale_test
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,30 +12,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Of two hundred clients with one client id the oldest has it, and the others are told who
-// that is; when it goes the next one moves up. Nobody's state goes back and forth meanwhile.
-func TestManyRivals(t *testing.T) {
-	const rivals = 200
+var claimants = flag.Int("claimants", 60, "Number of ApiClients with the same client ID")
+
+// Of many ApiClients with the same client ID, the oldest has it, and the status of the others names it.
+// When it is deleted, the next oldest gets the client ID. No status changes back and forth.
+func TestManyClientsWithSameClientID(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	team := cluster.Namespace(t)
 	inst.Create(t, install.Realm("acme"))
-	turns := watchTurns(t, inst, team)
+	reasons := watchReasons(t, inst, team)
 	var all []*v1alpha1.ApiClient
-	for i := range rivals {
-		c := install.ApiClient(team, fmt.Sprintf("rival-%03d", i), "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
+	for i := range *claimants {
+		c := install.ApiClient(team, fmt.Sprintf("claimant-%03d", i), "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
 		inst.Create(t, c)
 		all = append(all, c)
 	}
 	for winner := range 3 {
 		inst.AwaitReady(t, all[winner], metav1.ConditionTrue, v1alpha1.ReasonReady)
 		for _, c := range all[winner+1:] {
-			install.Eventually(t, c.Name+" to yield to "+all[winner].Name, func() error {
+			install.Eventually(t, c.Name+" to report a conflict with "+all[winner].Name, func() error {
 				if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 					return err
 				}
@@ -45,43 +47,43 @@ func TestManyRivals(t *testing.T) {
 				return nil
 			})
 		}
-		inst.AwaitTokens(t, inst.ConsumerSecret(t, all[winner]), true)
+		inst.AwaitTokens(t, inst.CredentialsSecret(t, all[winner]), true)
 		inst.Delete(t, all[winner])
 	}
-	for name, got := range turns() {
+	for name, got := range reasons() {
 		if want := "ClientIdConflict, Accepted"; !strings.HasSuffix(want, got) && got != "ClientIdConflict" {
-			t.Errorf("%s was %s", name, got)
+			t.Errorf("the reasons of %s were %s", name, got)
 		}
 	}
 }
 
-// watchTurns notes from now on the reasons of Accepted that each client in the namespace has, one
-// after the other. The function that it returns ends that and returns them.
-func watchTurns(t *testing.T, inst *install.Installation, namespace string) func() map[string]string {
+// watchReasons records the successive reasons of the Accepted condition of each client in the
+// namespace. The returned function stops the recording and returns them.
+func watchReasons(t *testing.T, inst *install.Installation, namespace string) func() map[string]string {
 	t.Helper()
 	events, err := inst.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(namespace))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
-	turns := map[string]string{}
+	reasons := map[string]string{}
 	running.Go(func() {
 		for event := range events.ResultChan() {
 			c, ok := event.Object.(*v1alpha1.ApiClient)
 			if !ok {
-				return // stopping ends the watch with an error
+				return // Stop ends the watch with an error
 			}
 			accepted := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionAccepted))
-			switch before := turns[c.Name]; {
+			switch before := reasons[c.Name]; {
 			case accepted == nil || strings.HasSuffix(before, accepted.Reason):
 			case before == "":
-				turns[c.Name] = accepted.Reason
+				reasons[c.Name] = accepted.Reason
 			default:
-				turns[c.Name] += ", " + accepted.Reason
+				reasons[c.Name] += ", " + accepted.Reason
 			}
 		}
 	})
 	stop := sync.OnceFunc(func() { events.Stop(); running.Wait() })
 	t.Cleanup(stop)
-	return func() map[string]string { stop(); return turns }
+	return func() map[string]string { stop(); return reasons }
 }

@@ -18,26 +18,26 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var crowdSize = flag.Int("clients", 300, "how many ApiClients the tests of many create; docs/operations.md says how to go further")
+var manyClients = flag.Int("clients", 100, "Number of ApiClients to create; docs/operations.md describes longer runs")
 
-// What one of many new ApiClients may cost, however many come at once.
+// The limits for each new ApiClient, regardless of how many are created at the same time.
 const (
-	// writesEach: the record, the consumer Secret, status twice, before and after token
-	// servers have the record, and an Event. One more, where another's write comes between.
+	// writesEach allows the record, the credentials Secret, two status updates (before and after
+	// token servers have the record), an Event, and one retry after a conflict.
 	writesEach = 6
-	// reconcilesEach: for the object, for its record and for its consumer Secret as they are
-	// seen, and for the acknowledgement. One more, as above.
+	// reconcilesEach allows one for the object, its record, its credentials Secret and the
+	// acknowledgement, and one retry.
 	reconcilesEach = 5
 )
 
-// Many ApiClients cost each what one costs, nothing when they are there, and a restart of the
-// operator over them writes nothing.
-func TestCrowd(t *testing.T) {
+// The cost of creating an ApiClient doesn't depend on the number of others. Idle ApiClients cost
+// nothing, and a restarted operator writes nothing.
+func TestManyClients(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	team := cluster.Namespace(t)
@@ -46,24 +46,24 @@ func TestCrowd(t *testing.T) {
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	before, began := writesByOperator(t, cluster), time.Now()
 
-	crowd(t, inst, team, realm.Name, *crowdSize)
-	t.Logf("%d ApiClients are Ready after %s", *crowdSize, time.Since(began).Round(time.Second))
-	reconciles := awaitLull(t, inst)
+	createClients(t, inst, team, realm.Name, *manyClients)
+	t.Logf("%d ApiClients are Ready after %s", *manyClients, time.Since(began).Round(time.Second))
+	reconciles := awaitIdle(t, inst)
 	writes := writesByOperator(t, cluster) - before
-	t.Logf("each took %.2f reconciles and %.2f writes", per(reconciles), per(writes))
-	if reconciles > reconcilesEach**crowdSize || writes > writesEach**crowdSize {
-		t.Errorf("for %d ApiClients there were %d reconciles and %d writes, want at most %d and %d for each", *crowdSize, reconciles, writes, reconcilesEach, writesEach)
+	t.Logf("%.2f reconciles and %.2f writes for each", per(reconciles), per(writes))
+	if reconciles > reconcilesEach**manyClients || writes > writesEach**manyClients {
+		t.Errorf("%d ApiClients caused %d reconciles and %d writes, want at most %d and %d for each", *manyClients, reconciles, writes, reconcilesEach, writesEach)
 	}
 	logMemory(t, inst)
 
 	inst.StopOperator(t)
 	before = writesByOperator(t, cluster)
 	inst.StartOperator(t, "")
-	for seen := -1; seen < *crowdSize; {
-		install.Eventually(t, "the restarted operator to look at more ApiClients", func() error {
+	for seen := -1; seen < *manyClients; {
+		install.Eventually(t, "the restarted operator to reconcile more ApiClients", func() error {
 			now := reconcilesOf(t, inst)
 			if now <= seen {
-				return fmt.Errorf("it has looked at %d of %d", now, *crowdSize)
+				return fmt.Errorf("it has reconciled %d of %d", now, *manyClients)
 			}
 			seen = now
 			return nil
@@ -73,15 +73,15 @@ func TestCrowd(t *testing.T) {
 	if now := writesByOperator(t, cluster); now != before {
 		t.Errorf("the restarted operator writes %d times", now-before)
 	}
-	if now := reconcilesOf(t, inst); now > 2**crowdSize {
-		t.Errorf("the restarted operator reconciles %d times for %d ApiClients", now, *crowdSize)
+	if now := reconcilesOf(t, inst); now > 2**manyClients {
+		t.Errorf("the restarted operator reconciles %d times for %d ApiClients", now, *manyClients)
 	}
 	logMemory(t, inst)
 }
 
-// awaitLull waits until no ApiClient is reconciled between heartbeats, and returns how many
-// were by then. Those that never end are too many at some time.
-func awaitLull(t *testing.T, inst *install.Installation) int {
+// awaitIdle waits until no ApiClient is reconciled between heartbeats, and returns the number of
+// reconciles. The test fails if there are too many.
+func awaitIdle(t *testing.T, inst *install.Installation) int {
 	t.Helper()
 	awaitHeartbeats(t, inst, 1)
 	for {
@@ -91,26 +91,26 @@ func awaitLull(t *testing.T, inst *install.Installation) int {
 		if now == before {
 			return now
 		}
-		if now > reconcilesEach**crowdSize {
-			t.Fatalf("%d reconciles of %d ApiClients, and no end", now, *crowdSize)
+		if now > reconcilesEach**manyClients {
+			t.Fatalf("%d reconciles of %d ApiClients, and the operator is not idle", now, *manyClients)
 		}
-		t.Logf("%d reconciles while others were under way", now-before)
+		t.Logf("%d more reconciles", now-before)
 	}
 }
 
-func per(n int) float64 { return float64(n) / float64(*crowdSize) }
+func per(n int) float64 { return float64(n) / float64(*manyClients) }
 
-// crowd creates that many ApiClients, and waits until all are Ready.
-func crowd(t testing.TB, inst *install.Installation, team, realm string, size int) {
+// createClients creates ApiClients and waits until all are Ready.
+func createClients(t testing.TB, inst *install.Installation, team, realm string, size int) {
 	t.Helper()
-	t.Cleanup(func() { removeCrowd(t, inst, team) })
+	t.Cleanup(func() { deleteClients(t, inst, team) })
 	numbers := make(chan int)
 	var creating sync.WaitGroup
 	for range 8 {
 		creating.Go(func() {
 			for n := range numbers {
-				if err := inst.Env.Client.Create(t.Context(), install.ApiClient(team, fmt.Sprintf("crowd-%d", n), realm)); err != nil {
-					t.Errorf("Creating an ApiClient: %v", err)
+				if err := inst.Env.Client.Create(t.Context(), install.ApiClient(team, fmt.Sprintf("client-%d", n), realm)); err != nil {
+					t.Errorf("Failed to create an ApiClient: %v", err)
 				}
 			}
 		})
@@ -128,8 +128,8 @@ func crowd(t testing.TB, inst *install.Installation, team, realm string, size in
 	creating.Wait()
 }
 
-// watchReady notes which ApiClients are Ready, until that many are, or the API server ends the
-// watch, as it does with one that lags.
+// watchReady records which ApiClients are Ready. It returns when enough are, or when the API server
+// ends the watch because it lags.
 func watchReady(t testing.TB, inst *install.Installation, team string, ready map[string]bool, size int) {
 	t.Helper()
 	note := func(c *v1alpha1.ApiClient) {
@@ -150,7 +150,7 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 		t.Fatal(err)
 	}
 	defer events.Stop()
-	const patience = time.Minute
+	const timeout = time.Minute
 	for len(ready) < size {
 		select {
 		case event := <-events.ResultChan():
@@ -159,15 +159,15 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 				return
 			}
 			note(c)
-		case <-time.After(patience):
-			t.Fatalf("%d of %d ApiClients are Ready, and nothing has changed for %s", len(ready), size, patience)
+		case <-time.After(timeout):
+			t.Fatalf("%d of %d ApiClients are Ready, and nothing has changed for %s", len(ready), size, timeout)
 		}
 	}
 }
 
-// removeCrowd deletes in one request what would take the end of the installation one for each;
-// in several where the API server runs out of time with it.
-func removeCrowd(t testing.TB, inst *install.Installation, team string) {
+// deleteClients deletes all ApiClients in one request, or in several if the API server times out. The
+// cleanup of the installation would send a request for each.
+func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	inst.StopOperator(t)
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer stop()
@@ -177,15 +177,14 @@ func removeCrowd(t testing.TB, inst *install.Installation, team string) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("Deleting ApiClients: %v", err)
+			t.Errorf("Failed to delete ApiClients: %v", err)
 		}
 		return
 	}
 }
 
-// awaitHeartbeats waits until each token server has renewed its Lease so many times: what was
-// under way before is over, and what happens by the clock, the operator's looks at the Leases
-// too, has happened.
+// awaitHeartbeats waits until each token server has renewed its Lease that many times. By then earlier
+// work is complete, and periodic work, such as the operator's check of the Leases, has happened.
 func awaitHeartbeats(t *testing.T, inst *install.Installation, times int) {
 	t.Helper()
 	for range times {
@@ -193,7 +192,7 @@ func awaitHeartbeats(t *testing.T, inst *install.Installation, times int) {
 		install.Eventually(t, "all token servers to renew their Leases", func() error {
 			for name, now := range renewals(t, inst) {
 				if now == last[name] {
-					return fmt.Errorf("the last renewal of %s is that of %s", name, now)
+					return fmt.Errorf("the Lease of %s still has version %s", name, now)
 				}
 			}
 			return nil
@@ -215,7 +214,7 @@ func renewals(t *testing.T, inst *install.Installation) map[string]string {
 	return at
 }
 
-// reconcilesOf returns how often the operator has reconciled an ApiClient since its start.
+// reconcilesOf returns how often the operator has reconciled ApiClients since its start.
 func reconcilesOf(t *testing.T, inst *install.Installation) int {
 	t.Helper()
 	sum := 0
@@ -232,7 +231,7 @@ func reconcilesOf(t *testing.T, inst *install.Installation) int {
 	return sum
 }
 
-// writesByOperator returns how often the operator has written anything but Leases.
+// writesByOperator returns the number of the operator's writes, except writes of Leases.
 func writesByOperator(t *testing.T, cluster *env.Env) int {
 	t.Helper()
 	n := 0
@@ -244,19 +243,19 @@ func writesByOperator(t *testing.T, cluster *env.Env) int {
 	return n
 }
 
-// logMemory tells what the programs take, which a race detector makes a multiple of.
+// logMemory logs the memory of the programs. The race detector multiplies it.
 func logMemory(t *testing.T, inst *install.Installation) {
 	t.Helper()
-	tell := func(name, metrics string) {
+	log := func(name, metrics string) {
 		for line := range strings.Lines(metrics) {
 			value, ok := strings.CutPrefix(strings.TrimSpace(line), "process_resident_memory_bytes ")
 			if bytes, err := strconv.ParseFloat(value, 64); ok && err == nil {
-				t.Logf("%s takes %.0f MiB with %d ApiClients", name, bytes/(1<<20), *crowdSize)
+				t.Logf("%s uses %.0f MiB with %d ApiClients", name, bytes/(1<<20), *manyClients)
 			}
 		}
 	}
-	tell("the operator", inst.OperatorMetrics(t))
+	log("the operator", inst.OperatorMetrics(t))
 	for _, s := range inst.Servers() {
-		tell(s.Name, s.Metrics(t))
+		log(s.Name, s.Metrics(t))
 	}
 }

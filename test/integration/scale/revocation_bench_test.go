@@ -15,17 +15,16 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	env "github.com/realmkeeper/realmkeeper/test/framework/env"
-	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var bystanders = flag.Int("bystanders", 1000, "how many other clients are loaded while refusals are measured; docs/operations.md says how to go further")
+var bystanders = flag.Int("bystanders", 1000, "Number of other clients that are loaded during the measurement; docs/operations.md describes longer runs")
 
-// BenchmarkRefusal measures how long it takes from the API server's answer to what ends a
-// client's right to tokens, or a secret's, until every token server refuses it. Reported are
-// percentiles in milliseconds.
-func BenchmarkRefusal(b *testing.B) {
+// BenchmarkRevocation measures how long it takes after the API server accepts a revocation of a client
+// or a secret until every token server rejects it. It reports percentiles in milliseconds.
+func BenchmarkRevocation(b *testing.B) {
 	cluster := env.Start(b)
 	inst := install.New(b, cluster, install.Settings{})
 	inst.StartOperator(b, "")
@@ -33,7 +32,7 @@ func BenchmarkRefusal(b *testing.B) {
 	inst.StartTokenServer(b)
 	realm := install.Realm("acme")
 	inst.Create(b, realm)
-	crowd(b, inst, cluster.Namespace(b), realm.Name, *bystanders)
+	createClients(b, inst, cluster.Namespace(b), realm.Name, *bystanders)
 	team := cluster.Namespace(b)
 
 	n := 0
@@ -42,23 +41,23 @@ func BenchmarkRefusal(b *testing.B) {
 		c := install.ApiClient(team, fmt.Sprintf("client-%d", n), "acme")
 		inst.Create(b, c)
 		inst.AwaitReady(b, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-		return c, inst.ConsumerSecret(b, c)
+		return c, inst.CredentialsSecret(b, c)
 	}
-	// taken measures a change that takes tokens from a client. Each time it is another one: who
-	// is refused for one client again and again is answered late.
-	taken := func(take func(*v1alpha1.ApiClient)) func(*testing.B) {
+	// revoked measures a change that revokes a client. It uses another client each time, because
+	// responses after repeated failures of the same client are delayed.
+	revoked := func(revoke func(*v1alpha1.ApiClient)) func(*testing.B) {
 		return func(b *testing.B) {
 			measure(b, func() time.Duration {
-				c, consumer := next()
-				take(c)
-				return untilRefused(b, inst, consumer)
+				c, credentials := next()
+				revoke(c)
+				return untilRejected(b, inst, credentials)
 			})
 		}
 	}
 	changed := func(change func(*v1alpha1.ApiClient)) func(*testing.B) {
-		return taken(func(c *v1alpha1.ApiClient) { install.Change(b, inst, c, change) })
+		return revoked(func(c *v1alpha1.ApiClient) { install.Change(b, inst, c, change) })
 	}
-	b.Run("delete", taken(func(c *v1alpha1.ApiClient) { inst.Delete(b, c) }))
+	b.Run("delete", revoked(func(c *v1alpha1.ApiClient) { inst.Delete(b, c) }))
 	b.Run("suspend client", changed(func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }))
 	b.Run("expire", changed(func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Minute)} }))
 	b.Run("change hash", func(b *testing.B) {
@@ -71,14 +70,14 @@ func BenchmarkRefusal(b *testing.B) {
 			old := scenario.Credentials(c, secret)
 			_, another := hashed(b)
 			install.Change(b, inst, c, another)
-			return untilRefused(b, inst, old)
+			return untilRejected(b, inst, old)
 		})
 	})
 	b.Run("suspend realm", func(b *testing.B) {
 		measure(b, func() time.Duration {
-			c, consumer := next()
+			c, credentials := next()
 			install.Change(b, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = true })
-			took := untilRefused(b, inst, consumer)
+			took := untilRejected(b, inst, credentials)
 			install.Change(b, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = false })
 			inst.AwaitReady(b, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			return took
@@ -86,7 +85,7 @@ func BenchmarkRefusal(b *testing.B) {
 	})
 }
 
-// hashed makes a secret, and lets an ApiClient have its hash alone.
+// hashed generates a secret and returns a change that gives an ApiClient its hash.
 func hashed(b *testing.B) (secret string, set func(*v1alpha1.ApiClient)) {
 	b.Helper()
 	secret, err := clientsecret.Generate(rand.Reader)
@@ -115,16 +114,17 @@ func measure(b *testing.B, once func() time.Duration) {
 	b.ReportMetric(percentile(100), "max-ms")
 }
 
-// untilRefused asks every token server until it refuses, and returns when the last did.
-func untilRefused(b *testing.B, inst *install.Installation, consumer *corev1.Secret) time.Duration {
+// untilRejected requests tokens from every token server and returns the time until the last one
+// rejects a request.
+func untilRejected(b *testing.B, inst *install.Installation, credentials *corev1.Secret) time.Duration {
 	b.Helper()
 	begin := time.Now()
-	var asking sync.WaitGroup
+	var requesting sync.WaitGroup
 	for _, s := range inst.Servers() {
-		asking.Go(func() {
+		requesting.Go(func() {
 			httpClient := s.Client(b)
 			for time.Since(begin) < time.Minute {
-				a, err := install.RequestToken(b, s, httpClient, consumer)
+				a, err := install.RequestToken(b, s, httpClient, credentials)
 				if err != nil || a.Status != http.StatusOK {
 					if err != nil {
 						b.Error(err)
@@ -132,9 +132,9 @@ func untilRefused(b *testing.B, inst *install.Installation, consumer *corev1.Sec
 					return
 				}
 			}
-			b.Errorf("%s still gives tokens after a minute", s.Name)
+			b.Errorf("%s still issues tokens after a minute", s.Name)
 		})
 	}
-	asking.Wait()
+	requesting.Wait()
 	return time.Since(begin)
 }

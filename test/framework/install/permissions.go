@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// shippedNamespace is the system namespace in the manifests of config/.
+	// shippedNamespace is the system namespace in the manifests in config.
 	shippedNamespace = "realmkeeper-system"
 	operatorAccount  = "realmkeeper-operator"
 )
 
-// grantRights applies the RBAC manifests that are shipped, for the installation's
-// namespace: what they don't grant fails in tests as it would for users.
-func (i *Installation) grantRights(t testing.TB) {
+// grantPermissions applies the shipped RBAC manifests with the installation's namespace. Requests
+// that they don't allow fail in tests as they would for users.
+func (i *Installation) grantPermissions(t testing.TB) {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {
@@ -37,7 +37,7 @@ func (i *Installation) grantRights(t testing.TB) {
 	}
 }
 
-// applyFile applies a manifest for the installation's namespace.
+// applyFile applies a manifest with the installation's namespace.
 func (i *Installation) applyFile(t testing.TB, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -56,20 +56,20 @@ func (i *Installation) applyFile(t testing.TB, path string) {
 			err = yaml.Unmarshal(document, &obj.Object)
 		}
 		if err != nil {
-			t.Fatalf("Reading %s: %v", path, err)
+			t.Fatalf("Failed to read %s: %v", path, err)
 		}
 		if len(obj.Object) == 0 {
 			continue
 		}
-		err = i.Env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("testinstall"), client.ForceOwnership)
+		err = i.Env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("install"), client.ForceOwnership)
 		if err != nil {
-			t.Fatalf("Applying %s: %v", path, err)
+			t.Fatalf("Failed to apply %s: %v", path, err)
 		}
 	}
 }
 
-// kubeconfigAs writes a kubeconfig like the given one, or the environment's when that is
-// empty, with the rights of a service account of the system namespace and no others.
+// kubeconfigAs writes a copy of the given kubeconfig, or of the environment's if that is empty, that
+// impersonates a service account in the system namespace.
 func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
 	t.Helper()
 	if like == "" {
@@ -89,5 +89,5 @@ func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
 	return path
 }
 
-// tokenServerAccount is the service account that the operator makes for token servers.
+// tokenServerAccount is the service account that the operator creates for token servers.
 const tokenServerAccount = config.TokenServiceName
