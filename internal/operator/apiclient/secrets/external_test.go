@@ -99,27 +99,33 @@ func TestMakeHashed(t *testing.T) {
 		want     secrets.Plan
 	}{
 		"first": {
-			nil, []record.ClientSecret{listed("a", a, now.Add(time.Minute)), listed("b", b, time.Time{})},
+			nil,
+			[]record.ClientSecret{listed("a", a, now.Add(time.Minute)), listed("b", b, time.Time{})},
 			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, now, now.Add(time.Minute)), recorded("b", b, now, time.Time{})}},
 		},
 		"another": {
-			[]record.ClientSecret{recorded("a", a, before, time.Time{})}, []record.ClientSecret{listed("a", a, time.Time{}), listed("b", b, time.Time{})},
+			[]record.ClientSecret{recorded("a", a, before, time.Time{})},
+			[]record.ClientSecret{listed("a", a, time.Time{}), listed("b", b, time.Time{})},
 			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, before, time.Time{}), recorded("b", b, now, time.Time{})}, Continuous: true},
 		},
 		"another hash with the same ID": {
-			[]record.ClientSecret{recorded("a", a, before, time.Time{})}, []record.ClientSecret{listed("a", b, time.Time{})},
+			[]record.ClientSecret{recorded("a", a, before, time.Time{})},
+			[]record.ClientSecret{listed("a", b, time.Time{})},
 			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", b, now, time.Time{})}},
 		},
 		"the same hash was provided": {
-			[]record.ClientSecret{a.from("v1/1")}, []record.ClientSecret{listed(a.ID, a, time.Time{})},
+			[]record.ClientSecret{a.from("v1/1")},
+			[]record.ClientSecret{listed(a.ID, a, time.Time{})},
 			secrets.Plan{Secrets: []record.ClientSecret{recorded(a.ID, a, now, time.Time{})}},
 		},
 		"expired": {
-			[]record.ClientSecret{recorded("a", a, before, now)}, []record.ClientSecret{listed("a", a, now)},
+			[]record.ClientSecret{recorded("a", a, before, now)},
+			[]record.ClientSecret{listed("a", a, now)},
 			secrets.Plan{Continuous: true},
 		},
 		"generated before": {
-			[]record.ClientSecret{g.ClientSecret}, []record.ClientSecret{listed("a", a, time.Time{})},
+			[]record.ClientSecret{g.ClientSecret},
+			[]record.ClientSecret{listed("a", a, time.Time{})},
 			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, now, time.Time{})}},
 		},
 	} {
