@@ -11,29 +11,29 @@ import (
 	"testing"
 )
 
-// What the pages for people say to type is typed here.
-func testDocumentedCurl(t *testing.T, p *place) {
+// testDocumentedCurl runs the curl commands of the documentation.
+func testDocumentedCurl(t *testing.T, i *installation) {
 	home := t.TempDir()
 	for name, content := range map[string]string{
-		".curlrc":       "fail-with-body\nsilent\nshow-error\n", // an error is one for the shell too
-		"assertion.jwt": p.signer.assertion(t),
+		".curlrc":       "fail-with-body\nsilent\nshow-error\n", // exit with an error for an HTTP error status
+		"assertion.jwt": i.signer.assertion(t),
 	} {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	issuer, err := url.Parse(p.issuer)
+	issuer, err := url.Parse(i.issuer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	base := "https://" + issuer.Host
-	env := append(os.Environ(), "CURL_HOME="+home, "CURL_CA_BUNDLE="+p.authority,
-		"CA_FILE="+p.authority, "AUTH_URL="+base, "REALM="+p.realm.Name, "TOKEN_URL="+p.tokenURL,
-		"CLIENT_ID="+p.clientID, "CLIENT_SECRET="+p.clientSecret, "TOKEN="+p.token(t))
+	env := append(os.Environ(), "CURL_HOME="+home, "CURL_CA_BUNDLE="+i.authority,
+		"CA_FILE="+i.authority, "AUTH_URL="+base, "REALM="+i.realm.Name, "TOKEN_URL="+i.tokenURL,
+		"CLIENT_ID="+i.clientID, "CLIENT_SECRET="+i.clientSecret, "TOKEN="+i.token(t))
 	for page, atLeast := range map[string]int{"README.md": 1, "docs/token-endpoint.md": 5} {
 		commands := documentedCurls(t, page)
 		if len(commands) < atLeast {
-			t.Errorf("%s has %d commands with curl, want %d and more", page, len(commands), atLeast)
+			t.Errorf("%s has %d curl commands, want at least %d", page, len(commands), atLeast)
 		}
 		for _, documented := range commands {
 			command := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(documented, "https://api.example.com", base))
@@ -41,14 +41,14 @@ func testDocumentedCurl(t *testing.T, p *place) {
 			out, err := command.CombinedOutput()
 			if err != nil {
 				t.Errorf("%s: %s\n%v: %s", page, documented, err, out)
-			} else if !json.Valid(out) && !strings.HasPrefix(string(out), "HTTP/2 200") { // which --include shows
-				t.Errorf("%s: %s\nanswers %s", page, documented, out)
+			} else if !json.Valid(out) && !strings.HasPrefix(string(out), "HTTP/2 200") { // the output of --include
+				t.Errorf("%s: %s\nprints %s, want JSON or a response with status 200", page, documented, out)
 			}
 		}
 	}
 }
 
-// command is one in a console block, which may go on in further lines.
+// command matches a curl command in a console block, including continuation lines.
 var command = regexp.MustCompile(`(?m)^\$ (curl (?:.*\\\n)*.*)$`)
 
 func documentedCurls(t *testing.T, page string) (commands []string) {

@@ -1,6 +1,6 @@
-// Package interop has only tests: the real programs together with the clients, verifiers and
-// gateways that people use, each as its own documentation says.
+// Package interop tests the product with third-party clients, verifiers and gateways. Each of them
+// is set up as its own documentation describes.
 //
-// They need Node.js with the packages that node/package-lock.json pins, nginx and curl; `make
-// peers` installs what is missing.
+// The tests require curl, nginx and Node.js with the packages in node/package-lock.json. `make
+// peers` installs the ones that are missing.
 package interop

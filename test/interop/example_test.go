@@ -11,10 +11,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/docs/examples/orders-api/bearer"
 )
 
-// The example of an API takes tokens of the real token server, for what they are good for.
-func testExampleAcrossRotation(t *testing.T, p *place) {
-	ctx := oidc.ClientContext(t.Context(), p.server.Client(t))
-	verifier, err := bearer.NewVerifier(ctx, p.issuer, audience)
+// testExampleAcrossRotation checks that the example API accepts the tokens of a real token server
+// for the scopes they have, before and after a signing key rotation.
+func testExampleAcrossRotation(t *testing.T, i *installation) {
+	ctx := oidc.ClientContext(t.Context(), i.server.Client(t))
+	verifier, err := bearer.NewVerifier(ctx, i.issuer, audience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,15 +26,15 @@ func testExampleAcrossRotation(t *testing.T, p *place) {
 		r.Header.Set("Authorization", "Bearer "+token)
 		w := httptest.NewRecorder()
 		verifier.Require(scope, client).ServeHTTP(w, r)
-		if w.Code != wantStatus || wantStatus == http.StatusOK && w.Body.String() != p.clientID {
-			t.Errorf("scope %s: answers %d %s, want %d", scope, w.Code, w.Body, wantStatus)
+		if w.Code != wantStatus || wantStatus == http.StatusOK && w.Body.String() != i.clientID {
+			t.Errorf("scope %s: response is %d %s, want status %d", scope, w.Code, w.Body, wantStatus)
 		}
 	}
-	before := p.token(t)
+	before := i.token(t)
 	call(before, scope, http.StatusOK)
 	call(before, "orders.write", http.StatusForbidden)
-	p.rotate(t)
+	i.rotate(t)
 	call(before, scope, http.StatusOK)
-	call(p.token(t), scope, http.StatusOK)
+	call(i.token(t), scope, http.StatusOK)
 	call(before[:len(before)-8], scope, http.StatusUnauthorized)
 }

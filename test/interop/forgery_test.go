@@ -19,40 +19,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// What isn't a token of the realm, to the letter, is refused by those who ask: at verify, and
-// at introspection, which tells nothing about it.
-func testForgedTokens(t *testing.T, p *place) {
-	good := p.token(t)
-	asker := p.newAsker(t)
-	if verify, introspection := asker.ask(t, good); verify != http.StatusOK || !strings.Contains(introspection, `"active":true`) {
-		t.Fatalf("a good token: verify answers %d, introspection %s", verify, introspection)
+// testForgedTokens checks that the verify and introspection endpoints reject everything but a
+// token of the realm, down to the last character, and reveal nothing about a rejected token.
+func testForgedTokens(t *testing.T, i *installation) {
+	good := i.token(t)
+	checker := i.newTokenChecker(t)
+	if verify, introspection := checker.check(t, good); verify != http.StatusOK || !strings.Contains(introspection, `"active":true`) {
+		t.Fatalf("valid token: verify returns %d, introspection %s", verify, introspection)
 	}
-	refused := func(t *testing.T, forged string) {
+	wantRejected := func(t *testing.T, forged string) {
 		t.Helper()
-		if verify, introspection := asker.ask(t, forged); verify != http.StatusUnauthorized || introspection != `{"active":false}` {
-			t.Errorf("verify answers %d, introspection %s to %s", verify, introspection, forged)
+		if verify, introspection := checker.check(t, forged); verify != http.StatusUnauthorized || introspection != `{"active":false}` {
+			t.Errorf("token %s: verify returns %d, introspection %s", forged, verify, introspection)
 		}
 	}
-	t.Run("one character another", func(t *testing.T) {
+	t.Run("one character changed", func(t *testing.T) {
 		for at := range good {
 			other := "A"
 			if good[at] == 'A' {
 				other = "B"
 			}
-			refused(t, good[:at]+other+good[at+1:])
+			wantRejected(t, good[:at]+other+good[at+1:])
 		}
 	})
-	for name, forged := range p.forgeries(t, good) {
-		t.Run(name, func(t *testing.T) { refused(t, forged) })
+	for name, forged := range i.forgedTokens(t, good) {
+		t.Run(name, func(t *testing.T) { wantRejected(t, forged) })
 	}
 }
 
-// forgeries are tokens with the claims of a good one that others signed, or the realm for
-// another purpose.
-func (p *place) forgeries(t *testing.T, good string) map[string]string {
+// forgedTokens returns tokens that have the claims of a valid one but a wrong signature, and
+// tokens that were issued for another purpose.
+func (i *installation) forgedTokens(t *testing.T, good string) map[string]string {
 	t.Helper()
 	parsed, err := jwt.ParseSigned(good, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *place) forgeries(t *testing.T, good string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	published := p.publishedKey(t, id)
+	published := i.publishedKey(t, id)
 	sign := func(algorithm jose.SignatureAlgorithm, key any, kid string, embed bool) string {
 		options := &jose.SignerOptions{EmbedJWK: embed}
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, options.WithType("at+jwt"))
@@ -82,47 +82,47 @@ func (p *place) forgeries(t *testing.T, good string) map[string]string {
 	}
 	parts := strings.Split(good, ".")
 	return map[string]string{
-		"none":                          "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + parts[1] + ".",
-		"HMAC by the public key":        sign(jose.HS256, published, id, false),
-		"the kid, by another key":       sign(jose.ES256, own, id, false),
-		"a foreign kid":                 sign(jose.ES256, own, "own", false),
-		"an embedded key":               sign(jose.ES256, own, "", true),
-		"another realm's token":         p.tokenOfAnotherRealm(t),
-		"an assertion of a client":      p.signer.assertion(t),
-		"a token of Kubernetes":         p.serviceAccountToken(t),
-		"without its signature":         parts[0] + "." + parts[1] + ".",
-		"with the signature of another": parts[0] + "." + parts[1] + "." + strings.Split(p.token(t), ".")[2],
+		"none":                       "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + parts[1] + ".",
+		"HMAC with the public key":   sign(jose.HS256, published, id, false),
+		"known kid, other key":       sign(jose.ES256, own, id, false),
+		"unknown kid":                sign(jose.ES256, own, "own", false),
+		"embedded key":               sign(jose.ES256, own, "", true),
+		"token of another realm":     i.tokenOfAnotherRealm(t),
+		"client assertion":           i.signer.assertion(t),
+		"Kubernetes token":           i.serviceAccountToken(t),
+		"no signature":               parts[0] + "." + parts[1] + ".",
+		"signature of another token": parts[0] + "." + parts[1] + "." + strings.Split(i.token(t), ".")[2],
 	}
 }
 
-// A token says who calls, and is nothing to authenticate with.
-func testTokenAsAssertion(t *testing.T, p *place) {
+// testTokenAsAssertion checks that an access token can't be used as a client assertion.
+func testTokenAsAssertion(t *testing.T, i *installation) {
 	form := url.Values{
 		"grant_type":            {"client_credentials"},
 		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-		"client_assertion":      {p.token(t)},
+		"client_assertion":      {i.token(t)},
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.tokenURL, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, i.tokenURL, strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if status, body := p.newAsker(t).do(t, request); status != http.StatusUnauthorized || !strings.Contains(body, `"invalid_client"`) {
-		t.Errorf("answers %d %s", status, body)
+	if status, body := i.newTokenChecker(t).do(t, request); status != http.StatusUnauthorized || !strings.Contains(body, `"invalid_client"`) {
+		t.Errorf("response is %d %s, want 401 with invalid_client", status, body)
 	}
 }
 
-// publishedKey returns a key of the realm as verifiers get it, in DER.
-func (p *place) publishedKey(t *testing.T, id string) []byte {
+// publishedKey returns a public key from the realm's JWK Set, in DER.
+func (i *installation) publishedKey(t *testing.T, id string) []byte {
 	t.Helper()
-	answer, err := p.server.Client(t).Get(p.issuer + "/oauth2/jwks")
+	response, err := i.server.Client(t).Get(i.issuer + "/oauth2/jwks")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	var set jose.JSONWebKeySet
-	if err := json.NewDecoder(answer.Body).Decode(&set); err != nil || len(set.Key(id)) != 1 {
-		t.Fatalf("the keys %v: %v", set.Keys, err)
+	if err := json.NewDecoder(response.Body).Decode(&set); err != nil || len(set.Key(id)) != 1 {
+		t.Fatalf("JWK Set has keys %v, want exactly one with ID %s: %v", set.Keys, id, err)
 	}
 	der, err := x509.MarshalPKIXPublicKey(set.Key(id)[0].Key)
 	if err != nil {
@@ -131,74 +131,75 @@ func (p *place) publishedKey(t *testing.T, id string) []byte {
 	return der
 }
 
-// tokenOfAnotherRealm has a client of the same id there as far as it can.
-func (p *place) tokenOfAnotherRealm(t *testing.T) string {
+// tokenOfAnotherRealm returns the token of a client in another realm. Its ApiClient has the same
+// name, but another namespace.
+func (i *installation) tokenOfAnotherRealm(t *testing.T) string {
 	t.Helper()
-	other := testinstall.Realm("other")
-	c := testinstall.ApiClient(p.env.Namespace(t), p.client.Name, other.Name)
-	p.install.Create(t, other, c)
-	return p.tokenOf(t, p.ready(t, c))
+	other := install.Realm("other")
+	c := install.ApiClient(i.env.Namespace(t), i.client.Name, other.Name)
+	i.inst.Create(t, other, c)
+	return i.tokenOf(t, i.awaitReady(t, c))
 }
 
-// serviceAccountToken is one that Kubernetes signs for the realm as audience.
-func (p *place) serviceAccountToken(t *testing.T) string {
+// serviceAccountToken returns a Kubernetes token with the realm's issuer as its audience.
+func (i *installation) serviceAccountToken(t *testing.T) string {
 	t.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.env.Namespace(t), Name: p.client.Name}}
-	p.install.Create(t, account)
-	client, err := kubernetes.NewForConfig(p.env.Config)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.env.Namespace(t), Name: i.client.Name}}
+	i.inst.Create(t, account)
+	client, err := kubernetes.NewForConfig(i.env.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{p.issuer}}}
-	answer, err := client.CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, request, metav1.CreateOptions{})
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{i.issuer}}}
+	response, err := client.CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.Status.Token
+	return response.Status.Token
 }
 
-// asker asks the token service about tokens.
-type asker struct {
-	place  *place
-	client *http.Client
+// tokenChecker sends tokens to the verify and introspection endpoints.
+type tokenChecker struct {
+	installation *installation
+	client       *http.Client
 }
 
-func (p *place) newAsker(t *testing.T) *asker {
+func (i *installation) newTokenChecker(t *testing.T) *tokenChecker {
 	t.Helper()
-	return &asker{p, p.server.Client(t)}
+	return &tokenChecker{i, i.server.Client(t)}
 }
 
-// ask returns the status of verify and the answer of introspection.
-func (a *asker) ask(t *testing.T, token string) (verify int, introspection string) {
+// check returns the status of the verify endpoint and the body of the introspection response.
+func (c *tokenChecker) check(t *testing.T, token string) (verify int, introspection string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.place.issuer+"/oauth2/verify", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.installation.issuer+"/oauth2/verify", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
-	verify, _ = a.do(t, request)
+	verify, _ = c.do(t, request)
 
 	form := strings.NewReader(url.Values{"token": {token}}.Encode())
-	request, err = http.NewRequestWithContext(t.Context(), http.MethodPost, a.place.issuer+"/oauth2/introspect", form)
+	request, err = http.NewRequestWithContext(t.Context(), http.MethodPost, c.installation.issuer+"/oauth2/introspect", form)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.SetBasicAuth(a.place.clientID, a.place.clientSecret)
-	_, introspection = a.do(t, request)
+	request.SetBasicAuth(c.installation.clientID, c.installation.clientSecret)
+	_, introspection = c.do(t, request)
 	return verify, introspection
 }
 
-func (a *asker) do(t *testing.T, request *http.Request) (status int, body string) {
+func (c *tokenChecker) do(t *testing.T, request *http.Request) (status int, body string) {
 	t.Helper()
-	answer, err := a.client.Do(request)
+	response, err := c.client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	content, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.StatusCode, strings.TrimSpace(string(content))
+	return response.StatusCode, strings.TrimSpace(string(content))
 }

@@ -16,117 +16,117 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 const (
-	// speedUp is how many times faster than real time keys rotate.
+	// speedUp is the factor by which keys rotate faster than in production.
 	speedUp  = 600
 	audience = "https://orders.acme.example"
 	scope    = "orders.read"
 )
 
-// place is one installation with the realm and the client of the samples, which all strangers
-// meet.
-type place struct {
-	env     *testenv.Env
-	install *testinstall.Installation
-	server  *testinstall.TokenServer
-	realm   *v1alpha1.Realm
-	client  *v1alpha1.ApiClient
+// installation has the realm and the client of the samples. All third-party programs share it.
+type installation struct {
+	env    *testenv.Env
+	inst   *install.Installation
+	server *install.TokenServer
+	realm  *v1alpha1.Realm
+	client *v1alpha1.ApiClient
 
-	// What strangers are told.
+	// The client's credentials and URLs.
 	clientID, clientSecret, tokenURL, issuer string
 
-	authority string  // the file with the CA
-	signer    *signer // another client, which has no secret
+	authority string  // the file with the CA certificate
+	signer    *signer // another client, without a client secret
 }
 
-func newPlace(t *testing.T) *place {
+func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	env := testenv.Start(t)
-	p := &place{env: env, install: testinstall.New(t, env, testinstall.Settings{SpeedUp: speedUp})}
-	p.install.StartOperator(t, "")
-	p.server = p.install.StartTokenServer(t)
-	p.realm = testinstall.Realm("acme", func(r *v1alpha1.Realm) {
+	i := &installation{env: env, inst: install.New(t, env, install.Settings{SpeedUp: speedUp})}
+	i.inst.StartOperator(t, "")
+	i.server = i.inst.StartTokenServer(t)
+	i.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
 		r.Spec.Audiences = []string{audience}
 		r.Spec.Scopes = []string{scope, "orders.write"}
 		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 20 * time.Minute}
 	})
-	p.client = testinstall.ApiClient(env.Namespace(t), "billing", p.realm.Name, func(c *v1alpha1.ApiClient) {
+	i.client = install.ApiClient(env.Namespace(t), "billing", i.realm.Name, func(c *v1alpha1.ApiClient) {
 		c.Spec.Scopes = []string{scope}
 	})
-	p.install.Create(t, p.realm, p.client)
-	consumer := p.ready(t, p.client)
-	p.clientID, p.clientSecret = string(consumer.Data["client_id"]), string(consumer.Data["client_secret"])
-	p.tokenURL, p.issuer = string(consumer.Data["token_url"]), string(consumer.Data["issuer"])
-	p.authority = filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(p.authority, consumer.Data["ca.crt"], 0o600); err != nil {
+	i.inst.Create(t, i.realm, i.client)
+	credentials := i.awaitReady(t, i.client)
+	i.clientID, i.clientSecret = string(credentials.Data["client_id"]), string(credentials.Data["client_secret"])
+	i.tokenURL, i.issuer = string(credentials.Data["token_url"]), string(credentials.Data["issuer"])
+	i.authority = filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(i.authority, credentials.Data["ca.crt"], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.signer = p.newSigner(t)
-	return p
+	i.signer = i.newSigner(t)
+	return i
 }
 
-func (p *place) ready(t *testing.T, c *v1alpha1.ApiClient) *corev1.Secret {
+func (i *installation) awaitReady(t *testing.T, c *v1alpha1.ApiClient) *corev1.Secret {
 	t.Helper()
-	p.install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	return p.install.CredentialsSecret(t, c)
+	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	return i.inst.CredentialsSecret(t, c)
 }
 
-// token asks for a token in the documented way.
-func (p *place) token(t *testing.T) string {
+// token requests a token as documented.
+func (i *installation) token(t *testing.T) string {
 	t.Helper()
-	return p.tokenOf(t, p.install.CredentialsSecret(t, p.client))
+	return i.tokenOf(t, i.inst.CredentialsSecret(t, i.client))
 }
 
-func (p *place) tokenOf(t *testing.T, consumer *corev1.Secret) string {
+func (i *installation) tokenOf(t *testing.T, credentials *corev1.Secret) string {
 	t.Helper()
-	answer, err := testinstall.RequestToken(t, p.server, p.server.Client(t), consumer)
-	if err != nil || answer.AccessToken == "" {
-		t.Fatalf("no token: %+v, %v", answer, err)
+	response, err := install.RequestToken(t, i.server, i.server.Client(t), credentials)
+	if err != nil || response.AccessToken == "" {
+		t.Fatalf("no token: %+v, %v", response, err)
 	}
-	return answer.AccessToken
+	return response.AccessToken
 }
 
-// another makes another client of the realm, as change has it.
-func (p *place) another(t *testing.T, name string, change func(*v1alpha1.ApiClient)) *corev1.Secret {
+// createClient creates another client of the realm with the given changes and returns its
+// credentials Secret.
+func (i *installation) createClient(t *testing.T, name string, change func(*v1alpha1.ApiClient)) *corev1.Secret {
 	t.Helper()
-	c := testinstall.ApiClient(p.client.Namespace, name, p.realm.Name, change)
-	p.install.Create(t, c)
-	return p.ready(t, c)
+	c := install.ApiClient(i.client.Namespace, name, i.realm.Name, change)
+	i.inst.Create(t, c)
+	return i.awaitReady(t, c)
 }
 
 var (
-	errAnswer   = errors.New("it answers")
-	errSameKey  = errors.New("the same key signs")
-	errOtherKey = errors.New("another key signs")
+	errStatus   = errors.New("unexpected status")
+	errSameKey  = errors.New("token is still signed with the same key")
+	errOtherKey = errors.New("token is signed with another key")
 )
 
-// rotate has the realm replace its signing key, and returns when tokens have the next one.
-func (p *place) rotate(t *testing.T) {
+// rotate rotates the realm's signing key and returns when new tokens are signed with the next key.
+func (i *installation) rotate(t *testing.T) {
 	t.Helper()
 	var before v1alpha1.SigningKeyStatus
-	testinstall.Eventually(t, "status to know the key that signs", func() error {
-		before = p.activeKey(t)
-		if id := p.keyID(t, p.token(t)); id != before.KeyID {
-			return fmt.Errorf("%w: %s, and not %s", errOtherKey, id, before.KeyID)
+	install.Eventually(t, "the realm's status to report the active key", func() error {
+		before = i.activeKey(t)
+		if id := i.keyID(t, i.token(t)); id != before.KeyID {
+			return fmt.Errorf("%w: %s, want %s", errOtherKey, id, before.KeyID)
 		}
 		return nil
 	})
-	testinstall.Change(t, p.install, p.realm, func(r *v1alpha1.Realm) {
+	install.Change(t, i.inst, i.realm, func(r *v1alpha1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: before.CreatedAt.Add(time.Second)}
 	})
-	testinstall.Eventually(t, "another key to sign", func() error {
-		if id := p.keyID(t, p.token(t)); id == before.KeyID {
+	install.Eventually(t, "the next key to sign tokens", func() error {
+		if id := i.keyID(t, i.token(t)); id == before.KeyID {
 			return fmt.Errorf("%w: %s", errSameKey, id)
 		}
 		return nil
 	})
 }
 
-// keyID returns the id of the key that signed a token.
-func (p *place) keyID(t *testing.T, token string) string {
+// keyID returns the ID of the key that a token is signed with.
+func (i *installation) keyID(t *testing.T, token string) string {
 	t.Helper()
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
@@ -135,17 +135,17 @@ func (p *place) keyID(t *testing.T, token string) string {
 	return parsed.Headers[0].KeyID
 }
 
-// activeKey returns the key that signs, by the status of the realm.
-func (p *place) activeKey(t *testing.T) v1alpha1.SigningKeyStatus {
+// activeKey returns the active key in the realm's status.
+func (i *installation) activeKey(t *testing.T) v1alpha1.SigningKeyStatus {
 	t.Helper()
-	if err := p.env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.realm), p.realm); err != nil {
+	if err := i.env.Client.Get(t.Context(), client.ObjectKeyFromObject(i.realm), i.realm); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range p.realm.Status.SigningKeys {
+	for _, key := range i.realm.Status.SigningKeys {
 		if key.State == v1alpha1.SigningKeyActive {
 			return key
 		}
 	}
-	t.Fatal("no key signs")
+	t.Fatal("the realm's status has no active key")
 	return v1alpha1.SigningKeyStatus{}
 }

@@ -2,28 +2,29 @@ package interop_test
 
 import "testing"
 
-// All meet one installation, whose realm changes its signing key for some of them.
-func TestPeers(t *testing.T) {
-	p := newPlace(t)
-	p.configureKubernetes(t) // which takes a while, and is asked last
-	for _, peer := range []struct {
+// TestThirdParties runs all third-party programs with one installation. Some of the subtests
+// rotate the realm's signing key.
+func TestThirdParties(t *testing.T) {
+	i := newInstallation(t)
+	i.configureKubernetes(t) // The API server reloads its configuration while other tests run.
+	for _, party := range []struct {
 		name string
-		test func(*testing.T, *place)
+		test func(*testing.T, *installation)
 	}{
-		{"x/oauth2 and go-oidc, every algorithm", testEveryAlgorithm},
-		{"x/oauth2 and go-oidc, as the key rotates", testGoAcrossRotation},
-		{"x/oauth2 with an assertion", testGoAssertion},
-		{"the example of an API in Go, as the key rotates", testExampleAcrossRotation},
+		{"x/oauth2 and go-oidc with every algorithm", testEveryAlgorithm},
+		{"x/oauth2 and go-oidc across a key rotation", testGoAcrossRotation},
+		{"x/oauth2 with a client assertion", testGoAssertion},
+		{"example API across a key rotation", testExampleAcrossRotation},
 		{"openid-client", testOpenIDClient},
 		{"oauth4webapi", testOAuth4WebAPI},
-		{"jose, as the key rotates", testJoseAcrossRotation},
-		{"curl, as documented", testDocumentedCurl},
-		{"who forges tokens", testForgedTokens},
-		{"who takes a token for an assertion", testTokenAsAssertion},
+		{"jose across a key rotation", testJoseAcrossRotation},
+		{"documented curl commands", testDocumentedCurl},
+		{"forged tokens", testForgedTokens},
+		{"access token as client assertion", testTokenAsAssertion},
 		{"nginx", testNginx},
-		{"a function for Kong", testKongFunction},
-		{"kube-apiserver, as the key rotates", testKubernetesAcrossRotation},
+		{"Kong function", testKongFunction},
+		{"kube-apiserver across a key rotation", testKubernetesAcrossRotation},
 	} {
-		t.Run(peer.name, func(t *testing.T) { peer.test(t, p) })
+		t.Run(party.name, func(t *testing.T) { party.test(t, i) })
 	}
 }

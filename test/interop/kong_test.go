@@ -15,46 +15,46 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kong doesn't run here, but the function that the guide gives it does, with as much of Kong
-// around it as it asks for.
-func testKongFunction(t *testing.T, p *place) {
-	function := p.kongFunction(t)
-	good := p.token(t)
-	known := map[string]string{"X-Auth-Client-Id": p.clientID, "X-Auth-Realm": p.realm.Name, "X-Auth-Scope": scope}
+// testKongFunction runs the Lua function of the Kong guide without Kong, with the parts of Kong's
+// API that the function uses.
+func testKongFunction(t *testing.T, i *installation) {
+	function := i.kongFunction(t)
+	good := i.token(t)
+	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
 	tests := map[string]struct {
 		authorization string
 		want          kongRequest
 	}{
-		"good":     {"Bearer " + good, kongRequest{passed: known}},
-		"cut off":  {"Bearer " + good[:len(good)-8], kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}},
-		"no token": {"", kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": "Bearer"}}},
+		"valid token":     {"Bearer " + good, kongRequest{passed: identity}},
+		"truncated token": {"Bearer " + good[:len(good)-8], kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}},
+		"no token":        {"", kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": "Bearer"}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := kongRequest{authorization: tc.authorization}
-			got.run(t, function, p.server.Client(t))
+			got.run(t, function, i.server.Client(t))
 			tc.want.authorization = tc.authorization
 			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(kongRequest{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
-	t.Run("the token service is away", func(t *testing.T) {
+	t.Run("token service unavailable", func(t *testing.T) {
 		got := kongRequest{authorization: "Bearer " + good}
-		got.run(t, function, &http.Client{Transport: nobody{}})
+		got.run(t, function, &http.Client{Transport: unreachable{}})
 		if got.status != http.StatusServiceUnavailable || got.passed != nil {
-			t.Errorf("%+v", got)
+			t.Errorf("got %+v, want status 503 and no headers for the API", got)
 		}
 	})
 }
 
-// nobody is a network without anyone in it.
-type nobody struct{}
+// unreachable is a transport on which every request fails.
+type unreachable struct{}
 
-func (nobody) RoundTrip(*http.Request) (*http.Response, error) { return nil, net.ErrClosed }
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, net.ErrClosed }
 
-// kongFunction takes the function out of the guide's manifest.
-func (p *place) kongFunction(t *testing.T) string {
+// kongFunction returns the Lua function from the guide's manifest.
+func (i *installation) kongFunction(t *testing.T) string {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateways", "kong", "pre-function.yaml"))
 	if err != nil {
@@ -66,16 +66,16 @@ func (p *place) kongFunction(t *testing.T) string {
 	}
 	functions, _, err := unstructured.NestedStringSlice(plugin.Object, "config", "access")
 	if err != nil || len(functions) != 1 {
-		t.Fatalf("the plugin has the functions %q: %v", functions, err)
+		t.Fatalf("the plugin has the functions %q, want one: %v", functions, err)
 	}
-	return strings.ReplaceAll(functions[0], "https://api.example.com/acme", p.issuer)
+	return strings.ReplaceAll(functions[0], "https://api.example.com/acme", i.issuer)
 }
 
-// kongRequest is a request on its way through Kong.
+// kongRequest is a request that Kong handles.
 type kongRequest struct {
 	authorization string
-	status        int               // what the caller gets; 0 when the request goes on
-	headers       map[string]string // of that
+	status        int               // the status returned to the caller; 0 if Kong forwards the request
+	headers       map[string]string // the headers returned to the caller
 	passed        map[string]string // the headers set for the API
 }
 
@@ -121,8 +121,8 @@ func (r *kongRequest) run(t *testing.T, function string, client *http.Client) {
 	}
 }
 
-// requestURI is what lua-resty-http has under that name: (self, url, options) to an answer,
-// or nil and an error.
+// requestURI implements request_uri of lua-resty-http. It takes (self, url, options) and returns a
+// response, or nil and an error.
 func requestURI(t *testing.T, l *lua.LState, client *http.Client) int {
 	t.Helper()
 	options := l.CheckTable(3)
@@ -137,24 +137,24 @@ func requestURI(t *testing.T, l *lua.LState, client *http.Client) int {
 	for name, value := range stringsOf(options.RawGetString("headers")) {
 		request.Header.Set(name, value)
 	}
-	answer, err := client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		l.Push(lua.LNil)
 		l.Push(lua.LString(err.Error()))
 		return 2
 	}
-	defer answer.Body.Close()
+	defer response.Body.Close()
 	headers := l.NewTable()
-	for name := range answer.Header {
-		headers.RawSetString(name, lua.LString(answer.Header.Get(name)))
+	for name := range response.Header {
+		headers.RawSetString(name, lua.LString(response.Header.Get(name)))
 	}
-	// Names of headers have any case there, as here with http.Header.
+	// lua-resty-http looks up header names regardless of case, as http.Header does.
 	headers.Metatable = l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{"__index": func(l *lua.LState) int {
 		l.Push(headers.RawGetString(http.CanonicalHeaderKey(l.CheckString(2))))
 		return 1
 	}})
 	result := l.NewTable()
-	result.RawSetString("status", lua.LNumber(answer.StatusCode))
+	result.RawSetString("status", lua.LNumber(response.StatusCode))
 	result.RawSetString("headers", headers)
 	l.Push(result)
 	return 1

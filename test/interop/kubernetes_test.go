@@ -13,57 +13,58 @@ import (
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// The API server of Kubernetes knows a client by its token, with the configuration of the
-// guide, and goes on doing so as the key rotates.
-func testKubernetesAcrossRotation(t *testing.T, p *place) {
-	before := p.token(t)
-	testinstall.Eventually(t, "the API server to know the client", func() error { return p.knownToKubernetes(t, before) })
-	p.rotate(t)
-	for name, token := range map[string]string{"before": before, "after": p.token(t)} {
-		if err := p.knownToKubernetes(t, token); err != nil {
-			t.Errorf("the token from %s the rotation: %v", name, err)
+// testKubernetesAcrossRotation checks that the Kubernetes API server authenticates a client by its
+// token with the configuration of the guide, before and after a key rotation.
+func testKubernetesAcrossRotation(t *testing.T, i *installation) {
+	before := i.token(t)
+	install.Eventually(t, "the API server to authenticate the client", func() error { return i.authenticate(t, before) })
+	i.rotate(t)
+	for name, token := range map[string]string{"before": before, "after": i.token(t)} {
+		if err := i.authenticate(t, token); err != nil {
+			t.Errorf("token issued %s the rotation: %v", name, err)
 		}
 	}
-	if err := p.knownToKubernetes(t, before[:len(before)-8]); err == nil {
-		t.Error("a token that is cut off passes")
+	if err := i.authenticate(t, before[:len(before)-8]); err == nil {
+		t.Error("the API server accepted a truncated token")
 	}
 }
 
-// configureKubernetes gives the API server the configuration of the guide.
-func (p *place) configureKubernetes(t *testing.T) {
+// configureKubernetes configures the API server as the guide describes.
+func (i *installation) configureKubernetes(t *testing.T) {
 	t.Helper()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateways", "kubernetes", "authentication.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	authority, err := os.ReadFile(p.authority)
+	authority, err := os.ReadFile(i.authority)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := strings.NewReplacer(
-		"https://api.example.com/acme", p.issuer,
+		"https://api.example.com/acme", i.issuer,
 		"https://kubernetes.example.com", audience,
 		"CERTIFICATE_AUTHORITY", strings.ReplaceAll(strings.TrimSpace(string(authority)), "\n", "\n      "),
 	).Replace(string(guide))
-	if err := os.WriteFile(p.env.AuthenticationConfig, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(i.env.AuthenticationConfig, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-var errOther = errors.New("taken for another")
+var errWrongUser = errors.New("authenticated as an unexpected user")
 
-// knownToKubernetes asks with kubectl, as the guide does.
-func (p *place) knownToKubernetes(t *testing.T, token string) error {
+// authenticate checks with kubectl, as the guide does, that the API server accepts a token as that
+// of the client.
+func (i *installation) authenticate(t *testing.T, token string) error {
 	t.Helper()
 	authority := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(authority, p.env.Config.CAData, 0o600); err != nil {
+	if err := os.WriteFile(authority, i.env.Config.CAData, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(p.env.BinDir, "kubectl"), "auth", "whoami", "--output", "json",
-		"--kubeconfig", os.DevNull, "--server", p.env.Config.Host, "--certificate-authority", authority, "--token", token).Output()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(i.env.BinDir, "kubectl"), "auth", "whoami", "--output", "json",
+		"--kubeconfig", os.DevNull, "--server", i.env.Config.Host, "--certificate-authority", authority, "--token", token).Output()
 	if err != nil {
 		return err
 	}
@@ -72,9 +73,9 @@ func (p *place) knownToKubernetes(t *testing.T, token string) error {
 		return err
 	}
 	got := review.Status.UserInfo
-	want := authenticationv1.UserInfo{Username: "acme:" + p.clientID, Groups: []string{"acme:" + scope, "system:authenticated"}, Extra: got.Extra}
+	want := authenticationv1.UserInfo{Username: "acme:" + i.clientID, Groups: []string{"acme:" + scope, "system:authenticated"}, Extra: got.Extra}
 	if diff := cmp.Diff(want, got); diff != "" {
-		return fmt.Errorf("%w (-want +got):\n%s", errOther, diff)
+		return fmt.Errorf("%w (-want +got):\n%s", errWrongUser, diff)
 	}
 	return nil
 }

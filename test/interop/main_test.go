@@ -13,16 +13,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	proxy := httptest.NewServer(http.HandlerFunc(tunnel)) // ends with the process
+	proxy := httptest.NewServer(http.HandlerFunc(tunnel)) // runs until the process ends
 	testenv.Main(m, testenv.WithForeignIssuers(proxy.URL))
 }
 
-// tunnel is an HTTP proxy to loopback alone, which is where names below localhost are
-// (RFC 6761 §6.3). It serves programs that can't be told so otherwise.
+// tunnel is an HTTP proxy that only connects to names below localhost, which are loopback names
+// (RFC 6761 §6.3). It serves programs whose resolver doesn't know these names.
 func tunnel(w http.ResponseWriter, r *http.Request) {
 	host, port, err := net.SplitHostPort(r.Host)
 	if r.Method != http.MethodConnect || err != nil || !strings.HasSuffix(host, ".localhost") {
-		http.Error(w, "there is a way to names below localhost alone", http.StatusForbidden)
+		http.Error(w, "only names below localhost are allowed", http.StatusForbidden)
 		return
 	}
 	var d net.Dialer
@@ -44,8 +44,8 @@ func tunnel(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// pipe copies until one side ends, and then ends the other.
+// pipe copies until one side closes the connection or fails, and then closes the other side.
 func pipe(to io.WriteCloser, from io.Reader) {
-	_, _ = io.Copy(to, from) // an end is an end
+	_, _ = io.Copy(to, from)
 	to.Close()
 }

@@ -22,31 +22,32 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// nginx with the server of the guide lets through what the token service does, tells the API
-// who calls, and knows within a moment that a client was suspended.
-func testNginx(t *testing.T, p *place) {
-	n := p.startNginx(t)
-	good := p.token(t)
-	writer := p.another(t, "writer", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })
-	known := map[string]string{"X-Auth-Client-Id": p.clientID, "X-Auth-Realm": p.realm.Name, "X-Auth-Scope": scope}
+// testNginx checks that nginx, configured as the guide describes, forwards only requests with a
+// valid token, passes the identity of the client to the API, and soon rejects the tokens of a
+// suspended client.
+func testNginx(t *testing.T, i *installation) {
+	n := i.startNginx(t)
+	good := i.token(t)
+	writer := i.createClient(t, "writer", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })
+	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
 	tests := map[string]struct {
 		method        string
 		authorization string
-		forged        bool // the caller sends headers that only the gateway may set
+		forged        bool // whether the caller sends headers that only the gateway may set
 		wantStatus    int
 		wantChallenge string
-		wantHeaders   map[string]string // of the request that the API gets
+		wantHeaders   map[string]string // the X-Auth-* headers that the API receives
 	}{
-		"good":                {http.MethodGet, "Bearer " + good, false, 200, "", known},
-		"with a body":         {http.MethodPost, "Bearer " + good, false, 200, "", known},
-		"who calls is forged": {http.MethodGet, "Bearer " + good, true, 200, "", known},
-		"no token":            {http.MethodGet, "", false, 401, "Bearer", nil},
-		"no token but forged": {http.MethodGet, "", true, 401, "Bearer", nil},
-		"cut off":             {http.MethodGet, "Bearer " + good[:len(good)-8], false, 401, `Bearer error="invalid_token"`, nil},
-		"without the scope":   {http.MethodGet, "Bearer " + p.tokenOf(t, writer), false, 403, "", nil},
+		"valid token":                   {http.MethodGet, "Bearer " + good, false, 200, "", identity},
+		"request body":                  {http.MethodPost, "Bearer " + good, false, 200, "", identity},
+		"forged identity":               {http.MethodGet, "Bearer " + good, true, 200, "", identity},
+		"no token":                      {http.MethodGet, "", false, 401, "Bearer", nil},
+		"forged identity without token": {http.MethodGet, "", true, 401, "Bearer", nil},
+		"truncated token":               {http.MethodGet, "Bearer " + good[:len(good)-8], false, 401, `Bearer error="invalid_token"`, nil},
+		"missing scope":                 {http.MethodGet, "Bearer " + i.tokenOf(t, writer), false, 403, "", nil},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -55,32 +56,32 @@ func testNginx(t *testing.T, p *place) {
 				t.Errorf("status %d, challenge %q, want %d, %q", got.status, got.challenge, tc.wantStatus, tc.wantChallenge)
 			}
 			if diff := cmp.Diff(tc.wantHeaders, got.headers); diff != "" {
-				t.Errorf("the API gets (-want +got):\n%s", diff)
+				t.Errorf("headers of the API's request (-want +got):\n%s", diff)
 			}
 		})
 	}
-	testinstall.Change(t, p.install, p.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+	install.Change(t, i.inst, i.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
 	n.awaitStatus(t, good, http.StatusUnauthorized)
-	testinstall.Change(t, p.install, p.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
+	install.Change(t, i.inst, i.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
 	n.awaitStatus(t, good, http.StatusOK)
 }
 
-// nginx is a running one, before an API that tells what headers it got.
+// nginx is a running nginx in front of an API that records the headers it receives.
 type nginx struct {
 	url    string
 	client *http.Client
 	got    chan http.Header
 }
 
-func (p *place) startNginx(t *testing.T) *nginx {
+func (i *installation) startNginx(t *testing.T) *nginx {
 	t.Helper()
 	n := &nginx{got: make(chan http.Header, 1)}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.got <- r.Header
-		_, _ = io.Copy(w, r.Body) // what isn't read can't be told from lost
+		_, _ = io.Copy(w, r.Body) // The caller compares the echo with the body that it sent.
 	}))
 	t.Cleanup(api.Close)
-	// A server that isn't asked has a certificate for 127.0.0.1 and a client that trusts it.
+	// This server is only used for its certificate for 127.0.0.1 and a client that trusts it.
 	tls := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(tls.Close)
 	n.client = tls.Client()
@@ -99,9 +100,9 @@ func (p *place) startNginx(t *testing.T) *nginx {
 	for name, content := range map[string][]byte{
 		"orders.crt":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}),
 		"orders.key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-		"orders.conf": []byte(p.guideOfNginx(t, dir, port.Address(), api.Listener.Addr().String())),
+		"orders.conf": []byte(i.nginxConfig(t, dir, port.Address(), api.Listener.Addr().String())),
 		"nginx.conf": []byte(`daemon off;
-user root;  # ignored where the test runs as another
+user root;  # ignored unless the test runs as root
 worker_processes 1;
 pid nginx.pid;
 error_log stderr;
@@ -125,23 +126,23 @@ http {
 	return n
 }
 
-// guideOfNginx returns the server of the guide with the names of this place.
-func (p *place) guideOfNginx(t *testing.T, dir, listen, api string) string {
+// nginxConfig returns the server of the guide with the addresses and files of this installation.
+func (i *installation) nginxConfig(t *testing.T, dir, listen, api string) string {
 	t.Helper()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateways", "nginx", "orders.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	issuer, err := url.Parse(p.issuer)
+	issuer, err := url.Parse(i.issuer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.NewReplacer(
-		"server api.example.com:443;", "server "+p.server.Address+";",
+		"server api.example.com:443;", "server "+i.server.Address+";",
 		"api.example.com", issuer.Hostname(),
 		"listen 443 ssl;", "listen "+listen+" ssl;",
 		"orders.internal:8080", api,
-		"/etc/nginx/realmkeeper-ca.crt", p.authority,
+		"/etc/nginx/realmkeeper-ca.crt", i.authority,
 		"/etc/nginx/", dir+"/",
 	).Replace(string(guide))
 }
@@ -150,18 +151,18 @@ func (n *nginx) start(t *testing.T, dir string) {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
 	if err != nil {
-		path = "/usr/sbin/nginx" // where Debian has it, which is not in everybody's PATH
+		path = "/usr/sbin/nginx" // Debian's path, which is often not in PATH
 	}
 	running, err := process.Start(process.Command{Name: "nginx", Path: path, Dir: dir, Args: []string{"-p", dir, "-c", "nginx.conf"}})
 	if err != nil {
-		t.Fatalf("nginx is missing, which `make peers` installs: %v", err)
+		t.Fatalf("Failed to start nginx; run `make peers` to install it: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := running.Stop(10 * time.Second); err != nil {
-			t.Errorf("Stopping nginx: %v", err)
+			t.Errorf("Failed to stop nginx: %v", err)
 		}
 		if t.Failed() {
-			t.Logf("End of the log of nginx:\n%s", running.LogTail())
+			t.Logf("End of the nginx log:\n%s", running.LogTail())
 		}
 	})
 	err = running.Await(t.Context(), func(ctx context.Context) error {
@@ -169,24 +170,24 @@ func (n *nginx) start(t *testing.T, dir string) {
 		if err != nil {
 			return err
 		}
-		answer, err := n.client.Do(request)
+		response, err := n.client.Do(request)
 		if err != nil {
 			return err
 		}
-		return answer.Body.Close()
+		return response.Body.Close()
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-type nginxAnswer struct {
+type nginxResponse struct {
 	status    int
 	challenge string
-	headers   map[string]string // X-Auth-* that the API got; nil when it wasn't asked
+	headers   map[string]string // the X-Auth-* headers that the API received; nil if it was not called
 }
 
-func (n *nginx) call(t *testing.T, method, authorization string, forged bool) nginxAnswer {
+func (n *nginx) call(t *testing.T, method, authorization string, forged bool) nginxResponse {
 	t.Helper()
 	body := []byte(strings.Repeat("an order ", 10_000))
 	if method == http.MethodGet {
@@ -203,16 +204,16 @@ func (n *nginx) call(t *testing.T, method, authorization string, forged bool) ng
 		request.Header["X-Auth-Client-Id"] = []string{"root", "admin"}
 		request.Header.Set("X-Auth-Scope", "everything")
 	}
-	answer, err := n.client.Do(request)
+	response, err := n.client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close()
-	echo, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	echo, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := nginxAnswer{status: answer.StatusCode, challenge: answer.Header.Get("WWW-Authenticate")}
+	got := nginxResponse{status: response.StatusCode, challenge: response.Header.Get("WWW-Authenticate")}
 	select {
 	case header := <-n.got:
 		got.headers = map[string]string{}
@@ -222,7 +223,7 @@ func (n *nginx) call(t *testing.T, method, authorization string, forged bool) ng
 			}
 		}
 		if !bytes.Equal(echo, body) {
-			t.Errorf("the API got %d bytes of %d", len(echo), len(body))
+			t.Errorf("the API received %d bytes, want %d", len(echo), len(body))
 		}
 	default:
 	}
@@ -231,9 +232,9 @@ func (n *nginx) call(t *testing.T, method, authorization string, forged bool) ng
 
 func (n *nginx) awaitStatus(t *testing.T, token string, want int) {
 	t.Helper()
-	testinstall.Eventually(t, fmt.Sprintf("nginx to answer %d", want), func() error {
+	install.Eventually(t, fmt.Sprintf("nginx to return status %d", want), func() error {
 		if got := n.call(t, http.MethodGet, "Bearer "+token, false); got.status != want {
-			return fmt.Errorf("%w: %d", errAnswer, got.status)
+			return fmt.Errorf("%w: %d", errStatus, got.status)
 		}
 		return nil
 	})

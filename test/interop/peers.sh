@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that there is what test/interop tests with: curl, nginx and Node.js, of
-# Debian where they can be installed, and the packages of npm that are pinned there. Says what
-# to do where they can't.
+# Installs the third-party programs that test/interop requires if they are missing: curl, nginx and
+# Node.js from Debian, and the pinned npm packages. If it cannot install them, it prints what to do.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -13,11 +12,11 @@ command -v npm >/dev/null || packages+=(npm)
 
 if [[ ${#packages[@]} -gt 0 ]]; then
 	if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
-		echo "Some tests are made with programs that are missing. Please install, by their names in Debian: ${packages[*]}" >&2
+		echo "Some tests require programs that are missing. Install these Debian packages or their equivalents: ${packages[*]}" >&2
 		exit 1
 	fi
-	echo "Installing ${packages[*]}, which some tests are made with; about 10 s, 2 min with npm ..."
-	# nginx would start, and take a port.
+	echo "Installing ${packages[*]} for the tests (takes about 10 s, or 2 min with npm) ..."
+	# Keep nginx from starting, because it would use a port.
 	policy=/usr/sbin/policy-rc.d
 	if [[ ! -e $policy ]]; then
 		trap 'rm -f "$policy"' EXIT
@@ -31,7 +30,7 @@ fi
 
 cd test/interop/node
 if ! cmp -s package-lock.json node_modules/.installed; then
-	echo "Installing the packages of npm that some tests are made with; some seconds ..."
+	echo "Installing npm packages for the tests (takes a few seconds) ..."
 	npm ci --silent --ignore-scripts --no-audit --no-fund
 	cp package-lock.json node_modules/.installed
 fi

@@ -17,27 +17,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// signer is a client that signs assertions instead of having a secret (RFC 7523).
+// signer is a client that authenticates with signed assertions instead of a client secret
+// (RFC 7523).
 type signer struct {
 	id, issuer string
 	key        jose.JSONWebKey
 }
 
-func (p *place) newSigner(t *testing.T) *signer {
+func (i *installation) newSigner(t *testing.T) *signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	point, err := key.PublicKey.Bytes() // a byte that says how, x and y (SEC 1 §2.3.3)
+	point, err := key.PublicKey.Bytes() // a format byte, x and y (SEC 1 §2.3.3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const id, size = "2026-11", 32
-	c := testinstall.ApiClient(p.client.Namespace, "ledger", p.realm.Name, func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(i.client.Namespace, "ledger", i.realm.Name, func(c *v1alpha1.ApiClient) {
 		c.Spec.Scopes = []string{scope}
 		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
 			KeyID: id, KeyType: "EC", Curve: "P-256",
@@ -45,9 +46,9 @@ func (p *place) newSigner(t *testing.T) *signer {
 			Y: v1alpha1.PublicKeyMember(base64.RawURLEncoding.EncodeToString(point[1+size:])),
 		}}
 	})
-	p.install.Create(t, c)
-	p.install.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	return &signer{id: c.Status.ClientID, issuer: p.issuer, key: jose.JSONWebKey{Key: key, KeyID: id}}
+	i.inst.Create(t, c)
+	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	return &signer{id: c.Status.ClientID, issuer: i.issuer, key: jose.JSONWebKey{Key: key, KeyID: id}}
 }
 
 // private returns the private key as a JSON Web Key.
@@ -60,7 +61,7 @@ func (s *signer) private(t *testing.T) string {
 	return string(data)
 }
 
-// assertion signs one, good for one request.
+// assertion returns a new assertion. Each one is valid for a single request.
 func (s *signer) assertion(t *testing.T) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: s.key}, nil)
@@ -76,20 +77,20 @@ func (s *signer) assertion(t *testing.T) string {
 	return assertion
 }
 
-// x/oauth2 sends an assertion that it is given.
-func testGoAssertion(t *testing.T, p *place) {
-	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, p.server.Client(t))
+// testGoAssertion checks that x/oauth2 can authenticate with a client assertion.
+func testGoAssertion(t *testing.T, i *installation) {
+	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, i.server.Client(t))
 	config := clientcredentials.Config{
-		ClientID: p.signer.id, TokenURL: p.tokenURL, AuthStyle: oauth2.AuthStyleInParams,
+		ClientID: i.signer.id, TokenURL: i.tokenURL, AuthStyle: oauth2.AuthStyleInParams,
 		EndpointParams: url.Values{
 			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-			"client_assertion":      {p.signer.assertion(t)},
+			"client_assertion":      {i.signer.assertion(t)},
 		},
 	}
 	if token, err := config.Token(ctx); err != nil || token.Extra("scope") != scope {
-		t.Errorf("token %v, %v", token, err)
+		t.Errorf("token request returned %v, %v, want a token with the scope %s", token, err, scope)
 	}
 	if _, err := config.Token(ctx); err == nil {
-		t.Error("an assertion is good for a second request")
+		t.Error("the token server accepted an assertion twice")
 	}
 }

@@ -1,8 +1,7 @@
-// jose: verifies the tokens that come in, one a line, with the keys at JWKS_URL. Each is
-// answered with its payload, or with the code of the error.
+// jose: reads tokens from standard input, one per line, and verifies them with the keys at
+// JWKS_URL. Prints the payload of each token, or the error code.
 //
-// The times that jose keeps keys for are its defaults, divided by SPEED_UP as all others of
-// the test are.
+// jose caches keys for its default times divided by SPEED_UP, like all other times in the test.
 import { createInterface } from 'node:readline'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
 

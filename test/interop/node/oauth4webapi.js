@@ -1,5 +1,5 @@
-// oauth4webapi: discovery in both ways, a token with every way to authenticate, and its
-// validation in the profile of RFC 9068 and by introspection.
+// oauth4webapi: discovers the server with both discovery methods, requests a token with each client
+// authentication method, and validates it according to RFC 9068 and by introspection.
 import assert from 'node:assert/strict'
 import * as oauth from 'oauth4webapi'
 
@@ -18,18 +18,18 @@ for (const algorithm of ['oauth2', 'oidc']) {
   const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm }))
   for (const [method, [id, authentication]] of Object.entries(credentials)) {
     const client = { client_id: id }
-    const asked = await oauth.clientCredentialsGrantRequest(server, client, authentication, { scope: SCOPE, resource: AUDIENCE })
-    const answer = await oauth.processClientCredentialsResponse(server, client, asked)
-    const call = new Request(AUDIENCE, { headers: { authorization: `Bearer ${answer.access_token}` } })
+    const response = await oauth.clientCredentialsGrantRequest(server, client, authentication, { scope: SCOPE, resource: AUDIENCE })
+    const { access_token } = await oauth.processClientCredentialsResponse(server, client, response)
+    const call = new Request(AUDIENCE, { headers: { authorization: `Bearer ${access_token}` } })
     const claims = await oauth.validateJwtAccessToken(server, call, AUDIENCE)
     assert.equal(claims.sub, id)
     assert.equal(claims.client_id, id)
     assert.equal(claims.scope, SCOPE)
-    const introspected = await oauth.introspectionRequest(server, client, authentication, answer.access_token)
-    const { active, token_type, ...said } = await oauth.processIntrospectionResponse(server, client, introspected)
+    const introspected = await oauth.introspectionRequest(server, client, authentication, access_token)
+    const { active, token_type, ...rest } = await oauth.processIntrospectionResponse(server, client, introspected)
     assert.equal(active, true)
     assert.equal(token_type, 'bearer')
-    assert.deepEqual(said, claims)
+    assert.deepEqual(rest, claims)
     console.log(`${algorithm} ${method}`)
   }
 }

@@ -1,5 +1,5 @@
-// openid-client: discovery in both ways, a token with every way to authenticate, and its
-// introspection.
+// openid-client: discovers the server with both discovery methods, requests a token with each
+// client authentication method, and introspects it.
 import assert from 'node:assert/strict'
 import * as client from 'openid-client'
 
@@ -18,11 +18,11 @@ for (const algorithm of ['oauth2', 'oidc']) {
     const config = await client.discovery(new URL(ISSUER), id, undefined, authentication, { algorithm })
     const server = config.serverMetadata()
     assert.ok(server.token_endpoint_auth_methods_supported.includes(method), `${method} is not in the metadata`)
-    const answer = await client.clientCredentialsGrant(config, { scope: SCOPE, resource: AUDIENCE })
-    assert.equal(answer.token_type, 'bearer')
-    assert.equal(answer.scope, SCOPE)
-    assert.ok(answer.expiresIn() > 0)
-    const token = await client.tokenIntrospection(config, answer.access_token)
+    const response = await client.clientCredentialsGrant(config, { scope: SCOPE, resource: AUDIENCE })
+    assert.equal(response.token_type, 'bearer')
+    assert.equal(response.scope, SCOPE)
+    assert.ok(response.expiresIn() > 0)
+    const token = await client.tokenIntrospection(config, response.access_token)
     assert.equal(token.active, true)
     assert.equal(token.client_id, id)
     assert.equal(token.scope, SCOPE)
@@ -30,9 +30,9 @@ for (const algorithm of ['oauth2', 'oidc']) {
   }
 }
 
-const asking = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic(CLIENT_SECRET))
-assert.deepEqual(await client.tokenIntrospection(asking, 'x'), { active: false })
+const config = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic(CLIENT_SECRET))
+assert.deepEqual(await client.tokenIntrospection(config, 'x'), { active: false })
 
 const wrong = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic('wrong'))
 await assert.rejects(client.clientCredentialsGrant(wrong), { name: 'WWWAuthenticateChallengeError', status: 401 })
-console.log('refused')
+console.log('rejected')

@@ -1,5 +1,5 @@
-// What the platform may lack: names below localhost are loopback (RFC 6761 §6.3), and Web
-// Crypto is global, as it is from Node.js 20 on.
+// Adds features that the platform may lack: names below localhost resolve to loopback
+// (RFC 6761 §6.3), and Web Crypto is global, as in Node.js 20 and later.
 import dns from 'node:dns'
 import { webcrypto } from 'node:crypto'
 
