@@ -246,7 +246,7 @@ func TestFloodOfWrongArgon2idSecretsLeavesOthersWorking(t *testing.T) {
 }
 
 // BenchmarkFlood measures how long a client with a generated secret waits for its token during a
-// flood of wrong Argon2id-hashed secrets, and the ratio to the time without the flood.
+// flood of wrong secrets for an Argon2id client, and the ratio to the time without the flood.
 func BenchmarkFlood(b *testing.B) {
 	s := startArgon2id(b, behindProxy)
 	client := s.clientOf(b, "HTTP/1.1")

@@ -105,7 +105,7 @@ func TestAssertionAuthentication(t *testing.T) {
 	secondsAhead := func(s int) int64 { return now.Unix() + int64(s) }
 	tests := map[string]struct {
 		request    request
-		wantStatus int // 200
+		wantStatus int // defaults to 200
 		wantError  string
 		wantScope  string
 	}{
@@ -122,9 +122,9 @@ func TestAssertionAuthentication(t *testing.T) {
 		"same client, by secret":     {request: request{query: grant, authorization: basic("both", secret)}},
 
 		"different client_id":          {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
-		"and Basic":                    {request: request{body: byAssertion(assertion(t, es256, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
-		"and a secret":                 {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&client_secret=x"), wantStatus: 400, wantError: "invalid_request"},
-		"in the query":                 {request: request{query: byAssertion(assertion(t, es256, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
+		"with Basic":                   {request: request{body: byAssertion(assertion(t, es256, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
+		"with a secret":                {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&client_secret=x"), wantStatus: 400, wantError: "invalid_request"},
+		"sent in the query":            {request: request{query: byAssertion(assertion(t, es256, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
 		"secret of client without one": {request: request{query: grant, authorization: basic("signing", secret)}, wantStatus: 401, wantError: "invalid_client"},
 		"an unknown client":            {request: byAssertion(assertion(t, es256, nil, from("unknown")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"a client without keys":        {request: byAssertion(assertion(t, es256, nil, from("billing")), ""), wantStatus: 401, wantError: "invalid_client"},

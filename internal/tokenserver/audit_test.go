@@ -94,7 +94,7 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 		"a secret in the query":    {request{query: grant + "&client_secret=" + canary, authorization: good}, 0, want(map[string]any{"reason": "credentials_exposed"})},
 		"a secret and GET":         {request{method: "GET", query: "client_secret=" + canary}, 0, want(map[string]any{"realm": nil, "reason": "credentials_exposed"})},
 		"introspection":            {request{path: "/acme/oauth2/introspect", body: "token=" + canary, authorization: good}, 0, right("billing", map[string]any{"action": "introspection", "outcome": "granted"})},
-		"wrong secret there":       {request{path: "/acme/oauth2/introspect", body: "token=" + canary, authorization: basic("billing", canary)}, 0, of("billing", map[string]any{"action": "introspection", "reason": "wrong_secret"})},
+		"failed introspection":     {request{path: "/acme/oauth2/introspect", body: "token=" + canary, authorization: basic("billing", canary)}, 0, of("billing", map[string]any{"action": "introspection", "reason": "wrong_secret"})},
 		"no token to introspect":   {request{path: "/acme/oauth2/introspect", authorization: good}, 0, right("billing", map[string]any{"action": "introspection", "reason": "invalid_request"})},
 		"verification":             {request{method: "GET", path: "/acme/oauth2/verify", authorization: "Bearer " + canary}, 0, nil},
 		"GET":                      {request{method: "GET", query: grant}, 0, nil},

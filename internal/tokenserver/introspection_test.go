@@ -40,7 +40,7 @@ func TestIntrospectionRequiresAuthentication(t *testing.T) {
 	token := "token=" + issued(t, s, "billing", "")
 	for name, test := range map[string]struct {
 		request    request
-		wantStatus int // 200
+		wantStatus int // defaults to 200
 		wantError  string
 	}{
 		"client_secret_post":         {request: request{body: token + "&client_id=plain&client_secret=" + secret}},

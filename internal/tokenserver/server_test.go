@@ -20,19 +20,19 @@ import (
 
 func TestServerLimitsCoverEveryStep(t *testing.T) {
 	limits := tokenserver.ServerLimits()
-	tests := map[string]struct{ got, most time.Duration }{
+	tests := map[string]struct{ got, limit time.Duration }{
 		"reading headers": {limits.ReadHeader, 10 * time.Second},
 		"reading all":     {limits.Read, 30 * time.Second},
 		"writing":         {limits.Write, 30 * time.Second},
 		"idling":          {limits.Idle, 5 * time.Minute},
 	}
 	for name, tc := range tests {
-		if tc.got <= 0 || tc.got > tc.most {
-			t.Errorf("%s: %s, want at most %s", name, tc.got, tc.most)
+		if tc.got <= 0 || tc.got > tc.limit {
+			t.Errorf("%s: got %s, want more than 0 and at most %s", name, tc.got, tc.limit)
 		}
 	}
 	if limits.HeaderBytes < oauth.MaxHeaderBytes || limits.HeaderBytes > 64<<10 {
-		t.Errorf("headers are read up to %d bytes", limits.HeaderBytes)
+		t.Errorf("got a header limit of %d bytes, want %d to %d", limits.HeaderBytes, oauth.MaxHeaderBytes, 64<<10)
 	}
 }
 

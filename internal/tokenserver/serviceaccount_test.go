@@ -81,7 +81,7 @@ func TestServiceAccountTokens(t *testing.T) {
 	const as = "&client_id=pod"
 	tests := map[string]struct {
 		request    request
-		wantStatus int // 200
+		wantStatus int // defaults to 200
 		wantError  string
 		wantScope  string
 	}{
@@ -92,12 +92,12 @@ func TestServiceAccountTokens(t *testing.T) {
 		"unknown client":     {request: byAssertion(accountToken(t, nil, nil), "&client_id=unknown"), wantStatus: 401, wantError: "invalid_client"},
 		"unrelated client":   {request: byAssertion(accountToken(t, nil, nil), "&client_id=billing"), wantStatus: 401, wantError: "invalid_client"},
 		"suspended client":   {request: byAssertion(accountToken(t, nil, nil), "&client_id=podsuspended"), wantStatus: 401, wantError: "invalid_client"},
-		"and Basic":          {request: request{body: byAssertion(accountToken(t, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
-		"in the query":       {request: request{query: byAssertion(accountToken(t, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
+		"with Basic":         {request: request{body: byAssertion(accountToken(t, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
+		"sent in the query":  {request: request{query: byAssertion(accountToken(t, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
 		"wrong namespace":    {request: byAssertion(accountToken(t, nil, accountClaims("elsewhere", "billing", "s1")), as), wantStatus: 401, wantError: "invalid_client"},
 		"wrong account":      {request: byAssertion(accountToken(t, nil, accountClaims("apps", "unrelated", "s1")), as), wantStatus: 401, wantError: "invalid_client"},
 		"recreated account":  {request: byAssertion(accountToken(t, nil, accountClaims("apps", "billing", "s0")), as), wantStatus: 401, wantError: "invalid_client"},
-		"default":            {request: byAssertion(accountToken(t, nil, accountClaims("apps", "default", "s3")), "&client_id=fallback"), wantStatus: 401, wantError: "invalid_client"},
+		"default account":    {request: byAssertion(accountToken(t, nil, accountClaims("apps", "default", "s3")), "&client_id=fallback"), wantStatus: 401, wantError: "invalid_client"},
 		"not bound to a Pod": {request: byAssertion(accountToken(t, nil, unbound), as), wantStatus: 401, wantError: "invalid_client"},
 		"wrong audience":     {request: byAssertion(accountToken(t, nil, members{"aud": clusterIssuer}), as), wantStatus: 401, wantError: "invalid_client"},
 		"two audiences":      {request: byAssertion(accountToken(t, nil, members{"aud": []string{acme, clusterIssuer}}), as), wantStatus: 401, wantError: "invalid_client"},

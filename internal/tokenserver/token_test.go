@@ -23,7 +23,7 @@ func TestTokenEndpoint(t *testing.T) {
 	}
 	tests := map[string]struct {
 		request    request
-		wantStatus int    // 200
+		wantStatus int    // defaults to 200
 		wantError  string // the error code
 		wantScope  string
 		wantAud    any
@@ -63,7 +63,7 @@ func TestTokenEndpoint(t *testing.T) {
 		"only the scheme":                  {request: request{query: grant, authorization: "Basic"}, wantStatus: 401, wantError: "invalid_client"},
 		"broken Base64":                    {request: request{query: grant, authorization: "Basic !!" + canary}, wantStatus: 401, wantError: "invalid_client"},
 		"no colon":                         {request: request{query: grant, authorization: "Basic YWJj"}, wantStatus: 401, wantError: "invalid_client"},
-		"an empty id":                      {request: request{query: grant, authorization: basic("", secret)}, wantStatus: 401, wantError: "invalid_client"},
+		"an empty client ID":               {request: request{query: grant, authorization: basic("", secret)}, wantStatus: 401, wantError: "invalid_client"},
 		"an empty secret":                  {request: request{query: grant, authorization: basic("billing", "")}, wantStatus: 401, wantError: "invalid_client"},
 		"control characters":               {request: request{query: grant, authorization: basic("billing", "a\nb")}, wantStatus: 401, wantError: "invalid_client"},
 		"escaped control characters":       {request: request{query: grant, authorization: basic("billing%00", secret)}, wantStatus: 401, wantError: "invalid_client"},
@@ -217,7 +217,7 @@ func checkRejection(t *testing.T, got response, wantStatus int, wantError, realm
 		realm = "acme"
 	}
 	if got.status != wantStatus {
-		t.Errorf("status %d, want %d", got.status, wantStatus)
+		t.Errorf("got status %d, want %d", got.status, wantStatus)
 	}
 	checkHeader(t, got, wantStatus, realm)
 	var body map[string]string
@@ -225,7 +225,7 @@ func checkRejection(t *testing.T, got response, wantStatus int, wantError, realm
 		t.Fatalf("body %q: %v", got.body, err)
 	}
 	if body["error"] != wantError || body["error_description"] == "" || len(body) != 2 {
-		t.Errorf("body %q, want error %q with a description", got.body, wantError)
+		t.Errorf("got body %q, want error %q with a description", got.body, wantError)
 	}
 	if strings.Contains(got.body, canary) || strings.Contains(got.body, secret) {
 		t.Errorf("body %q repeats input", got.body)

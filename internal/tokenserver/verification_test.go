@@ -29,7 +29,7 @@ func TestVerification(t *testing.T) {
 	for name, test := range map[string]struct {
 		path, query   string
 		authorization []string
-		method        string // GET
+		method        string // defaults to GET
 
 		wantStatus    int
 		wantChallenge string
