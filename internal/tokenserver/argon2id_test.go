@@ -100,8 +100,8 @@ func TestArgon2idSecrets(t *testing.T) {
 	}
 }
 
-// Only correct secrets are remembered. Suspension, expiration and rotation apply immediately even if
-// a secret is remembered.
+// Only correct secrets are remembered. Suspension, expiration and rotation apply immediately even
+// if a secret is remembered.
 func TestArgon2idRunsOncePerCorrectSecret(t *testing.T) {
 	at := now
 	s := startArgon2id(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return at } })
@@ -198,8 +198,8 @@ func (s *server) argon2idChecks(t *testing.T, outcome string) float64 {
 	return 0
 }
 
-// In a flood of wrong secrets for a client with Argon2id, requests beyond the queue get a 503. Correct
-// HMAC-hashed secrets and remembered Argon2id-hashed secrets are still accepted.
+// In a flood of wrong secrets for a client with Argon2id, requests beyond the queue get a 503.
+// Correct HMAC-hashed secrets and remembered Argon2id-hashed secrets are still accepted.
 func TestFloodOfWrongArgon2idSecretsLeavesOthersWorking(t *testing.T) {
 	s := startArgon2id(t)
 	client := s.clientOf(t, "HTTP/2")

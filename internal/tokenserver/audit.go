@@ -37,8 +37,8 @@ func outcomeOf(response *oauth.Error) audit.Outcome {
 	return audit.Refused
 }
 
-// event returns the audit event of a request. It omits the client ID of an unknown client, which may
-// be a secret that was sent in the wrong field.
+// event returns the audit event of a request. It omits the client ID of an unknown client, which
+// may be a secret that was sent in the wrong field.
 func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
 	e := audit.Event{
 		Time: r.now, Action: action, Outcome: outcome,

@@ -14,8 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// clientEndpoint is the part that all endpoints with client authentication share. It runs the checks
-// before an endpoint's own in a fixed order, and no endpoint can skip any of them.
+// clientEndpoint is the part that all endpoints with client authentication share. It runs the
+// checks before an endpoint's own in a fixed order, and no endpoint can skip any of them.
 type clientEndpoint struct {
 	Options
 	clients *clientauth.Authenticator

@@ -49,8 +49,8 @@ func TestMutatedTokensAreRejected(t *testing.T) {
 				if algorithm == signingkey.ES384 && at%16 != 0 && at != len(good)-1 {
 					continue // verifying takes a millisecond on P-384
 				}
-				// Try every character at the end of each part, where the encoding has unused bits, and a
-				// sample of the characters elsewhere.
+				// Try every character at the end of each part, where the encoding has unused bits,
+				// and a sample of the characters elsewhere.
 				for i := range alphabet {
 					if alphabet[i] != good[at] && (i%7 == at%7 || strings.HasSuffix(good[at+1:], ".") || at == len(good)-1) {
 						reject(good[:at] + alphabet[i:i+1] + good[at+1:])
@@ -138,8 +138,8 @@ func TestForgedTokensAreRejected(t *testing.T) {
 	}
 }
 
-// A realm must reject the tokens of another realm, even if both have the same client ID and the same
-// key by mistake.
+// A realm must reject the tokens of another realm, even if both have the same client ID and the
+// same key by mistake.
 func TestTokensOfAnotherRealmAreRejected(t *testing.T) {
 	s := startLoaded(t)
 	other := newRealm(t, "other", nil)

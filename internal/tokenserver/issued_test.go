@@ -26,8 +26,8 @@ type success struct {
 	Scope       string `json:"scope,omitempty"`
 }
 
-// checkToken checks a successful response and returns the claims of the token. If wantAud is nil, the
-// token must have the audiences of the realm.
+// checkToken checks a successful response and returns the claims of the token. If wantAud is nil,
+// the token must have the audiences of the realm.
 func checkToken(t *testing.T, got response, wantScope string, wantAud any) map[string]any {
 	t.Helper()
 	if got.status != http.StatusOK {

@@ -146,8 +146,8 @@ func TestFailureLimitStopsArgon2id(t *testing.T) {
 	}
 }
 
-// During a flood of wrong secrets from one source, for a client and for unknown clients, every client
-// still gets its tokens.
+// During a flood of wrong secrets from one source, for a client and for unknown clients, every
+// client still gets its tokens.
 func TestFloodOfWrongSecretsLeavesOthersWorking(t *testing.T) {
 	t.Parallel() // some responses are delayed
 	s := startLoaded(t, behindProxy)

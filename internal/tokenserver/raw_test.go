@@ -68,8 +68,9 @@ func raw(query, headers, body string) string {
 
 var date = regexp.MustCompile(`(?m)^Date: .*\r\n`)
 
-// All authentication failures get the same response, byte for byte, except for the date. The response
-// must not reveal whether the client is unknown, the secret is wrong, or the client is disabled.
+// All authentication failures get the same response, byte for byte, except for the date. The
+// response must not reveal whether the client is unknown, the secret is wrong, or the client is
+// disabled.
 func TestAuthenticationFailuresAreByteIdentical(t *testing.T) {
 	s := startLoaded(t)
 	authorization := func(value string) string { return raw(grant, "Authorization: "+value+"\r\n", "") }

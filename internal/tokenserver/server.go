@@ -90,13 +90,13 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 	})
 }
 
-// ServerLimits returns the limits of the public port. A request is a few hundred bytes and a response
-// takes microseconds, so a client that needs longer is broken or hostile.
+// ServerLimits returns the limits of the public port. A request is a few hundred bytes and a
+// response takes microseconds, so a client that needs longer is broken or hostile.
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
 		ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 10 * time.Second, Idle: 2 * time.Minute,
-		// The handler rejects requests above oauth.MaxHeaderBytes with an OAuth error response. This
-		// bound protects the memory before that.
+		// The handler rejects requests above oauth.MaxHeaderBytes with an OAuth error response.
+		// This bound protects the memory before that.
 		HeaderBytes: 2 * oauth.MaxHeaderBytes,
 	}
 }

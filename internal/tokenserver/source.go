@@ -9,8 +9,8 @@ import (
 
 // sourceOf returns the address that a request comes from. This is the address of the connection, or
 // an address from X-Forwarded-For if the connection is from a trusted proxy. Each proxy appends the
-// address of its client, so the last address that is not a trusted proxy is used. The client may have
-// made up the addresses before it.
+// address of its client, so the last address that is not a trusted proxy is used. The client may
+// have made up the addresses before it.
 func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	connection, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -48,7 +48,8 @@ func (e *tokenEndpoint) respond(request *clientRequest) (tokenResponse, error) {
 	return e.issue(request)
 }
 
-// issue checks the requested scopes, audience and the token rate, in this order, and signs the token.
+// issue checks the requested scopes, audience and the token rate, in this order, and signs the
+// token.
 func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
 	realm, client, p := request.realm, request.client, &request.parameters
 	scopes, err := oauth.NarrowScope(p.Scope, client.Scopes)

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced creates a span for each request, as a child of the caller's span if there is one (W3C Trace
-// Context). Spans contain names and results, but nothing from headers or the query.
+// traced creates a span for each request, as a child of the caller's span if there is one (W3C
+// Trace Context). Spans contain names and results, but nothing from headers or the query.
 func traced(routes http.Handler, tracer trace.Tracer) http.Handler {
 	propagator := propagation.TraceContext{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,8 @@ func method(r *http.Request) string {
 	return "_OTHER"
 }
 
-// describe adds the realm, the client and the result to the span of the request, as in the audit log.
+// describe adds the realm, the client and the result to the span of the request, as in the audit
+// log.
 func (e *clientEndpoint) describe(ctx context.Context, request *clientRequest, result string) {
 	if e.Tracer == nil {
 		return

@@ -10,8 +10,8 @@ import (
 )
 
 // verificationEndpoint serves /{realm}/oauth2/verify, which gateways call to check the
-// Authorization header of an API request (RFC 6750 §3). Some gateways also forward the method of the
-// API request, and some append its path to the path of this endpoint.
+// Authorization header of an API request (RFC 6750 §3). Some gateways also forward the method of
+// the API request, and some append its path to the path of this endpoint.
 type verificationEndpoint struct {
 	Options
 }

@@ -21,7 +21,8 @@ const (
 	insufficientScope = `Bearer error="insufficient_scope"`
 )
 
-// The client has the scopes orders:read, orders:write and stock, and the audiences orders and stock.
+// The client has the scopes orders:read, orders:write and stock, and the audiences orders and
+// stock.
 func TestVerification(t *testing.T) {
 	s := startLoaded(t)
 	token := issued(t, s, "billing", "")
@@ -100,8 +101,8 @@ func TestVerification(t *testing.T) {
 	}
 }
 
-// The header must be present even without scopes, so that the gateway overwrites what the caller has
-// sent.
+// The header must be present even without scopes, so that the gateway overwrites what the caller
+// has sent.
 func TestVerificationOfClientWithoutScopesSetsEmptyHeader(t *testing.T) {
 	s := startLoaded(t)
 	got := verified(t, s, issued(t, s, "plain", ""))
@@ -148,7 +149,8 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 	}
 }
 
-// A token is valid until it expires. It may come from a server whose clock is up to 30 seconds ahead.
+// A token is valid until it expires. It may come from a server whose clock is up to 30 seconds
+// ahead.
 func TestVerificationOfTokenTimes(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration

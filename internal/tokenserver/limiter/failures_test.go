@@ -89,8 +89,8 @@ func TestFailuresAreCountedPerRealmClientAndSource(t *testing.T) {
 }
 
 // A million failures for clients that do not exist must not reset any count, whether they come from
-// the attacker's own source or from everywhere. In a flood from one source, other sources keep their
-// full limit.
+// the attacker's own source or from everywhere. In a flood from one source, other sources keep
+// their full limit.
 func TestFloodResetsNoCount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures  int

@@ -22,8 +22,8 @@ func NewRateLimiter() *RateLimiter {
 	return &RateLimiter{clients: map[string]int64{}, cleanupSize: minCleanupSize}
 }
 
-// Allow reports whether the client with that UID is within its limit: perSecond events at once,
-// and as many in each following second. Rejected events do not count. If perSecond is 0, there is no
+// Allow reports whether the client with that UID is within its limit: perSecond events at once, and
+// as many in each following second. Rejected events do not count. If perSecond is 0, there is no
 // limit.
 func (l *RateLimiter) Allow(clientUID string, perSecond int32, now time.Time) bool {
 	if perSecond == 0 {

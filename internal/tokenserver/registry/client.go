@@ -20,7 +20,8 @@ type Client struct {
 	// ExpiresAt is the time from which the client is disabled. If it is zero, the client does not
 	// expire.
 	ExpiresAt time.Time
-	// TokensValidAfter revokes the tokens that were issued before it. If it is zero, it revokes none.
+	// TokensValidAfter revokes the tokens that were issued before it. If it is zero, it revokes
+	// none.
 	TokensValidAfter time.Time
 	// TokenLifetime shortens the token lifetime of the realm. If it is zero, the realm's applies.
 	TokenLifetime time.Duration

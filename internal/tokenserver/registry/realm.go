@@ -27,7 +27,8 @@ type RealmSettings struct {
 	CreatedAt time.Time
 	// Disabled realms issue no tokens, and their tokens are not valid.
 	Disabled bool
-	// TokensValidAfter revokes the tokens that were issued before it. If it is zero, it revokes none.
+	// TokensValidAfter revokes the tokens that were issued before it. If it is zero, it revokes
+	// none.
 	TokensValidAfter time.Time
 	TokenLifetime    time.Duration
 	// Audiences are the audiences of a token unless the client requests others. If it is empty, the
@@ -35,8 +36,8 @@ type RealmSettings struct {
 	Audiences []string
 	Scopes    []string      // for the metadata
 	KeyCache  time.Duration // how long verifiers may cache the published documents
-	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0, there
-	// is no limit.
+	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0,
+	// there is no limit.
 	TokensPerSecond int32
 	Keys            []signingkey.Key
 }
@@ -52,8 +53,8 @@ type Realm struct {
 	Disabled      bool
 	TokenLifetime time.Duration
 	Audiences     []string // at least one
-	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0, there
-	// is no limit.
+	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0,
+	// there is no limit.
 	TokensPerSecond int32
 
 	// Signer issues tokens with the active key.
@@ -96,8 +97,8 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 			realm.Signer = token.NewSigner(key.Signer())
 		}
 	}
-	// Verifiers that read the metadata now will also see tokens of the previous and the next key, so
-	// the metadata includes the algorithms of all published keys.
+	// Verifiers that read the metadata now will also see tokens of the previous and the next key,
+	// so the metadata includes the algorithms of all published keys.
 	slices.Sort(algorithms)
 	algorithms = slices.Compact(algorithms)
 	if realm.Signer == nil {
