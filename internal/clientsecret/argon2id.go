@@ -12,32 +12,32 @@ import (
 
 const schemeArgon2id = "argon2id"
 
-// DefaultArgon2idMemory is the number of bytes that verifying a hash of HashSlowly uses.
-const DefaultArgon2idMemory = slowMemoryKiB << 10
+// DefaultArgon2idMemory is the number of bytes that verifying a hash of HashArgon2id uses.
+const DefaultArgon2idMemory = defaultMemoryKiB << 10
 
-// What HashSlowly makes: the second choice of the OWASP recommendations, with little memory, since a
-// token server verifies several at a time.
+// The parameters of HashArgon2id. They are the second choice of the OWASP recommendations, which uses
+// little memory, because a token server verifies several hashes at a time.
 const (
-	slowMemoryKiB   = 19 << 10
-	slowIterations  = 2
-	slowParallelism = 1
-	slowTagBytes    = 32
+	defaultMemoryKiB   = 19 << 10
+	defaultIterations  = 2
+	defaultParallelism = 1
+	defaultTagBytes    = 32
 )
 
-// The bounds within which the parameters of others are accepted. The upper ones keep one
-// verification from taking a token server's memory or time, the lower ones are RFC 9106's.
+// The accepted parameters of hashes created elsewhere. The upper bounds limit the memory and time of one
+// verification on a token server. The lower bounds are those of RFC 9106.
 const (
 	maxMemoryKiB    = 64 << 10
 	maxIterations   = 4
 	maxParallelism  = 4
-	minMemoryFactor = 8 // KiB for each lane
-	minSlowSalt     = 8
-	maxSlowSalt     = 64
-	minSlowTag      = 16
-	maxSlowTag      = 64
+	minMemoryFactor = 8 // KiB per lane
+	minArgon2idSalt = 8
+	maxArgon2idSalt = 64
+	minArgon2idTag  = 16
+	maxArgon2idTag  = 64
 )
 
-// argon2idHash is an Argon2id hash (RFC 9106) and what it was made with.
+// argon2idHash is an Argon2id hash (RFC 9106) with its parameters.
 type argon2idHash struct {
 	memoryKiB   uint32
 	iterations  uint32
@@ -45,35 +45,36 @@ type argon2idHash struct {
 	salt, tag   []byte
 }
 
-// HashSlowly makes the verifier of a secret that a person may have chosen: Argon2id with 19
-// MiB, 2 passes, 1 lane, and a salt of 16 bytes read from random.
+// HashArgon2id returns the verifier of a user-chosen secret: Argon2id with 19 MiB, 2 passes, 1 lane, and
+// a salt of 16 bytes read from random.
 //
-// The error is random's.
-func HashSlowly(secret string, random io.Reader) (Verifier, error) {
+// The error is that of random.
+func HashArgon2id(secret string, random io.Reader) (Verifier, error) {
 	h := &argon2idHash{
-		memoryKiB: slowMemoryKiB, iterations: slowIterations, parallelism: slowParallelism,
-		salt: make([]byte, saltBytes), tag: make([]byte, slowTagBytes),
+		memoryKiB: defaultMemoryKiB, iterations: defaultIterations, parallelism: defaultParallelism,
+		salt: make([]byte, saltBytes), tag: make([]byte, defaultTagBytes),
 	}
 	if _, err := io.ReadFull(random, h.salt); err != nil {
 		return Verifier{}, fmt.Errorf("reading a random salt: %w", err)
 	}
 	h.tag = h.sum(secret)
-	return Verifier{slow: h}, nil
+	return Verifier{argon2id: h}, nil
 }
 
-// Slow reports whether the verifier takes milliseconds and megabytes.
-func (v *Verifier) Slow() bool { return v.slow != nil }
+// IsArgon2id reports whether the secret is hashed with Argon2id, so that a verification takes
+// milliseconds and megabytes.
+func (v *Verifier) IsArgon2id() bool { return v.argon2id != nil }
 
-// Memory is how many bytes a verification takes beyond the stack.
+// Memory returns the number of bytes of heap memory that a verification uses. It is 0 for HMAC.
 func (v *Verifier) Memory() int64 {
-	if v.slow == nil {
+	if v.argon2id == nil {
 		return 0
 	}
-	return int64(v.slow.memoryKiB) << 10
+	return int64(v.argon2id.memoryKiB) << 10
 }
 
-// parseArgon2id reads the fields of a PHC string after the scheme: v=19, then m, t and p
-// in this order, salt and tag.
+// parseArgon2id parses the fields of a PHC string after the scheme: v=19, then m, t and p in this order,
+// salt and tag.
 func parseArgon2id(fields []string) (*argon2idHash, error) {
 	if len(fields) != 4 {
 		return nil, ErrHashFormat
@@ -85,8 +86,8 @@ func parseArgon2id(fields []string) (*argon2idHash, error) {
 	if !ok {
 		return nil, ErrHashFormat
 	}
-	salt, okSalt := decodeWithin(fields[2], minSlowSalt, maxSlowSalt)
-	tag, okTag := decodeWithin(fields[3], minSlowTag, maxSlowTag)
+	salt, okSalt := decodeWithin(fields[2], minArgon2idSalt, maxArgon2idSalt)
+	tag, okTag := decodeWithin(fields[3], minArgon2idTag, maxArgon2idTag)
 	if !okSalt || !okTag {
 		return nil, ErrHashFormat
 	}
@@ -97,7 +98,8 @@ func parseArgon2id(fields []string) (*argon2idHash, error) {
 	return &argon2idHash{memoryKiB: m, iterations: t, parallelism: uint8(p), salt: salt, tag: tag}, nil
 }
 
-// parseParameters reads "m=19456,t=2,p=1": decimal numbers of at most 9 digits without leading zeros.
+// parseParameters parses "m=19456,t=2,p=1". The values are decimal numbers below 2^30 without leading
+// zeros.
 func parseParameters(s string, names ...string) ([]uint32, bool) {
 	fields := strings.Split(s, ",")
 	if len(fields) != len(names) {
@@ -115,6 +117,7 @@ func parseParameters(s string, names ...string) ([]uint32, bool) {
 	return numbers, true
 }
 
+// decodeWithin decodes Base64 of shortest to longest bytes.
 func decodeWithin(s string, shortest, longest int) ([]byte, bool) {
 	n := encoding.DecodedLen(len(s))
 	if n < shortest || n > longest {

@@ -6,32 +6,32 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a secret that a person chooses, in characters.
+// The minimum and maximum length of a user-chosen secret, in characters.
 const (
-	ShortestChosen = 16
-	LongestChosen  = 1024
+	MinChosenLength = 16
+	MaxChosenLength = 1024
 )
 
 var (
-	// ErrTooShort says that a secret has fewer than ShortestChosen characters.
-	ErrTooShort = errors.New("secret has fewer than 16 characters")
-	// ErrNotUsable says that no client can send a secret, or not in every form of request.
-	ErrNotUsable = errors.New("secret has more than 1024 characters, a control character such as a line break, or is not UTF-8")
+	// ErrTooShort means that a secret has fewer than MinChosenLength characters.
+	ErrTooShort = errors.New("secret must have at least 16 characters")
+	// ErrNotUsable means that clients can't send a secret, or can't send it in every form of request.
+	ErrNotUsable = errors.New("secret must be valid UTF-8 of at most 1024 characters, without control characters such as line breaks")
 )
 
-// CheckChosen returns why a secret that a person chose can't be one.
+// CheckChosen returns an error if a user-chosen secret is not allowed.
 //
-// Errors: ErrNotUsable; ErrTooShort.
+// Errors: ErrNotUsable, ErrTooShort.
 func CheckChosen(secret string) error {
 	characters := utf8.RuneCountInString(secret)
 	switch {
-	case !utf8.ValidString(secret), characters > LongestChosen, strings.ContainsFunc(secret, isControl):
+	case !utf8.ValidString(secret), characters > MaxChosenLength, strings.ContainsFunc(secret, isControl):
 		return ErrNotUsable
-	case characters < ShortestChosen:
+	case characters < MinChosenLength:
 		return ErrTooShort
 	}
 	return nil
 }
 
-// isControl holds for the control characters of ASCII, which the token endpoint refuses.
+// isControl reports whether r is an ASCII control character, which the token endpoint rejects.
 func isControl(r rune) bool { return r < 0x20 || r == 0x7f }

@@ -14,28 +14,28 @@ func TestCheckChosen(t *testing.T) {
 		secret string
 		want   error
 	}{
-		"16 characters":              {strings.Repeat("ä", 16), nil},
-		"1024 characters":            {strings.Repeat("ä", 1024), nil},
-		"words":                      {"correct horse battery staple", nil},
-		"15 characters":              {strings.Repeat("ä", 15), clientsecret.ErrTooShort},
-		"none":                       {"", clientsecret.ErrTooShort},
-		"1025 characters":            {strings.Repeat("a", 1025), clientsecret.ErrNotUsable},
-		"a line break at the end":    {"correct horse battery staple\n", clientsecret.ErrNotUsable},
-		"a line break, and short":    {"secret\n", clientsecret.ErrNotUsable},
-		"NUL":                        {"correct horse\x00battery staple", clientsecret.ErrNotUsable},
-		"DEL":                        {"correct horse\x7fbattery staple", clientsecret.ErrNotUsable},
-		"not UTF-8":                  {"correct horse\xffbattery staple", clientsecret.ErrNotUsable},
-		"half a character":           {"correct horse battery staple\xc3", clientsecret.ErrNotUsable},
-		"a character beyond Unicode": {"correct horse\xf7\xbf\xbf\xbfstaple", clientsecret.ErrNotUsable},
+		"16 characters":            {strings.Repeat("ä", 16), nil},
+		"1024 characters":          {strings.Repeat("ä", 1024), nil},
+		"words":                    {"correct horse battery staple", nil},
+		"15 characters":            {strings.Repeat("ä", 15), clientsecret.ErrTooShort},
+		"empty":                    {"", clientsecret.ErrTooShort},
+		"1025 characters":          {strings.Repeat("a", 1025), clientsecret.ErrNotUsable},
+		"trailing line break":      {"correct horse battery staple\n", clientsecret.ErrNotUsable},
+		"short with line break":    {"secret\n", clientsecret.ErrNotUsable},
+		"NUL":                      {"correct horse\x00battery staple", clientsecret.ErrNotUsable},
+		"DEL":                      {"correct horse\x7fbattery staple", clientsecret.ErrNotUsable},
+		"not UTF-8":                {"correct horse\xffbattery staple", clientsecret.ErrNotUsable},
+		"incomplete character":     {"correct horse battery staple\xc3", clientsecret.ErrNotUsable},
+		"character beyond Unicode": {"correct horse\xf7\xbf\xbf\xbfstaple", clientsecret.ErrNotUsable},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := clientsecret.CheckChosen(tc.secret)
 			if !errors.Is(err, tc.want) {
-				t.Errorf("%v, want %v", err, tc.want)
+				t.Errorf("error %v, want %v", err, tc.want)
 			}
 			if err == nil && !oauth.ValidCredential(tc.secret) {
-				t.Error("the token endpoint refuses it")
+				t.Error("the token endpoint rejects the secret")
 			}
 		})
 	}

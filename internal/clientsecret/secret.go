@@ -1,8 +1,8 @@
-// Package clientsecret makes client secrets, hashes them, and verifies them.
+// Package clientsecret generates, hashes and verifies client secrets.
 //
-// A generated secret carries 256 random bits, so a fast keyed hash protects it as
-// well as a slow one would, and the token endpoint can't be exhausted by wrong ones. One that
-// a person may have chosen needs the slow one.
+// Generated secrets have 256 random bits, so a fast keyed hash protects them as well as a slow one.
+// Attackers also can't exhaust the token endpoint with wrong secrets. User-chosen secrets need a slow
+// hash.
 package clientsecret
 
 import (
@@ -25,11 +25,11 @@ const (
 // Length is the number of characters of a generated secret.
 const Length = len(prefix) + entropyDigits + checksumDigits
 
-// Generate makes a secret: "rk_", 43 base62 characters that hold 256 bits read from
-// random, and 6 base62 characters of their CRC-32, which let scanners and typing
-// slips be told from secrets. Every character stands for itself in a URL, a header and YAML.
+// Generate generates a secret: "rk_", 43 base62 characters with 256 bits read from random, and 6 base62
+// characters with their CRC-32. The checksum lets secret scanners recognize secrets and reveals typing
+// errors. No character needs escaping in URLs, headers or YAML.
 //
-// The error is random's.
+// The error is that of random.
 func Generate(random io.Reader) (string, error) {
 	var entropy [entropyBytes]byte
 	if _, err := io.ReadFull(random, entropy[:]); err != nil {
@@ -40,7 +40,7 @@ func Generate(random io.Reader) (string, error) {
 	return payload + checksum(payload), nil
 }
 
-// WellFormed reports whether s has the shape and the checksum of a generated secret.
+// WellFormed reports whether s has the form and the checksum of a generated secret.
 func WellFormed(s string) bool {
 	if len(s) != Length || !strings.HasPrefix(s, prefix) {
 		return false
@@ -54,7 +54,7 @@ func checksum(payload string) string {
 	return base62(new(big.Int).SetUint64(uint64(sum)), checksumDigits)
 }
 
-// base62 writes n with the given number of digits, most significant first.
+// base62 returns n with the given number of digits, most significant first.
 func base62(n *big.Int, digits int) string {
 	var (
 		base = big.NewInt(int64(len(alphabet)))

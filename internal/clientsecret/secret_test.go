@@ -30,10 +30,10 @@ func TestGenerate(t *testing.T) {
 		secret := generate(t, rand.Reader)
 		rest, hasPrefix := strings.CutPrefix(secret, "rk_")
 		if !hasPrefix || len(rest) != 43+6 || strings.Trim(rest, base62) != "" {
-			t.Fatalf("%q is not rk_ and 49 base62 characters", secret)
+			t.Fatalf("%q is not rk_ followed by 49 base62 characters", secret)
 		}
 		if seen[secret] {
-			t.Fatalf("%q came twice", secret)
+			t.Fatalf("generated %q twice", secret)
 		}
 		seen[secret] = true
 	}
@@ -44,13 +44,13 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// Every one of the 256 bits read counts: the digits give back the bytes.
-func TestGenerateHoldsAllBits(t *testing.T) {
+// The secret contains all 256 bits: the random bytes can be decoded from the digits.
+func TestGenerateKeepsAllBits(t *testing.T) {
 	tests := map[string][]byte{
-		"no bit":        make([]byte, 32),
-		"all bits":      bytes.Repeat([]byte{0xff}, 32),
-		"the first bit": append([]byte{0x80}, make([]byte, 31)...),
-		"the last bit":  append(make([]byte, 31), 1),
+		"no bits":   make([]byte, 32),
+		"all bits":  bytes.Repeat([]byte{0xff}, 32),
+		"first bit": append([]byte{0x80}, make([]byte, 31)...),
+		"last bit":  append(make([]byte, 31), 1),
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,30 +60,30 @@ func TestGenerateHoldsAllBits(t *testing.T) {
 				n.Mul(n, big.NewInt(62)).Add(n, big.NewInt(int64(strings.IndexRune(base62, digit))))
 			}
 			if got := n.FillBytes(make([]byte, 32)); !bytes.Equal(got, want) {
-				t.Errorf("%s holds %x, want %x", secret, got, want)
+				t.Errorf("%s contains %x, want %x", secret, got, want)
 			}
 		})
 	}
 }
 
-func TestGenerateFailsWithItsSource(t *testing.T) {
+func TestGenerateReturnsErrorOfRandom(t *testing.T) {
 	broken := errors.New("no entropy")
 	if secret, err := clientsecret.Generate(iotest.ErrReader(broken)); !errors.Is(err, broken) || secret != "" {
-		t.Errorf("%q, %v, want %v", secret, err, broken)
+		t.Errorf("secret %q, error %v, want error %v", secret, err, broken)
 	}
 	if secret, err := clientsecret.Generate(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) || secret != "" {
-		t.Errorf("%q, %v, want %v", secret, err, io.ErrUnexpectedEOF)
+		t.Errorf("secret %q, error %v, want error %v", secret, err, io.ErrUnexpectedEOF)
 	}
 }
 
-func TestWellFormedRefusesEveryMutation(t *testing.T) {
+func TestWellFormedRejectsEveryMutation(t *testing.T) {
 	secret := generate(t, rand.Reader)
 	for i := range len(secret) {
 		mutated := []byte(secret)
 		for b := range 256 {
 			mutated[i] = byte(b)
 			if got, want := clientsecret.WellFormed(string(mutated)), byte(b) == secret[i]; got != want {
-				t.Errorf("byte %d of %q as %q: %t, want %t", i, secret, byte(b), got, want)
+				t.Errorf("WellFormed of %q with byte %d set to %q = %t, want %t", secret, i, byte(b), got, want)
 			}
 		}
 	}
@@ -92,26 +92,26 @@ func TestWellFormedRefusesEveryMutation(t *testing.T) {
 func TestWellFormed(t *testing.T) {
 	secret := generate(t, rand.Reader)
 	tests := map[string]string{
-		"empty":            "",
-		"the prefix alone": "rk_",
-		"cut off":          secret[:len(secret)-1],
-		"one more":         secret + "0",
-		"a space before":   " " + secret,
-		"a line break":     secret + "\n",
-		"without prefix":   secret[3:],
-		"two swapped":      swap(secret),
-		"another prefix":   "sk_" + secret[3:],
+		"empty":           "",
+		"only the prefix": "rk_",
+		"truncated":       secret[:len(secret)-1],
+		"extra character": secret + "0",
+		"leading space":   " " + secret,
+		"line break":      secret + "\n",
+		"no prefix":       secret[3:],
+		"transposed":      swap(secret),
+		"another prefix":  "sk_" + secret[3:],
 	}
 	for name, s := range tests {
 		t.Run(name, func(t *testing.T) {
 			if clientsecret.WellFormed(s) {
-				t.Errorf("%q is well formed", s)
+				t.Errorf("WellFormed(%q) = true, want false", s)
 			}
 		})
 	}
 }
 
-// swap exchanges the first two neighbours that differ, as fingers do.
+// swap swaps the first two adjacent characters that differ, which is a common typing error.
 func swap(secret string) string {
 	b := []byte(secret)
 	for i := 3; ; i++ {

@@ -19,28 +19,29 @@ const (
 )
 
 var (
-	// ErrHashFormat says that a hash is not in PHC string format or breaks one of its bounds.
-	ErrHashFormat = errors.New("not a hash in the form $hmac-sha256$<salt>$<mac> or $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>")
-	// ErrHashScheme says that a hash names a scheme that is not supported.
-	ErrHashScheme = errors.New("hash scheme not supported; use argon2id, or hmac-sha256 for secrets that a machine made")
-	// ErrHashParameters says that a hash has a version or parameters that are not supported.
-	ErrHashParameters = errors.New("hash parameters not supported; argon2id needs v=19, m of 8 to 65536 KiB and at least 8 for each lane, t of 1 to 4, p of 1 to 4")
+	// ErrHashFormat means that a hash is not in PHC string format or exceeds its bounds.
+	ErrHashFormat = errors.New("hash must have the form $hmac-sha256$<salt>$<mac> or $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>")
+	// ErrHashScheme means that the scheme of a hash is not supported.
+	ErrHashScheme = errors.New("hash scheme not supported; use argon2id, or hmac-sha256 for randomly generated secrets")
+	// ErrHashParameters means that the version or parameters of a hash are not supported.
+	ErrHashParameters = errors.New("hash parameters not supported; argon2id requires v=19, m from 8 to 65536 KiB and at least 8 per lane, t from 1 to 4, p from 1 to 4")
 )
 
-// encoding is the Base64 of the PHC string format: no padding, one spelling for each value.
+// encoding is the Base64 encoding of the PHC string format. It has no padding and only one encoding per
+// value.
 var encoding = base64.RawStdEncoding.Strict()
 
-// Verifier checks a secret without holding it: by HMAC, or slowly by Argon2id.
+// Verifier verifies a secret with its HMAC or Argon2id hash. It does not contain the secret.
 type Verifier struct {
-	salt [saltBytes]byte
-	mac  [sha256.Size]byte
-	slow *argon2idHash // nil: HMAC
+	salt     [saltBytes]byte
+	mac      [sha256.Size]byte
+	argon2id *argon2idHash // nil: HMAC
 }
 
-// Hash makes the verifier of a generated secret: HMAC-SHA-256 (RFC 2104) over the
-// secret, keyed with a salt of 16 bytes read from random.
+// Hash returns the verifier of a generated secret: HMAC-SHA-256 (RFC 2104) of the secret, keyed with a
+// salt of 16 bytes read from random.
 //
-// The error is random's.
+// The error is that of random.
 func Hash(secret string, random io.Reader) (Verifier, error) {
 	var v Verifier
 	if _, err := io.ReadFull(random, v.salt[:]); err != nil {
@@ -50,13 +51,16 @@ func Hash(secret string, random io.Reader) (Verifier, error) {
 	return v, nil
 }
 
-// ParseVerifier reads the PHC string that Verifier.String writes:
-// $hmac-sha256$<salt>$<mac>, with 16 and 32 bytes in unpadded Base64, or
-// $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, with 8 to 64 and 16 to 64
-// bytes. A verifier has one spelling.
+// ParseVerifier parses the output of Verifier.String. It is a PHC string:
 //
-// Errors: ErrHashFormat; ErrHashScheme for a PHC string of another scheme;
-// ErrHashParameters for Argon2id beyond 64 MiB, 4 passes or 4 lanes.
+//   - $hmac-sha256$<salt>$<mac>, where salt has 16 bytes and mac has 32 bytes
+//   - $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, where salt has 8 to 64 bytes and tag has
+//     16 to 64 bytes
+//
+// Salt, mac and tag are Base64 without padding. Each verifier has only one valid string.
+//
+// Errors: ErrHashFormat; ErrHashScheme for a PHC string of another scheme; ErrHashParameters for
+// Argon2id with more than 64 MiB, 4 passes or 4 lanes.
 func ParseVerifier(phc string) (Verifier, error) {
 	fields := strings.Split(phc, "$")
 	if len(fields) < 3 || fields[0] != "" || fields[1] == "" {
@@ -65,8 +69,8 @@ func ParseVerifier(phc string) (Verifier, error) {
 	switch fields[1] {
 	case schemeHMAC:
 	case schemeArgon2id:
-		slow, err := parseArgon2id(fields[2:])
-		return Verifier{slow: slow}, err
+		hash, err := parseArgon2id(fields[2:])
+		return Verifier{argon2id: hash}, err
 	default:
 		return Verifier{}, ErrHashScheme
 	}
@@ -77,46 +81,45 @@ func ParseVerifier(phc string) (Verifier, error) {
 	return v, nil
 }
 
-// String returns the PHC string that ParseVerifier reads. It doesn't hold the secret.
+// String returns the PHC string that ParseVerifier parses. It does not contain the secret.
 func (v Verifier) String() string {
-	if v.slow != nil {
-		return v.slow.String()
+	if v.argon2id != nil {
+		return v.argon2id.String()
 	}
 	return "$" + schemeHMAC + "$" + encoding.EncodeToString(v.salt[:]) + "$" + encoding.EncodeToString(v.mac[:])
 }
 
-// Verify reports whether secret is the one that v was made of, in a time that
-// doesn't depend on where they differ.
+// Verify reports whether secret is the secret of v. It compares digests in constant time.
 func (v *Verifier) Verify(secret string) bool {
-	if v.slow != nil {
-		return v.slow.verify(secret)
+	if v.argon2id != nil {
+		return v.argon2id.verify(secret)
 	}
 	mac := v.sum(secret)
 	return subtle.ConstantTimeCompare(mac[:], v.mac[:]) == 1
 }
 
-// Credential is a verifier and the time for which it counts.
+// Credential is a verifier with an ID and an expiration.
 type Credential struct {
-	// ID names the secret in status and audit. It tells nothing about it.
+	// ID identifies the secret in status and audit events. It reveals nothing about the secret.
 	ID       string
 	Verifier Verifier
-	// ExpiresAt is from when on the secret is refused; zero: never.
+	// ExpiresAt is the time at which the secret expires. If zero, the secret does not expire.
 	ExpiresAt time.Time
 }
 
-// Current reports whether the credential counts at that time.
+// Current reports whether the credential has not expired.
 func (c *Credential) Current(now time.Time) bool {
 	return c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt)
 }
 
-// VerifyFast returns the credential that accepts secret, of those that are current and not
-// slow, or nil. It always evaluates all of them, and one that nothing passes when there are none, so that
-// the time taken tells neither which one matched nor whether there was any.
-func VerifyFast(credentials []Credential, secret string, now time.Time) *Credential {
+// VerifyHMAC returns the current credential with an HMAC that accepts secret, or nil. It always evaluates
+// all HMAC credentials, or a dummy if there are none. Its time therefore reveals neither which credential
+// matched nor whether there was one.
+func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credential {
 	matched, evaluated := -1, 0
 	for i := range credentials {
 		c := &credentials[i]
-		if c.Verifier.slow != nil {
+		if c.Verifier.argon2id != nil {
 			continue
 		}
 		evaluated++
@@ -128,7 +131,7 @@ func VerifyFast(credentials []Credential, secret string, now time.Time) *Credent
 		matched = subtle.ConstantTimeSelect(match, i, matched)
 	}
 	if evaluated == 0 {
-		nobody.Verify(secret)
+		dummy.Verify(secret)
 	}
 	if matched < 0 {
 		return nil
@@ -136,9 +139,9 @@ func VerifyFast(credentials []Credential, secret string, now time.Time) *Credent
 	return &credentials[matched]
 }
 
-// nobody stands in for the verifier of a client that doesn't exist: finding a secret for an
-// all-zero MAC is a preimage of SHA-256, and its result is never used.
-var nobody Verifier
+// dummy is the verifier for clients that don't exist or have no HMAC credentials. Its result is never
+// used. A secret that it accepts would be a preimage of the all-zero MAC.
+var dummy Verifier
 
 // sum returns the HMAC-SHA-256 (RFC 2104) of secret, keyed with the salt.
 func (v *Verifier) sum(secret string) [sha256.Size]byte {
@@ -147,8 +150,9 @@ func (v *Verifier) sum(secret string) [sha256.Size]byte {
 	return [sha256.Size]byte(mac.Sum(nil))
 }
 
+// decodeExactly decodes Base64 of len(dst) bytes to dst.
 func decodeExactly(dst []byte, s string) bool {
-	// The decoder passes over line breaks, which a PHC string can't hold.
+	// The decoder ignores line breaks, which are not allowed in a PHC string.
 	if encoding.DecodedLen(len(s)) != len(dst) || strings.ContainsAny(s, "\r\n") {
 		return false
 	}
@@ -156,12 +160,12 @@ func decodeExactly(dst []byte, s string) bool {
 	return err == nil && n == len(dst)
 }
 
-// ID returns a short name for the secret behind the verifier, for status and logs. It is
-// computed from the salt, so that it tells nothing about the secret.
+// ID returns a short ID of the secret for status and logs. It is computed from the salt, so it reveals
+// nothing about the secret.
 func (v Verifier) ID() string {
 	salt := v.salt[:]
-	if v.slow != nil {
-		salt = v.slow.salt
+	if v.argon2id != nil {
+		salt = v.argon2id.salt
 	}
 	sum := sha256.Sum256(salt)
 	return hex.EncodeToString(sum[:6])

@@ -75,7 +75,7 @@ func (o *hashOptions) run(streams genericiooptions.IOStreams, random io.Reader) 
 	if err != nil {
 		return err
 	}
-	hash := clientsecret.HashSlowly
+	hash := clientsecret.HashArgon2id
 	if clientsecret.WellFormed(secret) {
 		hash = clientsecret.Hash // 256 random bits need no slow hash
 	}
@@ -96,7 +96,7 @@ func (o *hashOptions) secret(streams genericiooptions.IOStreams, random io.Reade
 	if o.stdin {
 		// The limit is well above the longest valid secret. It stops early if the input is a large
 		// file.
-		read, err := io.ReadAll(io.LimitReader(streams.In, 8*clientsecret.LongestChosen))
+		read, err := io.ReadAll(io.LimitReader(streams.In, 8*clientsecret.MaxChosenLength))
 		if err != nil {
 			return "", fmt.Errorf("reading the secret from standard input: %w", err)
 		}

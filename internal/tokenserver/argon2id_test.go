@@ -27,7 +27,7 @@ const (
 // argon2idHash returns a verifier with an Argon2id hash of the secret.
 func argon2idHash(t testing.TB, secret string) clientsecret.Verifier {
 	t.Helper()
-	verifier, err := clientsecret.HashSlowly(secret, rand.Reader)
+	verifier, err := clientsecret.HashArgon2id(secret, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,9 +138,9 @@ func secretProvided(seen observed, _ *config.Instance) *condition.Result {
 	case !ok:
 		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
 	case errors.Is(err, clientsecret.ErrNotUsable):
-		return notReady(v1alpha1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.LongestChosen)
+		return notReady(v1alpha1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.MaxChosenLength)
 	case err != nil:
-		return notReady(v1alpha1.ReasonSecretTooShort, "The value of key %q in Secret %q has fewer than %d characters. Use a longer client secret.", key, name, clientsecret.ShortestChosen)
+		return notReady(v1alpha1.ReasonSecretTooShort, "The value of key %q in Secret %q has fewer than %d characters. Use a longer client secret.", key, name, clientsecret.MinChosenLength)
 	}
 	return nil
 }

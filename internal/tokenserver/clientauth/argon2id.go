@@ -88,7 +88,7 @@ func argon2idCredentials(client *registry.Client, now time.Time) []*clientsecret
 	}
 	var current []*clientsecret.Credential
 	for i := range client.Secrets {
-		if credential := &client.Secrets[i]; credential.Verifier.Slow() && credential.Current(now) {
+		if credential := &client.Secrets[i]; credential.Verifier.IsArgon2id() && credential.Current(now) {
 			current = append(current, credential)
 		}
 	}

@@ -24,7 +24,7 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	if client != nil {
 		secrets = client.Secrets
 	}
-	matched := clientsecret.VerifyFast(secrets, credentials.ClientSecret, now)
+	matched := clientsecret.VerifyHMAC(secrets, credentials.ClientSecret, now)
 	var argon2id []*clientsecret.Credential
 	if matched == nil {
 		argon2id = argon2idCredentials(client, now)

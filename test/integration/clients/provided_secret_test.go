@@ -99,7 +99,7 @@ func TestHashedSecret(t *testing.T) {
 		return v1alpha1.HashedSecret{ID: id, Hash: verifier.String()}
 	}
 	fast := hash("2026-03", machine, func(s string) (clientsecret.Verifier, error) { return clientsecret.Hash(s, rand.Reader) })
-	slow := hash("2026-04", password, func(s string) (clientsecret.Verifier, error) { return clientsecret.HashSlowly(s, rand.Reader) })
+	slow := hash("2026-04", password, func(s string) (clientsecret.Verifier, error) { return clientsecret.HashArgon2id(s, rand.Reader) })
 	hashes := func(all ...v1alpha1.HashedSecret) func(*v1alpha1.ApiClient) {
 		return func(c *v1alpha1.ApiClient) { c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: all} }
 	}

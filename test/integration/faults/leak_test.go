@@ -187,7 +187,7 @@ func (f *flock) hashed() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	human, err := clientsecret.HashSlowly(slow, rand.Reader)
+	human, err := clientsecret.HashArgon2id(slow, rand.Reader)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 func loadOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) func() {
 	t.Helper()
 	const chosen = "correct horse battery staple"
-	verifier, err := clientsecret.HashSlowly(chosen, rand.Reader)
+	verifier, err := clientsecret.HashArgon2id(chosen, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func expiration(now time.Time, overlap time.Duration) time.Time {
 // newSecret returns the record of a plaintext secret. It uses Argon2id unless the secret has the
 // form of a generated one.
 func newSecret(plaintext string, now time.Time, random io.Reader) (record.ClientSecret, error) {
-	hash := clientsecret.HashSlowly
+	hash := clientsecret.HashArgon2id
 	if clientsecret.WellFormed(plaintext) {
 		hash = clientsecret.Hash
 	}
