@@ -22,7 +22,8 @@ contexts: [{name: none, context: {cluster: none}}]
 current-context: none
 `
 
-// Invalid input ends the program immediately. The last line of its output names the flag to correct.
+// Invalid input ends the program immediately. The last line of its output names the flag to
+// correct.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {

@@ -36,8 +36,8 @@ func run(o options) error {
 	ctx, stop := httpserver.SignalContext()
 	defer stop()
 
-	// The clock also uses the API server's time, so that tokens are not issued in the future when this
-	// machine's clock steps.
+	// The clock also uses the API server's time, so that tokens are not issued in the future when
+	// this machine's clock steps.
 	now := clock.New(clock.ThisMachine())
 	client, err := newClient(o.kubeconfig, now)
 	if err != nil {
@@ -101,7 +101,8 @@ func run(o options) error {
 
 var errNotLoaded = errors.New("the registry is not loaded")
 
-// newClusterKeys returns the keys that verify service account tokens. They come from the API server.
+// newClusterKeys returns the keys that verify service account tokens. They come from the API
+// server.
 func newClusterKeys(client kubernetes.Interface, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {
 	return clusterkeys.New(clusterkeys.Options{
 		Get: func(ctx context.Context, path string) ([]byte, error) {

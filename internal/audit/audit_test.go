@@ -154,8 +154,8 @@ func TestSlowSink(t *testing.T) {
 	}
 }
 
-// After a failing sink recovers, the log writes a line with the number of lost events and only complete
-// lines.
+// After a failing sink recovers, the log writes a line with the number of lost events and only
+// complete lines.
 func TestFailingSink(t *testing.T) {
 	out := &sink{err: errors.New("no space left on device")}
 	var logged bytes.Buffer
@@ -225,7 +225,8 @@ func TestOpenFileWithoutPath(t *testing.T) {
 	finish()
 }
 
-// The schema allows exactly the members and values of the code, and docs/audit.md names each of them.
+// The schema allows exactly the members and values of the code, and docs/audit.md names each of
+// them.
 func TestSchema(t *testing.T) {
 	text, err := os.ReadFile("../../docs/audit.schema.json")
 	if err != nil {
@@ -295,7 +296,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// sameEnum checks that the schema allows exactly these values for the member, and adds them to words.
+// sameEnum checks that the schema allows exactly these values for the member, and adds them to
+// words.
 func sameEnum[T ~string](t *testing.T, schema *spec.Schema, member string, values []T, words *[]string) {
 	t.Helper()
 	want := []any{}

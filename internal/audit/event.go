@@ -1,5 +1,5 @@
-// Package audit writes one line of JSON for each decision about a credential: the client, the outcome
-// and the reason. A line never contains a secret or a token.
+// Package audit writes one line of JSON for each decision about a credential: the client, the
+// outcome and the reason. A line never contains a secret or a token.
 package audit
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Event is a decision about a credential, or a change of one. Empty fields are omitted from the line.
-// docs/audit.schema.json is the schema of the line.
+// Event is a decision about a credential, or a change of one. Empty fields are omitted from the
+// line. docs/audit.schema.json is the schema of the line.
 type Event struct {
 	Time    time.Time `json:"time"`
 	Action  Action    `json:"action"`
@@ -27,7 +27,8 @@ type Event struct {
 	SecretID string `json:"secretId,omitempty"`
 	// Source is the source address of the request.
 	Source netip.Addr `json:"source,omitzero"`
-	// Actor is the user or service account that made the change. It is empty for a client's own request.
+	// Actor is the user or service account that made the change. It is empty for a client's own
+	// request.
 	Actor string `json:"actor,omitempty"`
 	// TokenID is the "jti" of the issued token.
 	TokenID string `json:"jti,omitempty"`
@@ -41,8 +42,8 @@ type Action string
 const (
 	// ActionToken is a request for an access token.
 	ActionToken Action = "token"
-	// ActionIntrospection is an introspection request. The outcome is about the client that sends it, not
-	// about the token.
+	// ActionIntrospection is an introspection request. The outcome is about the client that sends
+	// it, not about the token.
 	ActionIntrospection Action = "introspection"
 	// ActionAudit is an event about the audit log itself.
 	ActionAudit Action = "audit"
@@ -86,7 +87,8 @@ const (
 // Outcomes lists all outcomes.
 var Outcomes = []Outcome{Granted, Refused, Failed}
 
-// Reason is the reason for an outcome other than Granted. The response to the client may reveal less.
+// Reason is the reason for an outcome other than Granted. The response to the client may reveal
+// less.
 type Reason string
 
 const (
@@ -96,8 +98,8 @@ const (
 	ReasonUnknownClient Reason = "unknown_client"
 	// ReasonWrongSecret means that the client has no such secret, or that the secret has expired.
 	ReasonWrongSecret Reason = "wrong_secret"
-	// ReasonWrongAssertion means that the assertion is not the client's or is not valid. The token server
-	// logs the reason at debug level.
+	// ReasonWrongAssertion means that the assertion is not the client's or is not valid. The token
+	// server logs the reason at debug level.
 	ReasonWrongAssertion Reason = "wrong_assertion"
 	// ReasonRealmDisabled means that the realm is suspended or not Accepted.
 	ReasonRealmDisabled Reason = "realm_disabled"
@@ -110,10 +112,11 @@ const (
 	ReasonTooManyFailures Reason = "too_many_failures"
 	// ReasonTooManyTokens means that the client exceeded its token rate limit.
 	ReasonTooManyTokens Reason = "too_many_tokens"
-	// ReasonBusy means that too many secrets were being verified or too many assertions were stored.
+	// ReasonBusy means that too many secrets were being verified or too many assertions were
+	// stored.
 	ReasonBusy Reason = "busy"
-	// ReasonCredentialsExposed means that the URL contained credentials. It takes precedence over other
-	// reasons.
+	// ReasonCredentialsExposed means that the URL contained credentials. It takes precedence over
+	// other reasons.
 	ReasonCredentialsExposed Reason = "credentials_exposed"
 	// ReasonLinesLost means that events could not be written, or not in time.
 	ReasonLinesLost Reason = "lines_lost"
@@ -135,7 +138,8 @@ const (
 
 	// ReasonInvalidRequest means that the request is malformed, contradictory or incomplete.
 	ReasonInvalidRequest Reason = "invalid_request"
-	// ReasonInvalidClient means that authentication failed for a reason that has no value of its own.
+	// ReasonInvalidClient means that authentication failed for a reason that has no value of its
+	// own.
 	ReasonInvalidClient Reason = "invalid_client"
 	// ReasonUnsupportedGrantType means that the request has another grant type.
 	ReasonUnsupportedGrantType Reason = "unsupported_grant_type"

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxPending is the maximum number of events that wait for a slow sink. A token server on two cores
-	// at full load produces them in half a second.
+	// maxPending is the maximum number of events that wait for a slow sink. A token server on two
+	// cores at full load produces them in half a second.
 	maxPending = 16_384
 	// batchDelay is how long an event waits so that later ones are written with it.
 	batchDelay = 10 * time.Millisecond
@@ -20,9 +20,9 @@ const (
 	maxWrite = 64 << 10
 )
 
-// Log writes events as lines in its own goroutine. Callers never wait for the sink: if too many events
-// are pending or the sink fails, events are lost. The log counts lost events and writes a line with
-// their number when the sink works again.
+// Log writes events as lines in its own goroutine. Callers never wait for the sink: if too many
+// events are pending or the sink fails, events are lost. The log counts lost events and writes a
+// line with their number when the sink works again.
 type Log struct {
 	out    io.Writer
 	logger *slog.Logger
@@ -141,7 +141,8 @@ func (l *Log) flush() {
 	l.spare, l.buffer = events, lines
 }
 
-// reportLost writes a line with the number of events lost since the last such line. It reuses buffer.
+// reportLost writes a line with the number of events lost since the last such line. It reuses
+// buffer.
 func (l *Log) reportLost(buffer []byte) {
 	lost := l.lost.Load()
 	if lost == l.reported {

@@ -15,8 +15,8 @@ const schemeArgon2id = "argon2id"
 // DefaultArgon2idMemory is the number of bytes that verifying a hash of HashArgon2id uses.
 const DefaultArgon2idMemory = defaultMemoryKiB << 10
 
-// The parameters of HashArgon2id. They are the second choice of the OWASP recommendations, which uses
-// little memory, because a token server verifies several hashes at a time.
+// The parameters of HashArgon2id. They are the second choice of the OWASP recommendations, which
+// uses little memory, because a token server verifies several hashes at a time.
 const (
 	defaultMemoryKiB   = 19 << 10
 	defaultIterations  = 2
@@ -24,8 +24,8 @@ const (
 	defaultTagBytes    = 32
 )
 
-// The accepted parameters of hashes created elsewhere. The upper bounds limit the memory and time of one
-// verification on a token server. The lower bounds are those of RFC 9106.
+// The accepted parameters of hashes created elsewhere. The upper bounds limit the memory and time
+// of one verification on a token server. The lower bounds are those of RFC 9106.
 const (
 	maxMemoryKiB    = 64 << 10
 	maxIterations   = 4
@@ -45,8 +45,8 @@ type argon2idHash struct {
 	salt, tag   []byte
 }
 
-// HashArgon2id returns the verifier of a user-chosen secret: Argon2id with 19 MiB, 2 passes, 1 lane, and
-// a salt of 16 bytes read from random.
+// HashArgon2id returns the verifier of a user-chosen secret: Argon2id with 19 MiB, 2 passes, 1
+// lane, and a salt of 16 bytes read from random.
 //
 // The error is that of random.
 func HashArgon2id(secret string, random io.Reader) (Verifier, error) {
@@ -73,8 +73,8 @@ func (v *Verifier) Memory() int64 {
 	return int64(v.argon2id.memoryKiB) << 10
 }
 
-// parseArgon2id parses the fields of a PHC string after the scheme: v=19, then m, t and p in this order,
-// salt and tag.
+// parseArgon2id parses the fields of a PHC string after the scheme: v=19, then m, t and p in this
+// order, salt and tag.
 func parseArgon2id(fields []string) (*argon2idHash, error) {
 	if len(fields) != 4 {
 		return nil, ErrHashFormat
@@ -98,8 +98,8 @@ func parseArgon2id(fields []string) (*argon2idHash, error) {
 	return &argon2idHash{memoryKiB: m, iterations: t, parallelism: uint8(p), salt: salt, tag: tag}, nil
 }
 
-// parseParameters parses "m=19456,t=2,p=1". The values are decimal numbers below 2^30 without leading
-// zeros.
+// parseParameters parses "m=19456,t=2,p=1". The values are decimal numbers below 2^30 without
+// leading zeros.
 func parseParameters(s string, names ...string) ([]uint32, bool) {
 	fields := strings.Split(s, ",")
 	if len(fields) != len(names) {

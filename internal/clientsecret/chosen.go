@@ -15,7 +15,8 @@ const (
 var (
 	// ErrTooShort means that a secret has fewer than MinChosenLength characters.
 	ErrTooShort = errors.New("secret must have at least 16 characters")
-	// ErrNotUsable means that clients can't send a secret, or can't send it in every form of request.
+	// ErrNotUsable means that clients can't send a secret, or can't send it in every form of
+	// request.
 	ErrNotUsable = errors.New("secret must be valid UTF-8 of at most 1024 characters, without control characters such as line breaks")
 )
 

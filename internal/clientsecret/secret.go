@@ -1,8 +1,8 @@
 // Package clientsecret generates, hashes and verifies client secrets.
 //
 // Generated secrets have 256 random bits, so a fast keyed hash protects them as well as a slow one.
-// Attackers also can't exhaust the token endpoint with wrong secrets. User-chosen secrets need a slow
-// hash.
+// Attackers also can't exhaust the token endpoint with wrong secrets. User-chosen secrets need a
+// slow hash.
 package clientsecret
 
 import (
@@ -25,9 +25,9 @@ const (
 // Length is the number of characters of a generated secret.
 const Length = len(prefix) + entropyDigits + checksumDigits
 
-// Generate generates a secret: "rk_", 43 base62 characters with 256 bits read from random, and 6 base62
-// characters with their CRC-32. The checksum lets secret scanners recognize secrets and reveals typing
-// errors. No character needs escaping in URLs, headers or YAML.
+// Generate generates a secret: "rk_", 43 base62 characters with 256 bits read from random, and 6
+// base62 characters with their CRC-32. The checksum lets secret scanners recognize secrets and
+// reveals typing errors. No character needs escaping in URLs, headers or YAML.
 //
 // The error is that of random.
 func Generate(random io.Reader) (string, error) {

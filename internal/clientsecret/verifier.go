@@ -27,8 +27,8 @@ var (
 	ErrHashParameters = errors.New("hash parameters not supported; argon2id requires v=19, m from 8 to 65536 KiB and at least 8 per lane, t from 1 to 4, p from 1 to 4")
 )
 
-// encoding is the Base64 encoding of the PHC string format. It has no padding and only one encoding per
-// value.
+// encoding is the Base64 encoding of the PHC string format. It has no padding and only one encoding
+// per value.
 var encoding = base64.RawStdEncoding.Strict()
 
 // Verifier verifies a secret with its HMAC or Argon2id hash. It does not contain the secret.
@@ -38,8 +38,8 @@ type Verifier struct {
 	argon2id *argon2idHash // nil: HMAC
 }
 
-// Hash returns the verifier of a generated secret: HMAC-SHA-256 (RFC 2104) of the secret, keyed with a
-// salt of 16 bytes read from random.
+// Hash returns the verifier of a generated secret: HMAC-SHA-256 (RFC 2104) of the secret, keyed
+// with a salt of 16 bytes read from random.
 //
 // The error is that of random.
 func Hash(secret string, random io.Reader) (Verifier, error) {
@@ -112,9 +112,9 @@ func (c *Credential) Current(now time.Time) bool {
 	return c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt)
 }
 
-// VerifyHMAC returns the current credential with an HMAC that accepts secret, or nil. It always evaluates
-// all HMAC credentials, or a dummy if there are none. Its time therefore reveals neither which credential
-// matched nor whether there was one.
+// VerifyHMAC returns the credential that accepts secret, or nil. It considers only current
+// credentials with an HMAC. It always evaluates all HMACs, or a dummy if there are none. Its time
+// therefore reveals neither which credential matched nor whether there was one.
 func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credential {
 	matched, evaluated := -1, 0
 	for i := range credentials {
@@ -139,8 +139,8 @@ func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credent
 	return &credentials[matched]
 }
 
-// dummy is the verifier for clients that don't exist or have no HMAC credentials. Its result is never
-// used. A secret that it accepts would be a preimage of the all-zero MAC.
+// dummy is the verifier for clients that don't exist or have no HMAC credentials. Its result is
+// never used. A secret that it accepts would be a preimage of the all-zero MAC.
 var dummy Verifier
 
 // sum returns the HMAC-SHA-256 (RFC 2104) of secret, keyed with the salt.
@@ -160,8 +160,8 @@ func decodeExactly(dst []byte, s string) bool {
 	return err == nil && n == len(dst)
 }
 
-// ID returns a short ID of the secret for status and logs. It is computed from the salt, so it reveals
-// nothing about the secret.
+// ID returns a short ID of the secret for status and logs. It is computed from the salt, so it
+// reveals nothing about the secret.
 func (v Verifier) ID() string {
 	salt := v.salt[:]
 	if v.argon2id != nil {

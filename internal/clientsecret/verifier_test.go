@@ -208,7 +208,8 @@ func FuzzParseVerifier(f *testing.F) {
 	f.Fuzz(func(t *testing.T, phc string) {
 		verifier, err := clientsecret.ParseVerifier(phc)
 		if err != nil {
-			// The error must not be wrapped with the input, because a malformed hash may be a secret.
+			// The error must not be wrapped with the input, because a malformed hash may be a
+			// secret.
 			if !slices.Contains([]error{clientsecret.ErrHashFormat, clientsecret.ErrHashScheme, clientsecret.ErrHashParameters}, err) {
 				t.Fatalf("error %v is not exactly one of the three errors", err)
 			}

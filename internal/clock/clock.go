@@ -1,5 +1,5 @@
-// Package clock provides the time without trusting any single clock. The machine's clock may step. Then
-// tokens would be issued in the future, or keys would be removed too early.
+// Package clock provides the time without trusting any single clock. The machine's clock may step.
+// Then tokens would be issued in the future, or keys would be removed too early.
 //
 // The time is the median of three clocks: the machine's, the API server's, and the previous result
 // continued with the kernel's monotonic clock, which never steps.
@@ -48,12 +48,12 @@ func New(machine Machine) *Clock {
 	return &Clock{machine: machine}
 }
 
-// Now returns the median of the three clocks. A step of one clock in either direction has no effect. A
-// clock that is corrected is used again after the next observation.
+// Now returns the median of the three clocks. A step of one clock in either direction has no
+// effect. A clock that is corrected is used again after the next observation.
 //
 // The API server's time is late and in whole seconds. While the machine's clock is within this
-// uncertainty, Now returns the machine's time. The result is therefore off by less than two seconds if
-// one clock steps. Without the API server, its time continues from the last observation.
+// uncertainty, Now returns the machine's time. The result is therefore off by less than two seconds
+// if one clock steps. Without the API server, its time continues from the last observation.
 func (c *Clock) Now() time.Time {
 	return c.now(c.observed.Load())
 }
@@ -99,8 +99,8 @@ func median(a, b, c time.Time) time.Time {
 
 // Observe records the current time of the API server's clock.
 //
-// The first observation is trusted, because the machine's clock may have been wrong from the start. All
-// processes of an instance therefore start with the same time.
+// The first observation is trusted, because the machine's clock may have been wrong from the start.
+// All processes of an instance therefore start with the same time.
 func (c *Clock) Observe(server time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +113,8 @@ func (c *Clock) Observe(server time.Time) {
 	c.observed.Store(next)
 }
 
-// Transport returns a transport for clients of the API server. It sends requests with next and observes
-// the Date header of each response (RFC 9110 §6.6.1).
+// Transport returns a transport for clients of the API server. It sends requests with next and
+// observes the Date header of each response (RFC 9110 §6.6.1).
 func (c *Clock) Transport(next http.RoundTripper) http.RoundTripper {
 	return &observer{clock: c, next: next}
 }

@@ -100,8 +100,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// If one clock steps, the result is off by at most the uncertainty of the API server's time. While the
-// machine's clock is right, the result is exact.
+// If one clock steps, the result is off by at most the uncertainty of the API server's time. While
+// the machine's clock is right, the result is exact.
 func TestToleratesOneSteppingClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel()

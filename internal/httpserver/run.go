@@ -14,17 +14,17 @@ import (
 // shutdownTimeout bounds the wait for requests in flight.
 const shutdownTimeout = 10 * time.Second
 
-// SignalContext returns a context that the first SIGINT or SIGTERM cancels. A second signal ends the
-// process immediately.
+// SignalContext returns a context that the first SIGINT or SIGTERM cancels. A second signal ends
+// the process immediately.
 func SignalContext() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// Run serves until ctx is done or a server fails, and then shuts both servers down. After ctx is done
-// it first drains: /readyz fails and each response closes its connection, while the public port still
-// accepts connections for the drain delay.
+// Run serves until ctx is done or a server fails, and then shuts both servers down. After ctx is
+// done it first drains: /readyz fails and each response closes its connection, while the public
+// port still accepts connections for the drain delay.
 func (s *Server) Run(ctx context.Context) error {
 	watchCtx, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()

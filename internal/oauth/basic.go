@@ -12,13 +12,13 @@ type Credentials struct {
 	ClientSecret string
 }
 
-// ParseBasic parses the value of an Authorization header with the Basic scheme of RFC 7617: the scheme
-// in any case, one or more spaces, and Base64 with or without padding. It splits the decoded text at
-// the first colon and form-urldecodes each half once, because RFC 6749 §2.3.1 requires clients to
-// encode both halves.
+// ParseBasic parses the value of an Authorization header with the Basic scheme of RFC 7617: the
+// scheme in any case, one or more spaces, and Base64 with or without padding. It splits the decoded
+// text at the first colon and form-urldecodes each half once, because RFC 6749 §2.3.1 requires
+// clients to encode both halves.
 //
-// It reports false for anything else: another scheme, invalid Base64 or percent encoding, no colon, an
-// empty ID or secret, invalid UTF-8, or control characters.
+// It reports false for anything else: another scheme, invalid Base64 or percent encoding, no colon,
+// an empty ID or secret, invalid UTF-8, or control characters.
 func ParseBasic(header string) (Credentials, bool) {
 	encoded, ok := cutScheme(header, "Basic")
 	if !ok || strings.ContainsAny(encoded, "\r\n") { // the decoder ignores line breaks
@@ -43,14 +43,15 @@ func ParseBasic(header string) (Credentials, bool) {
 	return Credentials{ClientID: id, ClientSecret: secret}, true
 }
 
-// IsBasic reports whether an Authorization header has the Basic scheme, even if the rest is malformed.
+// IsBasic reports whether an Authorization header has the Basic scheme, even if the rest is
+// malformed.
 func IsBasic(header string) bool {
 	_, ok := cutScheme(header, "Basic")
 	return ok
 }
 
-// ValidCredential reports whether s can be a client ID or client secret: it must not be empty, must be
-// UTF-8, and must not contain ASCII control characters.
+// ValidCredential reports whether s can be a client ID or client secret: it must not be empty, must
+// be UTF-8, and must not contain ASCII control characters.
 func ValidCredential(s string) bool {
 	if s == "" || !utf8.ValidString(s) {
 		return false
@@ -74,8 +75,8 @@ func cutScheme(header, scheme string) (rest string, ok bool) {
 	return strings.TrimLeft(rest, " "), true
 }
 
-// trimPadding removes the padding of a whole number of Base64 quanta. Padded and unpadded input then
-// decode to the same bytes, and misplaced padding still fails.
+// trimPadding removes the padding of a whole number of Base64 quanta. Padded and unpadded input
+// then decode to the same bytes, and misplaced padding still fails.
 func trimPadding(encoded string) string {
 	if len(encoded)%4 != 0 {
 		return encoded

@@ -90,8 +90,8 @@ func TestIsBasic(t *testing.T) {
 	}
 }
 
-// Accepted credentials are valid, and they are parsed to the same values after a client encodes them as
-// RFC 6749 §2.3.1 requires.
+// Accepted credentials are valid, and they are parsed to the same values after a client encodes
+// them as RFC 6749 §2.3.1 requires.
 func FuzzParseBasic(f *testing.F) {
 	for _, seed := range []string{
 		"Basic " + encode("a:b"), "basic  YTpiYw", "Basic YTpiYw==", "Basic " + encode("a%3Ab:%25+%2B"),

@@ -73,9 +73,11 @@ var (
 	ErrBusy             = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
 	// ErrAssertionsFull does not depend on this request: too many used assertions have not expired.
 	ErrAssertionsFull = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot store more used assertions. Try again later with an assertion that expires sooner.")
-	// ErrNoClusterKeys does not depend on this request: the server has not read the cluster's keys yet.
+	// ErrNoClusterKeys does not depend on this request: the server has not read the cluster's keys
+	// yet.
 	ErrNoClusterKeys = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded the keys for service account tokens yet. Try again later.")
-	// ErrTooManyFailures says nothing about the credentials, because their verification was not completed.
+	// ErrTooManyFailures says nothing about the credentials, because their verification was not
+	// completed.
 	ErrTooManyFailures = newRetryable(http.StatusTooManyRequests, "3", "Authentication of this client has failed too many times from this address. Try again later.")
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")
 	// ErrNoToken is for introspection. The next three are for verification (RFC 6750 §3).

@@ -1,5 +1,6 @@
-// Package oauth parses OAuth 2.0 requests and defines parameter names, paths and error responses. It
-// does not depend on HTTP servers, realms or clients: it turns untrusted bytes into values or errors.
+// Package oauth parses OAuth 2.0 requests and defines parameter names, paths and error responses.
+// It does not depend on HTTP servers, realms or clients: it turns untrusted bytes into values or
+// errors.
 package oauth
 
 import "time"
@@ -16,14 +17,15 @@ const (
 	ContentTypeForm = "application/x-www-form-urlencoded"
 )
 
-// Paths of the endpoints. The realm's name is the first path segment of the URL; well-known prefixes of
-// RFC 8414 precede it.
+// Paths of the endpoints. The realm's name is the first path segment of the URL; well-known
+// prefixes of RFC 8414 precede it.
 const (
 	// TokenPath is the path of the token endpoint, after the realm.
 	TokenPath = "/oauth2/token"
 	// IntrospectionPath is the path of the introspection endpoint (RFC 7662), after the realm.
 	IntrospectionPath = "/oauth2/introspect"
-	// VerificationPath is the path at which gateways check whether to allow a request, after the realm.
+	// VerificationPath is the path at which gateways check whether to allow a request, after the
+	// realm.
 	VerificationPath = "/oauth2/verify"
 	// JWKSPath is the path of the realm's public keys, after the realm.
 	JWKSPath = "/oauth2/jwks"
@@ -36,8 +38,8 @@ const (
 // MaxKeyCache is the longest time for which a verifier may cache a realm's public keys.
 const MaxKeyCache = 5 * time.Minute
 
-// Metadata is the authorization server metadata of RFC 8414 §2, limited to the members that apply to a
-// realm.
+// Metadata is the authorization server metadata of RFC 8414 §2, limited to the members that apply
+// to a realm.
 type Metadata struct {
 	Issuer                            string   `json:"issuer"`
 	TokenEndpoint                     string   `json:"token_endpoint"`
@@ -55,8 +57,8 @@ type Metadata struct {
 	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
 }
 
-// OpenIDConfiguration is Metadata with members of OpenID Connect Discovery 1.0 §3, for verifiers that
-// use that discovery. It has no authorization_endpoint, because a realm has none.
+// OpenIDConfiguration is Metadata with members of OpenID Connect Discovery 1.0 §3, for verifiers
+// that use that discovery. It has no authorization_endpoint, because a realm has none.
 type OpenIDConfiguration struct {
 	Metadata
 	SubjectTypesSupported            []string `json:"subject_types_supported"`

@@ -12,7 +12,8 @@ const (
 	MaxParameters = 32
 	// MaxBodyBytes is the maximum size of the form body.
 	MaxBodyBytes = 8 << 10
-	// MaxRequestLineBytes is the maximum size of method, target and version, with the spaces in between.
+	// MaxRequestLineBytes is the maximum size of method, target and version, with the spaces in
+	// between.
 	MaxRequestLineBytes = 4 << 10
 	// MaxHeaderBytes is the maximum size of the names and values of all headers.
 	MaxHeaderBytes = 16 << 10
@@ -33,11 +34,11 @@ type Parameters struct {
 	Token string
 }
 
-// ParseParameters parses the query and the form body of a token request. It parses them separately, so
-// that neither can hide or replace a parameter of the other.
+// ParseParameters parses the query and the form body of a token request. It parses them separately,
+// so that neither can hide or replace a parameter of the other.
 //
-// Errors: ErrMalformed, ErrTooMany, ErrRepeated, and ErrCredentialsQuery if the query contains client
-// credentials or an access token.
+// Errors: ErrMalformed, ErrTooMany, ErrRepeated, and ErrCredentialsQuery if the query contains
+// client credentials or an access token.
 func ParseParameters(query, body string) (Parameters, error) {
 	var p Parameters
 	n := 0
@@ -120,8 +121,8 @@ type Requirements struct {
 	Audience string // if empty, any audience is accepted
 }
 
-// ParseRequirements parses "scope" and "audience" from the query of a verification request. It ignores
-// other parameters, even an access token (RFC 6750 §2.3).
+// ParseRequirements parses "scope" and "audience" from the query of a verification request. It
+// ignores other parameters, even an access token (RFC 6750 §2.3).
 //
 // Errors: ErrMalformed, ErrTooMany, ErrRepeated.
 func ParseRequirements(query string) (Requirements, error) {
@@ -133,8 +134,8 @@ func ParseRequirements(query string) (Requirements, error) {
 	return Requirements{Scope: p.Scope, Audience: p.Audience}, nil
 }
 
-// ExposesCredentials reports whether a query contains client credentials or an access token, even if
-// the rest of the query is malformed.
+// ExposesCredentials reports whether a query contains client credentials or an access token, even
+// if the rest of the query is malformed.
 func ExposesCredentials(query string) bool {
 	for query != "" {
 		var pair string
@@ -147,8 +148,8 @@ func ExposesCredentials(query string) bool {
 	return false
 }
 
-// neverInQuery reports whether a parameter must not be in a URL, because proxies log URLs and browsers
-// store them (RFC 6749 §2.3.1, RFC 9700 §4.3.2).
+// neverInQuery reports whether a parameter must not be in a URL, because proxies log URLs and
+// browsers store them (RFC 6749 §2.3.1, RFC 9700 §4.3.2).
 func neverInQuery(name string) bool {
 	switch name {
 	case "client_id", "client_secret", "client_assertion", "access_token":

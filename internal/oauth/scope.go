@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// NarrowScope returns the granted scopes that the scope parameter requests, in the order of granted. If
-// requested is empty, it returns all of them (RFC 6749 §3.3).
+// NarrowScope returns the granted scopes that the scope parameter requests, in the order of
+// granted. If requested is empty, it returns all of them (RFC 6749 §3.3).
 //
 // The error is ErrInvalidScope if requested does not match the grammar
 // scope-token *( SP scope-token ) or contains a scope that is not granted.
@@ -34,8 +34,8 @@ func NarrowScope(requested string, granted []string) ([]string, error) {
 // NarrowAudience returns the granted audiences that audience and resources request, in the order of
 // granted. If both are empty, it returns all of them (RFC 8707 §2.2).
 //
-// The error is ErrInvalidTarget if one is not granted, or if a resource is not an absolute URI or has a
-// fragment.
+// The error is ErrInvalidTarget if one is not granted, or if a resource is not an absolute URI or
+// has a fragment.
 func NarrowAudience(audience string, resources, granted []string) ([]string, error) {
 	if audience == "" && len(resources) == 0 {
 		return granted, nil

@@ -51,8 +51,8 @@ func newPrivateKey(algorithm Algorithm, random io.Reader) (crypto.Signer, error)
 	return nil, fmt.Errorf("%w: %q", ErrAlgorithm, algorithm)
 }
 
-// matches reports whether a public key has the type and size that the algorithm requires. It ties each
-// key to one algorithm, so that a token can't choose another.
+// matches reports whether a public key has the type and size that the algorithm requires. It ties
+// each key to one algorithm, so that a token can't choose another.
 func (a Algorithm) matches(public crypto.PublicKey) bool {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -65,8 +65,9 @@ func (a Algorithm) matches(public crypto.PublicKey) bool {
 	return false
 }
 
-// consistent reports whether the private part of a key belongs to its public part. It checks EC keys
-// only, because go-jose checks the other types. Signatures of an inconsistent key can't be verified.
+// consistent reports whether the private part of a key belongs to its public part. It checks EC
+// keys only, because go-jose checks the other types. Signatures of an inconsistent key can't be
+// verified.
 func consistent(private crypto.Signer) bool {
 	key, ok := private.(*ecdsa.PrivateKey)
 	if !ok {

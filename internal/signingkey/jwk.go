@@ -15,13 +15,14 @@ import (
 // maxRSABits bounds the cost of verifying a signature of a third party's key.
 const maxRSABits = 4096
 
-// ParsePublicKey parses a third party's public key from a JWK (RFC 7517), such as the key of a client's
-// assertions. The algorithm is "alg". If "alg" is missing, it is the only algorithm that the key can
-// have; RSA keys can have two and therefore need "alg". The ID is "kid", which may be empty.
+// ParsePublicKey parses a third party's public key from a JWK (RFC 7517), such as the key of a
+// client's assertions. The algorithm is "alg". If "alg" is missing, it is the only algorithm that
+// the key can have; RSA keys can have two and therefore need "alg". The ID is "kid", which may be
+// empty.
 //
 // The error is ErrKey if data is not a JWK, is a private key, is not a valid key, is an RSA key of
-// fewer than 2048 or more than 4096 bits, or is for another algorithm or use. The error never repeats
-// a member of the JWK.
+// fewer than 2048 or more than 4096 bits, or is for another algorithm or use. The error never
+// repeats a member of the JWK.
 func ParsePublicKey(data []byte) (PublicKey, error) {
 	var jwk jose.JSONWebKey
 	if err := json.Unmarshal(data, &jwk); err != nil {

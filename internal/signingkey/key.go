@@ -18,12 +18,13 @@ type State string
 
 // The states of a key. A key is published in every state and signs only in Active.
 const (
-	// Pending means that the key is published in advance, so that verifiers know it before it signs.
+	// Pending means that the key is published in advance, so that verifiers know it before it
+	// signs.
 	Pending State = "Pending"
 	// Active means that the key signs. Each realm has one Active key.
 	Active State = "Active"
-	// Retiring means that the key no longer signs. It stays published while one of its tokens may be
-	// valid.
+	// Retiring means that the key no longer signs. It stays published while one of its tokens may
+	// be valid.
 	Retiring State = "Retiring"
 )
 
@@ -37,13 +38,13 @@ type Key struct {
 	Algorithm Algorithm
 	State     State
 	CreatedAt time.Time
-	// PublishedAt is the time since which every live token server publishes the key. It is zero until
-	// that is known, and for keys that were never Pending.
+	// PublishedAt is the time since which every live token server publishes the key. It is zero
+	// until that is known, and for keys that were never Pending.
 	PublishedAt time.Time
 	// ActiveAt is the time at which the key began to sign. It is zero until then.
 	ActiveAt time.Time
-	// RetiredAt is the time since which no live token server signs with the key. It is zero until that
-	// is known.
+	// RetiredAt is the time since which no live token server signs with the key. It is zero until
+	// that is known.
 	RetiredAt time.Time
 	// LongestLifetime is the longest lifetime of a token signed by this key.
 	LongestLifetime time.Duration
@@ -95,9 +96,9 @@ func (k Key) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is only public, does not
-// match its algorithm, has an ID other than its thumbprint, has an unknown state, has private and
-// public members of different keys, or has a lifetime out of range.
+// UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is only public, does
+// not match its algorithm, has an ID other than its thumbprint, has an unknown state, has private
+// and public members of different keys, or has a lifetime out of range.
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
 	if err := json.Unmarshal(data, &stored); err != nil {

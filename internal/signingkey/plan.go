@@ -11,14 +11,14 @@ import (
 // again. The time is zero if nothing is left to do, or if the next step depends on Acknowledge.
 // Planning twice changes nothing.
 //
-// A realm's first key is Active immediately. Each later key is first published as Pending. It becomes
-// Active after every live token server has published it for PublishAhead. Its predecessor then becomes
-// Retiring. It is removed Skew after its longest-lived token has expired. A successor is generated
-// early enough for a key to sign for RotationInterval. It is generated sooner if the key's algorithm
-// differs from the policy's, or if RotateAfter has passed and the key is older.
+// A realm's first key is Active immediately. Each later key is first published as Pending. It
+// becomes Active after every live token server has published it for PublishAhead. Its predecessor
+// then becomes Retiring. It is removed Skew after its longest-lived token has expired. A successor
+// is generated early enough for a key to sign for RotationInterval. It is generated sooner if the
+// key's algorithm differs from the policy's, or if RotateAfter has passed and the key is older.
 //
-// A late plan catches up in the same order: a key never becomes Active before it was published. A key
-// never returns to an earlier state, even if now goes back.
+// A late plan catches up in the same order: a key never becomes Active before it was published. A
+// key never returns to an earlier state, even if now goes back.
 //
 // The error is that of generating a key.
 func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, time.Time, error) {
@@ -53,9 +53,9 @@ func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, ti
 	return keys, nextPlan(now, keys, policy), nil
 }
 
-// Acknowledge returns the keys after every live token server has acknowledged them in these states. It
-// sets PublishedAt of Pending keys, and RetiredAt of Retiring keys, which no longer sign. It keeps
-// times that are already set.
+// Acknowledge returns the keys after every live token server has acknowledged them in these states.
+// It sets PublishedAt of Pending keys, and RetiredAt of Retiring keys, which no longer sign. It
+// keeps times that are already set.
 func Acknowledge(now time.Time, keys []Key) []Key {
 	now = roundUp(now.UTC()) // rounding down could activate or remove a key too early
 	keys = slices.Clone(keys)

@@ -256,8 +256,8 @@ func runPlan(t *testing.T, steps []planStep) {
 	}
 }
 
-// The number of keys is bounded even under constant rotation. Rotation continues after the oldest key
-// is removed.
+// The number of keys is bounded even under constant rotation. Rotation continues after the oldest
+// key is removed.
 func TestPlanLimitsNumberOfKeys(t *testing.T) {
 	policy := signingkey.Policy{
 		Algorithm: signingkey.ES256, RotationInterval: interval, PublishAhead: 10 * time.Minute, TokenLifetime: day, Skew: signingkey.Skew,

@@ -245,9 +245,9 @@ func (m *model) run(t *rapid.T, check func()) {
 	}
 }
 
-// Policies change and token servers load records at any time. Exactly one key signs at a time. Except
-// for the first key, all token servers have published it for PublishAhead. No key is removed while one
-// of its tokens may be valid.
+// Policies change and token servers load records at any time. Exactly one key signs at a time.
+// Except for the first key, all token servers have published it for PublishAhead. No key is removed
+// while one of its tokens may be valid.
 func TestPlanKeepsTokensVerifiable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now } })

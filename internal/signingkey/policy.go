@@ -16,11 +16,11 @@ type Policy struct {
 	Algorithm Algorithm
 	// RotationInterval is how long a key signs.
 	RotationInterval time.Duration
-	// PublishAhead is how long a key is published before it signs, so that caches of the JWKS contain
-	// it. It is at most half of RotationInterval.
+	// PublishAhead is how long a key is published before it signs, so that caches of the JWKS
+	// contain it. It is at most half of RotationInterval.
 	PublishAhead time.Duration
-	// RotateAfter is the time from which keys that were created before it are replaced. If zero, none
-	// are.
+	// RotateAfter is the time from which keys that were created before it are replaced. If zero,
+	// none are.
 	RotateAfter time.Time
 	// TokenLifetime is the longest lifetime of a token issued from now on.
 	TokenLifetime time.Duration
@@ -37,8 +37,8 @@ func (p Policy) SignsAt(k *Key) time.Time {
 	return roundUp(k.PublishedAt.Add(p.PublishAhead))
 }
 
-// RemoveAt returns the time at which a Retiring key is removed. It is zero while a live token server may
-// sign with the key, and in the other states.
+// RemoveAt returns the time at which a Retiring key is removed. It is zero while a live token
+// server may sign with the key, and in the other states.
 func (p Policy) RemoveAt(k *Key) time.Time {
 	if k.State != Retiring || k.RetiredAt.IsZero() {
 		return time.Time{}
@@ -58,8 +58,8 @@ func (p Policy) successorAt(active *Key) time.Time {
 	return roundUp(at)
 }
 
-// obsolete reports whether a Pending key must not become Active, because it has another algorithm or
-// was created before a RotateAfter that has passed.
+// obsolete reports whether a Pending key must not become Active, because it has another algorithm
+// or was created before a RotateAfter that has passed.
 func (p Policy) obsolete(k *Key, now time.Time) bool {
 	replaced := k.CreatedAt.Before(p.RotateAfter) && !now.Before(p.RotateAfter)
 	return k.State == Pending && (k.Algorithm != p.Algorithm || replaced)

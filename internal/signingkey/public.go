@@ -24,8 +24,8 @@ func (k PublicKey) ID() string { return k.id }
 // Algorithm returns the only algorithm that the key verifies.
 func (k PublicKey) Algorithm() Algorithm { return k.algorithm }
 
-// JWKS returns the JWK Set (RFC 7517 §5) of the keys, sorted by ID, so that the same keys produce the
-// same bytes.
+// JWKS returns the JWK Set (RFC 7517 §5) of the keys, sorted by ID, so that the same keys produce
+// the same bytes.
 func JWKS(keys []PublicKey) ([]byte, error) {
 	keys = slices.SortedFunc(slices.Values(keys), func(a, b PublicKey) int { return cmp.Compare(a.id, b.id) })
 	set := jose.JSONWebKeySet{Keys: make([]jose.JSONWebKey, 0, len(keys))}

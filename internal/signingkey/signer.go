@@ -16,8 +16,8 @@ import (
 
 // Signer creates JWS signatures with one key. It is safe for concurrent use.
 //
-// It uses crypto/* directly. The signature is most of the cost of a token, and a general JOSE library
-// increases that cost by more than half.
+// It uses crypto/* directly. The signature is most of the cost of a token, and a general JOSE
+// library increases that cost by more than half.
 type Signer struct {
 	id        string
 	algorithm Algorithm
@@ -75,8 +75,8 @@ func signFunc(algorithm Algorithm, private crypto.Signer) func(dst, input []byte
 	return func([]byte, []byte) ([]byte, error) { return nil, ErrAlgorithm }
 }
 
-// signECDSA appends R and S, each padded to the size of the curve's order (RFC 7518 §3.4). crypto/ecdsa
-// returns them in ASN.1.
+// signECDSA appends R and S, each padded to the size of the curve's order (RFC 7518 §3.4).
+// crypto/ecdsa returns them in ASN.1.
 func signECDSA(dst []byte, key *ecdsa.PrivateKey, digest []byte) ([]byte, error) {
 	der, err := ecdsa.SignASN1(rand.Reader, key, digest)
 	if err != nil {

@@ -18,7 +18,8 @@ var ErrSignature = errors.New("signature not valid")
 
 // Verifier verifies JWS signatures of one key. It is safe for concurrent use.
 //
-// Only the key determines the algorithm (RFC 8725 §3.1). The algorithm in a token's header is not used.
+// Only the key determines the algorithm (RFC 8725 §3.1). The algorithm in a token's header is not
+// used.
 type Verifier struct {
 	valid func(input, signature []byte) bool
 }
@@ -68,8 +69,8 @@ func verifyFunc(algorithm Algorithm, public crypto.PublicKey) func(input, signat
 	return func([]byte, []byte) bool { return false }
 }
 
-// verifyECDSA verifies a signature that is R followed by S, each padded to the size of the curve's order
-// (RFC 7518 §3.4). It rejects other lengths. crypto/ecdsa needs R and S in ASN.1.
+// verifyECDSA verifies a signature that is R followed by S, each padded to the size of the curve's
+// order (RFC 7518 §3.4). It rejects other lengths. crypto/ecdsa needs R and S in ASN.1.
 func verifyECDSA(key *ecdsa.PublicKey, digest, signature []byte) bool {
 	size := (key.Curve.Params().BitSize + 7) / 8
 	if len(signature) != 2*size {
@@ -84,8 +85,8 @@ func verifyECDSA(key *ecdsa.PublicKey, digest, signature []byte) bool {
 	return err == nil && ecdsa.VerifyASN1(key, digest, der)
 }
 
-// addUnsigned adds a big-endian number as an ASN.1 INTEGER. It removes leading zeros, and adds one zero
-// if the number would otherwise be negative.
+// addUnsigned adds a big-endian number as an ASN.1 INTEGER. It removes leading zeros, and adds one
+// zero if the number would otherwise be negative.
 func addUnsigned(b *cryptobyte.Builder, number []byte) {
 	for len(number) > 1 && number[0] == 0 {
 		number = number[1:]

@@ -1,5 +1,5 @@
-// Package clientassertion parses and verifies the JWTs with which clients authenticate (RFC 7523 §2.2),
-// and detects the reuse of assertions that may be used only once.
+// Package clientassertion parses and verifies the JWTs with which clients authenticate (RFC 7523
+// §2.2), and detects the reuse of assertions that may be used only once.
 package clientassertion
 
 import (
@@ -32,8 +32,8 @@ var (
 
 // Assertion is a parsed JWT. Its content must not be trusted before Verify.
 type Assertion struct {
-	// Algorithm is the "alg" of the header. It doesn't choose the algorithm, because each key has only
-	// one.
+	// Algorithm is the "alg" of the header. It doesn't choose the algorithm, because each key has
+	// only one.
 	Algorithm signingkey.Algorithm
 	// KeyID is the "kid" of the header. It may be empty.
 	KeyID string
@@ -58,8 +58,8 @@ type header struct {
 // draft-ietf-oauth-rfc7523bis. Access tokens are therefore rejected (RFC 8725 §3.11).
 var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": true}
 
-// Parse parses a JWT in JWS Compact Serialization (RFC 7515 §7.1). It is strict: each assertion has only
-// one valid encoding.
+// Parse parses a JWT in JWS Compact Serialization (RFC 7515 §7.1). It is strict: each assertion has
+// only one valid encoding.
 //
 // Errors: ErrMalformed, ErrCritical, ErrType.
 func Parse(compact string) (*Assertion, error) {

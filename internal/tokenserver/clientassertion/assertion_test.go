@@ -22,7 +22,8 @@ const (
 	endpoint = issuer + "/oauth2/token"
 )
 
-// keys returns a key of each algorithm. All tests share them, because RSA keys are slow to generate.
+// keys returns a key of each algorithm. All tests share them, because RSA keys are slow to
+// generate.
 var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
 	all := map[signingkey.Algorithm]signingkey.Key{}
 	for _, algorithm := range signingkey.Algorithms {
@@ -197,8 +198,8 @@ func TestIgnoresKeysInHeader(t *testing.T) {
 	}
 }
 
-// Each key has one algorithm, and the header can't choose another one, such as none or a MAC with the
-// public key as the secret.
+// Each key has one algorithm, and the header can't choose another one, such as none or a MAC with
+// the public key as the secret.
 func TestAlgorithmConfusion(t *testing.T) {
 	for algorithm, key := range keys() {
 		for _, claimed := range []string{"none", "None", "HS256", "HS384", "ES256", "ES384", "EdDSA", "RS256", "PS256", "RS512"} {

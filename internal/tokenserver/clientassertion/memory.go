@@ -11,17 +11,19 @@ import (
 var (
 	// ErrUsed means that an assertion was used before.
 	ErrUsed = errors.New("assertion was used before")
-	// ErrFull means that an assertion can't be accepted, because no more used assertions can be stored.
+	// ErrFull means that an assertion can't be accepted, because no more used assertions can be
+	// stored.
 	ErrFull = errors.New("too many used assertions have not expired yet")
 )
 
 const (
 	// MaxStored is the maximum number of stored assertions. They take about 10 MiB.
 	MaxStored = 1 << 18
-	// shareDivisor limits one client to a quarter of the free space, so that there is always space for
-	// another client.
+	// shareDivisor limits one client to a quarter of the free space, so that there is always space
+	// for another client.
 	shareDivisor = 4
-	// MaxStoredOfOne is the maximum number of stored assertions of one client if no other client has any.
+	// MaxStoredOfOne is the maximum number of stored assertions of one client if no other client
+	// has any.
 	MaxStoredOfOne = MaxStored/(shareDivisor+1) + 1
 
 	// bucketLength is the range of expiration times of the assertions in a bucket.
@@ -30,9 +32,9 @@ const (
 	retention = 30 * time.Second
 )
 
-// Memory stores used assertions until they expire, so that they can't be used again. It never drops an
-// assertion before that. If it is full, it accepts no more assertions. The zero value is not usable; use
-// NewMemory. Memory is safe for concurrent use.
+// Memory stores used assertions until they expire, so that they can't be used again. It never drops
+// an assertion before that. If it is full, it accepts no more assertions. The zero value is not
+// usable; use NewMemory. Memory is safe for concurrent use.
 type Memory struct {
 	mu      sync.Mutex
 	buckets map[int64]*bucket // by expiration, in units of bucketLength
@@ -62,7 +64,8 @@ func (m *Memory) Use(clientUID string, a *Assertion, now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dropExpired(now)
-	// A client must not use the same jti for two assertions, even if they expire at different times.
+	// A client must not use the same jti for two assertions, even if they expire at different
+	// times.
 	for _, b := range m.buckets {
 		if _, used := b.used[id]; used {
 			return ErrUsed

@@ -38,8 +38,8 @@ func TestMemory(t *testing.T) {
 	use("a", withID("one", time.Hour), 10*time.Minute, nil)
 }
 
-// A full memory rejects assertions and drops none before they expire. There is always space for another
-// client.
+// A full memory rejects assertions and drops none before they expire. There is always space for
+// another client.
 func TestMemoryIsBounded(t *testing.T) {
 	m := clientassertion.NewMemory()
 	total := 0

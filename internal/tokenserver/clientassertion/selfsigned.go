@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// MaxLifetime is how far in the future an assertion signed by a client may expire. Used assertions
-	// are stored that long.
+	// MaxLifetime is how far in the future an assertion signed by a client may expire. Used
+	// assertions are stored that long.
 	MaxLifetime = 5 * time.Minute
 	// skew is how far the signer's clock may be ahead.
 	skew = 30 * time.Second
 )
 
-// KeyFor returns the client's key that must have signed the assertion: the key with its "kid", or the
-// client's only key if the assertion has no "kid" (OpenID Connect Core 1.0 §10.1). It ignores keys with
-// another algorithm.
+// KeyFor returns the client's key that must have signed the assertion: the key with its "kid", or
+// the client's only key if the assertion has no "kid" (OpenID Connect Core 1.0 §10.1). It ignores
+// keys with another algorithm.
 //
 // The error is ErrKey.
 func (a *Assertion) KeyFor(keys []signingkey.PublicKey) (signingkey.PublicKey, error) {
@@ -32,9 +32,9 @@ func (a *Assertion) KeyFor(keys []signingkey.PublicKey) (signingkey.PublicKey, e
 	return signingkey.PublicKey{}, ErrKey
 }
 
-// CheckSelfSigned checks the claims of an assertion signed by the client (private_key_jwt, OpenID Connect
-// Core 1.0 §9). The issuer and the subject must be the client, and the only audience must be one of
-// audiences (RFC 7523 §3).
+// CheckSelfSigned checks the claims of an assertion signed by the client (private_key_jwt, OpenID
+// Connect Core 1.0 §9). The issuer and the subject must be the client, and the only audience must
+// be one of audiences (RFC 7523 §3).
 //
 // Errors: ErrIssuer, ErrSubject, ErrAudience, ErrNoID, ErrNoExpiry, ErrExpired, ErrTooLong and
 // ErrNotYetValid.
@@ -53,8 +53,8 @@ func (a *Assertion) CheckSelfSigned(clientID string, audiences []string, now tim
 	return a.checkTimes(now, MaxLifetime)
 }
 
-// checkAudience requires exactly one audience, which must be one of wanted. The other recipient of an
-// assertion with a second audience could replay it here.
+// checkAudience requires exactly one audience, which must be one of wanted. The other recipient of
+// an assertion with a second audience could replay it here.
 func (a *Assertion) checkAudience(wanted ...string) error {
 	if len(a.Claims.Audience) != 1 || !slices.Contains(wanted, a.Claims.Audience[0]) {
 		return ErrAudience
@@ -62,8 +62,8 @@ func (a *Assertion) checkAudience(wanted ...string) error {
 	return nil
 }
 
-// checkTimes requires an expiration in the future, at most longest from now. The skew applies to "iat"
-// and "nbf" but not to "exp".
+// checkTimes requires an expiration in the future, at most longest from now. The skew applies to
+// "iat" and "nbf" but not to "exp".
 func (a *Assertion) checkTimes(now time.Time, longest time.Duration) error {
 	switch {
 	case a.Claims.Expiry == nil:

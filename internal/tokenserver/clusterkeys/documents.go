@@ -9,8 +9,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Paths of the API server's issuer and keys (OpenID Connect Discovery 1.0). The configuration also has
-// the URL of the keys, but that may point outside of the cluster. This path always exists.
+// Paths of the API server's issuer and keys (OpenID Connect Discovery 1.0). The configuration also
+// has the URL of the keys, but that may point outside of the cluster. This path always exists.
 const (
 	configurationPath = "/.well-known/openid-configuration"
 	keysPath          = "/openid/v1/jwks"

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// refreshInterval is the time between regular refreshes. A key that the cluster has withdrawn is
-	// trusted no longer than that.
+	// refreshInterval is the time between regular refreshes. A key that the cluster has withdrawn
+	// is trusted no longer than that.
 	refreshInterval = 5 * time.Minute
 	// retryInterval is the time until the next refresh after a failed one.
 	retryInterval = 10 * time.Second
@@ -39,8 +39,8 @@ type Options struct {
 	Now     func() time.Time
 }
 
-// Keys caches the cluster's issuer and keys. Lookups of known keys take no lock and cause no I/O. Keys
-// is safe for concurrent use.
+// Keys caches the cluster's issuer and keys. Lookups of known keys take no lock and cause no I/O.
+// Keys is safe for concurrent use.
 type Keys struct {
 	Options
 	current atomic.Pointer[documents] // the last known good documents; nil until the first refresh
@@ -61,7 +61,8 @@ func New(o Options) *Keys {
 	return k
 }
 
-// Run refreshes the keys regularly until ctx is done. If a refresh fails, the last known good keys stay.
+// Run refreshes the keys regularly until ctx is done. If a refresh fails, the last known good keys
+// stay.
 func (k *Keys) Run(ctx context.Context) {
 	for {
 		wait := refreshInterval
@@ -124,8 +125,8 @@ func (k *Keys) refresh(ctx context.Context) error {
 	}
 }
 
-// due reports whether the last refresh started at least minInterval ago. If so, it records the start of
-// the next one.
+// due reports whether the last refresh started at least minInterval ago. If so, it records the
+// start of the next one.
 func (k *Keys) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -178,7 +178,8 @@ func TestCanceledCaller(t *testing.T) {
 	want(t, k, key, nil)
 }
 
-// The last known good keys stay while the API server is unavailable or publishes unusable documents.
+// The last known good keys stay while the API server is unavailable or publishes unusable
+// documents.
 func TestKeepsLastKnownGoodKeys(t *testing.T) {
 	k, s := newKeys(t)
 	key, other := newKey(t), newKey(t)

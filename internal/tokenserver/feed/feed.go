@@ -80,10 +80,10 @@ func New(o Options) *Feed {
 	return f
 }
 
-// Run updates the registry and writes the heartbeat until ctx is done. It then deletes the heartbeat, so
-// that the operator doesn't wait for this server. While the API server is unavailable, the registry does
-// not change. If it is unavailable from the start, the registry is filled with the last known good
-// records of the previous process.
+// Run updates the registry and writes the heartbeat until ctx is done. It then deletes the
+// heartbeat, so that the operator doesn't wait for this server. While the API server is
+// unavailable, the registry does not change. If it is unavailable from the start, the registry is
+// filled with the last known good records of the previous process.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
 	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
@@ -129,8 +129,8 @@ func (f *Feed) recordFailure(err error) {
 	}
 }
 
-// Feed is the store of its reflector. It receives events in the order of the watch, and a new list as
-// one change.
+// Feed is the store of its reflector. It receives events in the order of the watch, and a new list
+// as one change.
 var _ cache.ReflectorStore = &Feed{}
 
 // Add adds a new record.

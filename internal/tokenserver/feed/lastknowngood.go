@@ -11,15 +11,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 )
 
-// listTimeout is how long the feed waits at the start for a list that neither arrives nor fails. Listing
-// the records takes a fraction of it.
+// listTimeout is how long the feed waits at the start for a list that neither arrives nor fails.
+// Listing the records takes a fraction of it.
 const listTimeout = 30 * time.Second
 
-// lastKnownGood saves the served records for the next process. Until the first load, it also has the
-// records of the previous process.
+// lastKnownGood saves the served records for the next process. Until the first load, it also has
+// the records of the previous process.
 //
-// A change is saved before the heartbeat reports it. The next process therefore never serves an older
-// version than the operator knows about.
+// A change is saved before the heartbeat reports it. The next process therefore never serves an
+// older version than the operator knows about.
 type lastKnownGood struct {
 	log      *snapshot.Log // nil: no records are saved
 	previous snapshot.Records
@@ -92,9 +92,9 @@ func (l *lastKnownGood) close() {
 	}
 }
 
-// restore fills the registry with the last known good records of the previous process after a request to
-// the API server has failed or listTimeout has passed. It waits because a list from the API server is
-// newer.
+// restore fills the registry with the last known good records of the previous process after a
+// request to the API server has failed or listTimeout has passed. It waits because a list from the
+// API server is newer.
 func (f *Feed) restore(ctx context.Context) {
 	select {
 	case <-ctx.Done():

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// progress holds the newest resource version that the registry serves, and notifies the publisher of
-// changes.
+// progress holds the newest resource version that the registry serves, and notifies the publisher
+// of changes.
 type progress struct {
 	changed chan struct{} // has a value after a change that the publisher has not received
 

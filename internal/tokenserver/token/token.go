@@ -49,8 +49,8 @@ func encodedHeader(algorithm signingkey.Algorithm, keyID string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(header))
 }
 
-// Sign returns the signed token in JWS Compact Serialization (RFC 7515 §7.1) and its "jti", which is read
-// from random.
+// Sign returns the signed token in JWS Compact Serialization (RFC 7515 §7.1) and its "jti", which
+// is read from random.
 //
 // Errors: those of random and of the signature.
 func (s *Signer) Sign(claims Claims, random io.Reader) (jwt string, id ID, err error) {
@@ -78,8 +78,8 @@ type ID [idBytes]byte
 // String returns the encoded "jti".
 func (id ID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
-// workspace is the memory in which a token is built. It is pooled, because allocating it for each token
-// costs time, also for garbage collection.
+// workspace is the memory in which a token is built. It is pooled, because allocating it for each
+// token costs time, also for garbage collection.
 type workspace struct {
 	id        ID
 	payload   []byte
@@ -89,8 +89,8 @@ type workspace struct {
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// appendClaims appends the claims as JSON. For speed it doesn't use encoding/json, because it runs for
-// every token. A test compares its output with encoding/json.
+// appendClaims appends the claims as JSON. For speed it doesn't use encoding/json, because it runs
+// for every token. A test compares its output with encoding/json.
 func appendClaims(b []byte, c Claims, id ID) []byte {
 	issuedAt := c.IssuedAt.Unix()
 	b = append(b, `{"iss":`...)
@@ -130,7 +130,8 @@ func appendAudience(b []byte, audience []string) []byte {
 	return append(b, ']')
 }
 
-// appendString appends s as a JSON string. Strings that need escaping are encoded with encoding/json.
+// appendString appends s as a JSON string. Strings that need escaping are encoded with
+// encoding/json.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {

@@ -11,19 +11,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// ErrInvalid means that a token was not issued by the realm or is not valid at that time. It doesn't
-// contain the reason, which must not be revealed to the sender.
+// ErrInvalid means that a token was not issued by the realm or is not valid at that time. It
+// doesn't contain the reason, which must not be revealed to the sender.
 var ErrInvalid = errors.New("token not valid")
 
 // clockSkew is how far the clock of the server that issued a token may be ahead.
 const clockSkew = 30 * time.Second
 
-// maxToken bounds the size of a token in bytes. It is larger than the largest issued token, which has
-// 256 scopes of 128 characters and 16 audiences.
+// maxToken bounds the size of a token in bytes. It is larger than the largest issued token, which
+// has 256 scopes of 128 characters and 16 audiences.
 const maxToken = 64 << 10
 
-// encoding rejects texts that are not the only encoding of their bytes, so that no character of a valid
-// token can be changed (RFC 7515 §2, RFC 4648 §3.5).
+// encoding rejects texts that are not the only encoding of their bytes, so that no character of a
+// valid token can be changed (RFC 7515 §2, RFC 4648 §3.5).
 var encoding = base64.RawURLEncoding.Strict()
 
 // Verified is the content of a valid token.
@@ -52,15 +52,17 @@ func (v *Verified) HasAudience(audience string) bool { return slices.Contains(v.
 
 // Verifier verifies the tokens of one realm. It is safe for concurrent use.
 //
-// All tokens of a key have the same header, so the key is looked up by the encoded header. The header's
-// algorithm and other parameters ("jwk", "jku", "x5u", "crit") are never parsed (RFC 8725 §3.1). If a
-// later version changes the header, it must also accept the old header until old tokens have expired.
+// All tokens of a key have the same header, so the key is looked up by the encoded header. The
+// header's algorithm and other parameters ("jwk", "jku", "x5u", "crit") are never parsed (RFC 8725
+// §3.1). If a later version changes the header, it must also accept the old header until old tokens
+// have expired.
 type Verifier struct {
 	issuer string
 	keys   map[string]*signingkey.Verifier // by encoded header
 }
 
-// NewVerifier returns a Verifier for the tokens of the realm with this issuer and these published keys.
+// NewVerifier returns a Verifier for the tokens of the realm with this issuer and these published
+// keys.
 func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
 	v := &Verifier{issuer: issuer, keys: make(map[string]*signingkey.Verifier, len(keys))}
 	for _, key := range keys {
@@ -80,8 +82,8 @@ type claims struct {
 	ID        string   `json:"jti"`
 }
 
-// Verify verifies a token in JWS Compact Serialization and returns its content. It checks the signature,
-// the issuer, "exp", and "iat" with a skew of 30 s.
+// Verify verifies a token in JWS Compact Serialization and returns its content. It checks the
+// signature, the issuer, "exp", and "iat" with a skew of 30 s.
 //
 // The error is ErrInvalid.
 func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
@@ -113,7 +115,8 @@ func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	}, nil
 }
 
-// audience is encoded as a string if it has one element, and as an array otherwise (RFC 7519 §4.1.3).
+// audience is encoded as a string if it has one element, and as an array otherwise (RFC 7519
+// §4.1.3).
 type audience []string
 
 // UnmarshalJSON decodes both forms.

@@ -68,7 +68,8 @@ func TestVerifiedHas(t *testing.T) {
 	}
 }
 
-// FuzzVerify checks that only tokens that the realm signed are valid, and that no input causes a panic.
+// FuzzVerify checks that only tokens that the realm signed are valid, and that no input causes a
+// panic.
 func FuzzVerify(f *testing.F) {
 	key := newKey(f, signingkey.EdDSA)
 	signed, _, err := token.NewSigner(key.Signer()).Sign(token.Claims{

@@ -25,10 +25,11 @@ func Enabled() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Start returns a tracer that sends spans to the collector by OTLP over HTTP. The caller must call stop,
-// which sends the last spans. If tracing is not enabled, the tracer is nil. The standard OTEL_*
-// environment variables configure headers, certificates, the sampler and the service name, which
-// defaults to service. If the collector is unavailable, spans are lost, but requests are not affected.
+// Start returns a tracer that sends spans to the collector by OTLP over HTTP. The caller must call
+// stop, which sends the last spans. If tracing is not enabled, the tracer is nil. The standard
+// OTEL_* environment variables configure headers, certificates, the sampler and the service name,
+// which defaults to service. If the collector is unavailable, spans are lost, but requests are not
+// affected.
 //
 // The error is about an invalid environment variable.
 func Start(ctx context.Context, service, version string, logger *slog.Logger) (tracer trace.Tracer, stop func(context.Context), err error) {

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A file starts with magic, followed by frames. A frame is the length and the CRC-32C of its body, four
-// bytes each, and the body. The body is one byte for the kind and a Secret in protobuf, which has only
-// the fields that the kind needs.
+// A file starts with magic, followed by frames. A frame is the length and the CRC-32C of its body,
+// four bytes each, and the body. The body is one byte for the kind and a Secret in protobuf, which
+// has only the fields that the kind needs.
 const (
 	magic      = "realmkeeper records 1\n"
 	headerSize = 8
@@ -42,8 +42,8 @@ type frame struct {
 	bytes  []byte // header and body, as in the file
 }
 
-// newFrame returns the frame of a Secret. The frame has only the fields of the Secret that a record is
-// read from.
+// newFrame returns the frame of a Secret. The frame has only the fields of the Secret that a record
+// is read from.
 func newFrame(k kind, secret *corev1.Secret) ([]byte, error) {
 	stripped := corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -75,9 +75,9 @@ func writeFrame(to io.Writer, k kind, secret *corev1.Secret) error {
 	return err
 }
 
-// scan calls each for every complete frame in order, and returns the end of the last one. An incomplete
-// frame at the end of the file is ignored: the process was killed while writing it and has not reported
-// it yet.
+// scan calls each for every complete frame in order, and returns the end of the last one. An
+// incomplete frame at the end of the file is ignored: the process was killed while writing it and
+// has not reported it yet.
 //
 // The error is errDamaged for any other malformed content, or the error of each or of reading.
 func scan(file io.Reader, each func(frame) error) (end int64, err error) {

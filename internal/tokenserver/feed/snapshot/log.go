@@ -1,8 +1,8 @@
-// Package snapshot saves the last known good records of a token server in a file. After a restart, the
-// token server can serve them while the API server is unavailable.
+// Package snapshot saves the last known good records of a token server in a file. After a restart,
+// the token server can serve them while the API server is unavailable.
 //
-// The file contains private keys. It must be on an in-memory volume that is deleted with the Pod, such as
-// an emptyDir with medium Memory.
+// The file contains private keys. It must be on an in-memory volume that is deleted with the Pod,
+// such as an emptyDir with medium Memory.
 package snapshot
 
 import (
@@ -17,24 +17,24 @@ import (
 
 const (
 	fileName = "records"
-	// slack is the growth, in addition to a quarter of its initial size, after which a file is compacted.
-	// The average cost of a change therefore does not depend on the number of records.
+	// slack is the growth, in addition to a quarter of its initial size, after which a file is
+	// compacted. The average cost of a change therefore does not depend on the number of records.
 	slack = 1 << 20
 )
 
 // errDamaged means that a file has content that this package did not write.
 var errDamaged = errors.New("the snapshot is damaged")
 
-// Records is the content of a snapshot: records as Secrets with name, creation time, resource version
-// and data, and the resource version of the whole.
+// Records is the content of a snapshot: records as Secrets with name, creation time, resource
+// version and data, and the resource version of the whole.
 type Records struct {
 	Secrets []*corev1.Secret
 	Version string
 }
 
 // Log is the snapshot file. Every change is appended to it. After an error the file is deleted and
-// nothing is saved until Replace, because an old state must not be mistaken for the last one. A Log must
-// be used by one goroutine only.
+// nothing is saved until Replace, because an old state must not be mistaken for the last one. A Log
+// must be used by one goroutine only.
 type Log struct {
 	path    string
 	file    *os.File // nil: nothing is saved
@@ -43,8 +43,8 @@ type Log struct {
 	version string // the resource version of the content
 }
 
-// Open opens the log in a directory and returns it with its content. If there is no file, the content
-// has no Secrets.
+// Open opens the log in a directory and returns it with its content. If there is no file, the
+// content has no Secrets.
 //
 // An error means that the file could not be read or was damaged. The log is then empty but usable.
 func Open(dir string) (*Log, Records, error) {
@@ -111,8 +111,8 @@ func (l *Log) append(k kind, secret *corev1.Secret) error {
 	return nil
 }
 
-// Replace replaces all records with the given ones. It keeps the saved versions of the records whose
-// names are in keep.
+// Replace replaces all records with the given ones. It keeps the saved versions of the records
+// whose names are in keep.
 func (l *Log) Replace(records Records, keep map[string]bool) error {
 	return l.rewrite(records.Version, func(to io.Writer) error {
 		if l.file != nil && len(keep) > 0 {

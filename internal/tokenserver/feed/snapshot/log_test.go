@@ -145,7 +145,8 @@ func TestIncompleteFrameIsRemoved(t *testing.T) {
 	}
 }
 
-// If any byte changes, the log returns no record that was never written, and it saves the next list.
+// If any byte changes, the log returns no record that was never written, and it saves the next
+// list.
 func TestDamageIsDetected(t *testing.T) {
 	dir, _ := filled(t)
 	path := filepath.Join(dir, "records")
@@ -199,8 +200,8 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 	}
 }
 
-// After a change could not be written, the saved state is old. It is deleted, and nothing is saved until
-// the next list.
+// After a change could not be written, the saved state is old. It is deleted, and nothing is saved
+// until the next list.
 func TestFailedWriteDeletesSnapshot(t *testing.T) {
 	dir, log := filled(t)
 	if err := log.Close(); err != nil {

@@ -58,8 +58,8 @@ func (l *Log) fill(file *os.File, version string, write func(io.Writer) error) e
 	return l.use(file, end)
 }
 
-// copyLatest writes the last frame of each record that exists and is wanted. It reads the file twice
-// instead of holding it in memory.
+// copyLatest writes the last frame of each record that exists and is wanted. It reads the file
+// twice instead of holding it in memory.
 func (l *Log) copyLatest(to io.Writer, wanted func(name string) bool) error {
 	last := map[string]int64{}
 	if err := l.rescan(func(f frame) error {
