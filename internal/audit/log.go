@@ -164,7 +164,7 @@ func (l *Log) write(lines []byte, count uint64) error {
 		l.partial = lines[n-1] != '\n'
 	}
 	if err != nil && !l.failed {
-		l.logger.Error("Failed to write audit events, which are lost", "events", count, "error", err)
+		l.logger.Error("Failed to write audit events; they are lost", "events", count, "error", err)
 	}
 	l.failed = err != nil
 	return err

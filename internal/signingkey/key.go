@@ -29,7 +29,7 @@ const (
 )
 
 // ErrKey means that an encoded key can't be used.
-var ErrKey = errors.New("signing key not readable")
+var ErrKey = errors.New("key not valid")
 
 // Key is a private signing key with its state and history.
 type Key struct {
