@@ -73,7 +73,7 @@ func TestPlugin(t *testing.T) {
 	})
 	t.Run("status message of a client that is not Ready", func(t *testing.T) {
 		got := kubectl("token", "suspended", "-n", team)
-		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "Set spec.suspend to false to resume.") {
+		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "Set spec.suspend to false to resume it.") {
 			t.Errorf("%+v", got)
 		}
 	})
