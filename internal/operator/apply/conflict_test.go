@@ -18,10 +18,10 @@ import (
 )
 
 var (
-	secrets       = schema.GroupResource{Resource: "secrets"}
-	conflict      = fmt.Errorf("changing Secret x: %w", apierrors.NewConflict(secrets, "x", errors.New("modified")))
-	alreadyExists = fmt.Errorf("creating Secret x: %w", apierrors.NewAlreadyExists(secrets, "x"))
-	forbidden     = fmt.Errorf("creating Secret x: %w", apierrors.NewForbidden(secrets, "x", errors.New("quota")))
+	secrets          = schema.GroupResource{Resource: "secrets"}
+	errConflict      = fmt.Errorf("changing Secret x: %w", apierrors.NewConflict(secrets, "x", errors.New("modified")))
+	errAlreadyExists = fmt.Errorf("creating Secret x: %w", apierrors.NewAlreadyExists(secrets, "x"))
+	errForbidden     = fmt.Errorf("creating Secret x: %w", apierrors.NewForbidden(secrets, "x", errors.New("quota")))
 )
 
 func TestIsStale(t *testing.T) {
@@ -30,14 +30,14 @@ func TestIsStale(t *testing.T) {
 		want bool
 	}{
 		"no error":                       {nil, false},
-		"conflict":                       {conflict, true},
-		"already exists":                 {alreadyExists, true},
-		"another error":                  {forbidden, false},
-		"joined with nil":                {errors.Join(nil, conflict), true},
-		"two conflicts":                  {errors.Join(conflict, alreadyExists), true},
-		"two wrapped conflicts":          {fmt.Errorf("writing: %w", errors.Join(conflict, alreadyExists)), true},
-		"conflict joined with an error":  {errors.Join(conflict, forbidden), false},
-		"conflict wrapped with an error": {fmt.Errorf("%w: %w", forbidden, conflict), false},
+		"conflict":                       {errConflict, true},
+		"already exists":                 {errAlreadyExists, true},
+		"another error":                  {errForbidden, false},
+		"joined with nil":                {errors.Join(nil, errConflict), true},
+		"two conflicts":                  {errors.Join(errConflict, errAlreadyExists), true},
+		"two wrapped conflicts":          {fmt.Errorf("writing: %w", errors.Join(errConflict, errAlreadyExists)), true},
+		"conflict joined with an error":  {errors.Join(errConflict, errForbidden), false},
+		"conflict wrapped with an error": {fmt.Errorf("%w: %w", errForbidden, errConflict), false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,10 +60,10 @@ func TestRetryConflicts(t *testing.T) {
 		wantLog string
 	}{
 		"success":                       {result: done, want: done},
-		"conflict":                      {err: conflict, want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "modified"},
-		"already exists":                {result: done, err: errors.Join(alreadyExists), want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "already exists"},
-		"another error":                 {err: forbidden, wantErr: forbidden},
-		"conflict joined with an error": {err: errors.Join(conflict, forbidden), wantErr: forbidden},
+		"conflict":                      {err: errConflict, want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "modified"},
+		"already exists":                {result: done, err: errors.Join(errAlreadyExists), want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "already exists"},
+		"another error":                 {err: errForbidden, wantErr: errForbidden},
+		"conflict joined with an error": {err: errors.Join(errConflict, errForbidden), wantErr: errForbidden},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
