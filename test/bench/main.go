@@ -1,44 +1,50 @@
-// Command bench measures Realmkeeper against the limits of the machine that it runs on.
+// Command bench measures the token server against limits of the same machine. It runs the
+// benchmarks of internal/tokenserver and checks their results against targets.
 //
-// Times differ from machine to machine and from minute to minute. So each limit is
-// measured beside what it limits, in turn with it, several rounds long, and what is judged
-// is the ratio of the two, or their difference, by its median.
+// Times depend on the machine and change from minute to minute. Each benchmark therefore measures
+// a limit in turn with the token server, and the targets apply to the ratio or difference of both.
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
-	"runtime/pprof"
+	"runtime"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-const usage = `bench measures the token server against the limits of this machine.
+const usage = `Usage: go run -C test ./bench [flags]
 
-It runs the product's own handler, registry and HTTP server in this process, with the
-operator's records or literal data in place of a cluster. Nothing else is needed. With
-the defaults it takes about %s on two cores, 1 GB of memory, and the cores for itself.
+Measures the token server against limits of this machine. With the defaults, it takes
+about 3 min and 1 GB of memory on two cores. The machine should be idle.
 
-It exits with 1 when a target is missed.
+The exit code is 1 if a target is missed. A row misses its target if its median and most
+of its rounds do, and again when the row is repeated. Rounds during which other processes
+used more than 10 % of the cores don't count as missed.
 
 Flags:
 `
 
-const usualTime = "2 min"
-
-// errMissed says that everything was measured and something is slower than it should be.
-var errMissed = errors.New("target missed")
+// errMissed means that everything was measured and a row missed its target.
+var errMissed = errors.New("missed targets")
 
 type options struct {
 	rounds     int
 	duration   time.Duration
 	row        *regexp.Regexp
 	reportOnly bool
-	jsonFile   string
-	cpuProfile string
 }
 
 func main() {
@@ -49,7 +55,7 @@ func main() {
 	case err != nil:
 		os.Exit(2)
 	}
-	err = run(o, os.Stdout)
+	err = run(context.Background(), o, os.Stdout)
 	if err == nil || o.reportOnly && errors.Is(err, errMissed) {
 		return
 	}
@@ -62,21 +68,19 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
-		fmt.Fprintf(out, usage, usualTime)
+		fmt.Fprint(out, usage)
 		flags.PrintDefaults()
 	}
-	flags.IntVar(&o.rounds, "rounds", 7, "how many `rounds` each row is measured")
-	flags.DurationVar(&o.duration, "duration", 500*time.Millisecond, "how long each part of a round takes; more where one step takes longer")
-	row := flags.String("row", "", "measure only the rows whose names match this `regexp`")
-	flags.BoolVar(&o.reportOnly, "report-only", false, "exit with 0 when a target is missed")
-	flags.StringVar(&o.jsonFile, "json", "", "write the results to this `file` too, as JSON")
-	flags.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; it slows what it measures a little")
+	flags.IntVar(&o.rounds, "rounds", 7, "Number of `rounds` per benchmark")
+	flags.DurationVar(&o.duration, "duration", 500*time.Millisecond, "Duration of a round; slow benchmarks take longer")
+	row := flags.String("row", "", "Measure only rows whose names match this `regexp`")
+	flags.BoolVar(&o.reportOnly, "report-only", false, "Exit with 0 if a target is missed")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
 	var err error
 	if o.row, err = regexp.Compile(*row); err == nil && (o.rounds < 1 || o.duration <= 0 || flags.NArg() > 0) {
-		err = errors.New("-rounds and -duration must be positive, and there are no arguments")
+		err = errors.New("-rounds and -duration must be positive, and arguments are not allowed")
 	}
 	if err != nil {
 		fmt.Fprintln(out, "bench:", err)
@@ -84,34 +88,116 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, err
 }
 
-func run(o options, out io.Writer) error {
-	if o.cpuProfile != "" {
-		file, err := os.Create(o.cpuProfile)
-		if err != nil {
-			return fmt.Errorf("writing -cpuprofile: %w", err)
-		}
-		defer file.Close()
-		if err := pprof.StartCPUProfile(file); err != nil {
-			return fmt.Errorf("writing -cpuprofile: %w", err)
-		}
-		defer pprof.StopCPUProfile()
+// run measures the rows, repeats those that miss their targets, and prints all of them.
+func run(ctx context.Context, o options, out io.Writer) error {
+	root, err := controlplane.RepositoryRoot()
+	if err != nil {
+		return err
 	}
+	fmt.Fprintf(out, "Measuring on %d cores with %s, load %s. Each row has %d rounds of %s.\n\n",
+		runtime.GOMAXPROCS(0), runtime.Version(), load(), o.rounds, o.duration)
+	fmt.Fprintf(out, format, "ROW", "MEDIAN", "SPREAD", "TARGET", "", "MEDIANS OF ALL METRICS")
 
-	report := newReport(o, out)
-	for _, e := range experiments() {
-		results, err := e.run(o)
-		if err != nil {
-			return fmt.Errorf("measuring %s: %w", e.rows[0].name, err)
+	started := time.Now()
+	var wanted []row
+	for _, r := range rows {
+		if o.row.MatchString(r.name) {
+			wanted = append(wanted, r)
 		}
-		report.add(results)
 	}
-	return report.finish(o.jsonFile)
+	missed, err := measureAll(ctx, root, o, wanted, out)
+	if err == nil && len(missed) > 0 {
+		fmt.Fprintf(out, "\nRepeating the rows that missed their targets:\n")
+		missed, err = measureAll(ctx, root, o, missed, out)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\nTook %s, load %s.\n", limits, time.Since(started).Round(time.Second), load())
+	var names []string
+	for _, r := range missed {
+		names = append(names, r.name)
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w: %s", errMissed, strings.Join(names, ", "))
+	}
+	return nil
 }
 
-func experiments() []experiment {
-	var all []experiment
-	all = append(all, throughputs()...)
-	all = append(all, verifications()...)
-	all = append(all, documents()...)
-	return append(all, audits(), floods(), handlerAlone(), lookups(), changes())
+// measureAll measures and prints the rows and returns those that missed their targets.
+func measureAll(ctx context.Context, root string, o options, wanted []row, out io.Writer) ([]row, error) {
+	var missed []row
+	for len(wanted) > 0 {
+		n := 1 // rows of the same benchmark share its setup
+		for n < len(wanted) && wanted[n].parent() == wanted[0].parent() {
+			n++
+		}
+		rounds, err := measure(ctx, root, o, wanted[:n])
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range wanted[:n] {
+			metrics := rounds["Benchmark"+r.benchmark]
+			if len(metrics[r.metric]) != o.rounds {
+				return nil, fmt.Errorf("measure %s: got %d rounds, want %d", r.name, len(metrics[r.metric]), o.rounds)
+			}
+			r.print(out, metrics)
+			if r.missed(metrics) {
+				missed = append(missed, r)
+			}
+		}
+		wanted = wanted[n:]
+	}
+	return missed, nil
+}
+
+// cores matches the suffix that go test adds to the name of a benchmark.
+var cores = regexp.MustCompile(`-\d+$`)
+
+// measure runs the benchmark of the rows and returns the values of each metric by name.
+func measure(ctx context.Context, root string, o options, wanted []row) (map[string]map[string][]float64, error) {
+	pattern := "^Benchmark" + wanted[0].parent() + "$"
+	if wanted[0].benchmark != wanted[0].parent() {
+		var names []string
+		for _, r := range wanted {
+			names = append(names, strings.TrimPrefix(r.benchmark, r.parent()+"/"))
+		}
+		pattern += "/^(" + strings.Join(names, "|") + ")$"
+	}
+	command := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench="+pattern, "-timeout=0",
+		fmt.Sprintf("-count=%d", o.rounds), fmt.Sprintf("-benchtime=%s", o.duration), "./"+wanted[0].dir)
+	command.Dir = root
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("measure %s: %w\n%s", wanted[0].name, err, out)
+	}
+	rounds := map[string]map[string][]float64{}
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		name := cores.ReplaceAllString(fields[0], "")
+		if rounds[name] == nil {
+			rounds[name] = map[string][]float64{}
+		}
+		for i := 4; i+1 < len(fields); i += 2 { // after the name, the iterations and ns/op
+			value, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("read %q: %w", lines.Text(), err)
+			}
+			rounds[name][fields[i+1]] = append(rounds[name][fields[i+1]], value)
+		}
+	}
+	return rounds, nil
+}
+
+// load returns the load averages, if the kernel reports them.
+func load() string {
+	averages, err := os.ReadFile(filepath.Join("/proc", "loadavg"))
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Join(strings.Fields(string(averages))[:3], " ")
 }

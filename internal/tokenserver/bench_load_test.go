@@ -1,0 +1,305 @@
+package tokenserver_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	benchConnections = 64
+	// window is how long a rate is measured before it is the turn of the next one.
+	window = 100 * time.Millisecond
+	// floodWindow is longer, because a percentile needs many responses.
+	floodWindow = 250 * time.Millisecond
+)
+
+// rate runs operations on all cores for about the window.
+type rate func(window time.Duration) (tally, error)
+
+// tally is a number of operations and the time that they took.
+type tally struct {
+	operations int64
+	elapsed    time.Duration
+}
+
+// measure measures the rates in turn and reports them per second. Each turn starts with another
+// rate, so that a machine that becomes slower or faster affects all of them equally.
+func measure(b *testing.B, rates map[string]rate) map[string]float64 {
+	b.Helper()
+	names := slices.Sorted(maps.Keys(rates))
+	sums := map[string]tally{}
+	defer reportBusy(b)()
+	for turn := 0; b.Loop(); turn++ {
+		for i := range names {
+			name := names[(turn+i)%len(names)]
+			got, err := rates[name](window)
+			if err != nil {
+				b.Fatalf("measure %s: %v", name, err)
+			}
+			sums[name] = tally{sums[name].operations + got.operations, sums[name].elapsed + got.elapsed}
+		}
+	}
+	perSecond := map[string]float64{}
+	for name, sum := range sums {
+		perSecond[name] = float64(sum.operations) / sum.elapsed.Seconds()
+		b.ReportMetric(perSecond[name], name+"/s")
+	}
+	return perSecond
+}
+
+// reportBusy reports the share of the cores that other processes used until the returned function
+// is called. They push this process out of cores and caches, which costs the token server more than
+// its limit.
+func reportBusy(b *testing.B) func() {
+	b.Helper()
+	start, used := time.Now(), available()
+	return func() {
+		share := 1 - (available()-used).Seconds()/time.Since(start).Seconds()
+		b.ReportMetric(max(0, share), "busy")
+	}
+}
+
+// available returns the time for which the cores were available to this process: the CPU time that
+// it used and the idle time of the machine. The time of other processes doesn't count, so that they
+// affect a ratio less.
+func available() time.Duration {
+	const tick = time.Second / 100 // USER_HZ on Linux
+	all := cpuTime()
+	stat, _ := os.ReadFile("/proc/stat") // elsewhere, idle time counts as zero
+	if fields := bytes.Fields(stat); len(fields) > 5 {
+		for _, field := range fields[4:6] { // idle and iowait of all cores (proc_stat(5))
+			ticks, _ := strconv.ParseInt(string(field), 10, 64)
+			all += time.Duration(ticks) * tick
+		}
+	}
+	return all / time.Duration(runtime.GOMAXPROCS(0))
+}
+
+// parallelRate runs an operation on all cores.
+func parallelRate(operation func() error, window time.Duration) (tally, error) {
+	var stop atomic.Bool
+	var operations atomic.Int64
+	failed := make(chan error, runtime.GOMAXPROCS(0))
+	var running sync.WaitGroup
+	start := available()
+	for range runtime.GOMAXPROCS(0) {
+		running.Go(func() {
+			n := int64(0)
+			for ; !stop.Load(); n++ {
+				if err := operation(); err != nil {
+					failed <- err
+					return
+				}
+			}
+			operations.Add(n)
+		})
+	}
+	time.Sleep(window)
+	stop.Store(true)
+	running.Wait()
+	return tally{operations.Load(), available() - start}, firstError(failed)
+}
+
+func firstError(failed <-chan error) error {
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// loadedServer is an HTTP server on loopback with persistent HTTP/1.1 connections over plain TCP.
+// Each connection sends one request at a time.
+type loadedServer struct {
+	address     string
+	connections []*connection
+}
+
+// serve starts the server. Each connection sends one of the requests at random.
+func serve(b *testing.B, server *http.Server, requests [][]byte) *loadedServer {
+	b.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &loadedServer{address: listener.Addr().String()}
+	go func() { _ = server.Serve(listener) }()
+	b.Cleanup(func() {
+		for _, c := range s.connections {
+			c.conn.Close()
+		}
+		_ = server.Close()
+	})
+	for range benchConnections {
+		s.connections = append(s.connections, &connection{conn: dial(b, s.address), requests: requests})
+	}
+	return s
+}
+
+func dial(b *testing.B, address string) net.Conn {
+	b.Helper()
+	conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return conn
+}
+
+// rate sends requests on all connections. Responses count after each connection has received two
+// on average, so that as many requests are in flight at the start as at the end.
+func (s *loadedServer) rate(window time.Duration) (tally, error) {
+	var stop atomic.Bool
+	failed := make(chan error, len(s.connections))
+	var running sync.WaitGroup
+	for _, c := range s.connections {
+		running.Go(func() {
+			for !stop.Load() {
+				if err := c.exchange(); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	for warm := s.responses() + int64(2*len(s.connections)); s.responses() < warm && len(failed) == 0; {
+		time.Sleep(time.Millisecond)
+	}
+	start, before := available(), s.responses()
+	time.Sleep(window)
+	got := tally{s.responses() - before, available() - start}
+	stop.Store(true)
+	running.Wait()
+	return got, firstError(failed)
+}
+
+func (s *loadedServer) responses() (sum int64) {
+	for _, c := range s.connections {
+		sum += c.responses.Load()
+	}
+	return sum
+}
+
+// responseTimes returns the response times of four clients. Each sends one request at a time.
+func (s *loadedServer) responseTimes(b *testing.B) []time.Duration {
+	b.Helper()
+	var mu sync.Mutex
+	var all []time.Duration
+	var running sync.WaitGroup
+	end := time.Now().Add(floodWindow)
+	for _, c := range s.connections[:4] {
+		running.Go(func() {
+			var own []time.Duration
+			for time.Now().Before(end) {
+				start := time.Now()
+				if err := c.exchange(); err != nil {
+					b.Error(err)
+					return
+				}
+				own = append(own, time.Since(start))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, own...)
+		})
+	}
+	running.Wait()
+	return all
+}
+
+// flood sends wrong secrets until stop is called. Half of the connections use one existing client,
+// the others a new unknown client each time.
+func (s *loadedServer) flood(b *testing.B) (stop func()) {
+	b.Helper()
+	var attackers []net.Conn
+	var running sync.WaitGroup
+	for n := range benchConnections {
+		conn := dial(b, s.address)
+		attackers = append(attackers, conn)
+		running.Go(func() {
+			buffer := make([]byte, 4<<10)
+			for i := 0; ; i++ {
+				id := clientID(0)
+				if n%2 == 0 {
+					id = fmt.Sprintf("unknown-%d-%d", n, i)
+				}
+				request := tokenRequest("realm-0", "Basic "+base64.StdEncoding.EncodeToString([]byte(id+":wrong")))
+				if _, err := conn.Write(request); err != nil {
+					return
+				}
+				if _, err := conn.Read(buffer); err != nil { // the response fits into one segment
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		for _, conn := range attackers {
+			conn.Close()
+		}
+		running.Wait()
+	}
+}
+
+// connection is a client that reads no more of a response than necessary.
+type connection struct {
+	conn      net.Conn
+	requests  [][]byte
+	buffer    [8 << 10]byte
+	responses atomic.Int64
+}
+
+var errResponse = errors.New("unexpected response")
+
+// exchange sends a request and reads the whole response, whose status must be 200.
+func (c *connection) exchange() error {
+	request := c.requests[mathrand.IntN(len(c.requests))] //nolint:gosec // Not used for security.
+	if _, err := c.conn.Write(request); err != nil {
+		return err
+	}
+	for have, want := 0, -1; have != want; {
+		n, err := c.conn.Read(c.buffer[have:])
+		if err != nil {
+			return err
+		}
+		have += n
+		if want >= 0 {
+			continue
+		}
+		if want, err = responseSize(c.buffer[:have]); err != nil {
+			return err
+		}
+	}
+	c.responses.Add(1)
+	return nil
+}
+
+// responseSize returns the size of the response that starts with head, or -1 if the header isn't
+// complete.
+func responseSize(head []byte) (int, error) {
+	header, _, complete := bytes.Cut(head, []byte("\r\n\r\n"))
+	if !complete {
+		return -1, nil
+	}
+	_, rest, found := bytes.Cut(header, []byte("\r\nContent-Length: "))
+	digits, _, _ := bytes.Cut(rest, []byte("\r\n"))
+	body, err := strconv.Atoi(string(digits))
+	if !found || err != nil || !bytes.HasPrefix(head, []byte("HTTP/1.1 200 ")) {
+		return 0, fmt.Errorf("%w: %q", errResponse, head)
+	}
+	return len(header) + len("\r\n\r\n") + body, nil
+}

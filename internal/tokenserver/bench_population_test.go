@@ -1,0 +1,227 @@
+package tokenserver_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+const (
+	benchRealms  = 10
+	benchClients = 10_000
+)
+
+// population is a token server with realms and clients, and a token request per client.
+type population struct {
+	handler        http.Handler
+	requests       [][]byte // POST with HTTP Basic and grant_type in the query, as documented
+	authorizations []string // the Authorization headers
+}
+
+var populations = map[signingkey.Algorithm]*population{}
+
+// benchPopulation returns a population that signs with the algorithm. All benchmarks share it,
+// because generating RSA keys takes seconds.
+func benchPopulation(b *testing.B, algorithm signingkey.Algorithm) *population {
+	b.Helper()
+	if populations[algorithm] == nil {
+		populations[algorithm] = newPopulation(b, algorithm, func(*tokenserver.Options) {})
+	}
+	return populations[algorithm]
+}
+
+func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*tokenserver.Options)) *population {
+	b.Helper()
+	p := &population{}
+	var realms []*registry.Realm
+	for i := range benchRealms {
+		realms = append(realms, benchRealm(b, fmt.Sprintf("realm-%d", i), algorithm))
+	}
+	var clients []*registry.Client
+	for i := range benchClients {
+		realm := realms[i%benchRealms]
+		secret, err := clientsecret.Generate(rand.Reader)
+		if err != nil {
+			b.Fatal(err)
+		}
+		verifier, err := clientsecret.Hash(secret, rand.Reader)
+		if err != nil {
+			b.Fatal(err)
+		}
+		client := &registry.Client{
+			UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realm.UID, ID: clientID(i), CreatedAt: time.Now().Truncate(time.Second),
+			Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},
+		}
+		clients = append(clients, client)
+		authorization := "Basic " + base64.StdEncoding.EncodeToString([]byte(client.ID+":"+secret))
+		p.authorizations = append(p.authorizations, authorization)
+		p.requests = append(p.requests, tokenRequest(realm.Name, authorization))
+	}
+	reg := registry.New()
+	reg.Replace(realms, clients, func(string) bool { return false })
+	o := tokenserver.Options{
+		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now, Random: rand.Reader,
+	}
+	option(&o)
+	p.handler = tokenserver.New(o)
+	return p
+}
+
+// productServer returns an HTTP server with the limits of the token server.
+func productServer(handler http.Handler) *http.Server {
+	return httpserver.New(handler, tokenserver.ServerLimits(), nil, slog.New(slog.DiscardHandler))
+}
+
+func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm) *registry.Realm {
+	b.Helper()
+	const lifetime = 15 * time.Minute
+	keys, _, err := signingkey.Plan(time.Now(), nil, signingkey.Policy{Algorithm: algorithm, TokenLifetime: lifetime}, rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	realm, err := registry.NewRealm(registry.RealmSettings{
+		UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
+		Audiences: []string{orders}, Scopes: []string{"orders:read", "orders:write"}, Keys: keys,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return realm
+}
+
+// clientID returns a client ID with the length of a typical <namespace>.<name>.
+func clientID(i int) string { return fmt.Sprintf("team-%03d.service-%07d", i%1000, i) }
+
+func tokenRequest(realm, authorization string) []byte {
+	return fmt.Appendf(nil, "POST /%s%s?grant_type=%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\nAuthorization: %s\r\nContent-Length: 0\r\n\r\n",
+		realm, oauth.TokenPath, oauth.GrantTypeClientCredentials, host, authorization)
+}
+
+func parseRequest(b *testing.B, request []byte) *http.Request {
+	b.Helper()
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.RemoteAddr = "127.0.0.1:40000"
+	return r
+}
+
+// responseTo returns the response to the request, whose status must be 200.
+func responseTo(b *testing.B, handler http.Handler, request []byte) *httptest.ResponseRecorder {
+	b.Helper()
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, parseRequest(b, request))
+	if w.Code != http.StatusOK {
+		b.Fatalf("got %d %s, want 200", w.Code, w.Body)
+	}
+	return w
+}
+
+// fixedResponse returns a handler that only writes the bytes of a response.
+func fixedResponse(response *httptest.ResponseRecorder) http.Handler {
+	body := response.Body.Bytes()
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		maps.Copy(w.Header(), response.Header())
+		_, _ = w.Write(body)
+	})
+}
+
+// nullWriter is an http.ResponseWriter that discards everything.
+type nullWriter struct {
+	header http.Header
+	err    error
+}
+
+func (w *nullWriter) Header() http.Header               { return w.header }
+func (w *nullWriter) Write(p []byte) (int, error)       { return len(p), nil }
+func (w *nullWriter) WriteString(s string) (int, error) { return len(s), nil }
+func (w *nullWriter) WriteHeader(status int) {
+	if status != http.StatusOK {
+		w.err = fmt.Errorf("%w: status %d", errResponse, status)
+	}
+}
+
+// rawKey returns a new key, what it signs of the input, and how. Only EdDSA includes hashing.
+func rawKey(b *testing.B, algorithm signingkey.Algorithm, input []byte) (key crypto.Signer, signed []byte, options crypto.SignerOpts) {
+	b.Helper()
+	digest, digest384 := sha256.Sum256(input), sha512.Sum384(input)
+	signed, options = digest[:], crypto.SHA256
+	var err error
+	switch algorithm {
+	case signingkey.ES256:
+		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case signingkey.ES384:
+		key, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+		signed, options = digest384[:], crypto.SHA384
+	case signingkey.RS256:
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+	case signingkey.PS256:
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+		options = &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash, Hash: crypto.SHA256}
+	case signingkey.EdDSA:
+		_, key, err = ed25519.GenerateKey(rand.Reader)
+		signed, options = input, crypto.Hash(0)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	return key, signed, options
+}
+
+// rawSignature returns a function that signs once with crypto/*.
+func rawSignature(b *testing.B, algorithm signingkey.Algorithm, input []byte) func() error {
+	b.Helper()
+	key, signed, options := rawKey(b, algorithm, input)
+	return func() error { _, err := key.Sign(rand.Reader, signed, options); return err }
+}
+
+// rawVerification returns a function that verifies a signature once with crypto/*.
+func rawVerification(b *testing.B, algorithm signingkey.Algorithm, input []byte) func() error {
+	b.Helper()
+	key, signed, options := rawKey(b, algorithm, input)
+	signature, err := key.Sign(rand.Reader, signed, options)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func() error {
+		valid := false
+		switch public := key.Public().(type) {
+		case *ecdsa.PublicKey:
+			valid = ecdsa.VerifyASN1(public, signed, signature)
+		case ed25519.PublicKey:
+			valid = ed25519.Verify(public, signed, signature)
+		case *rsa.PublicKey:
+			valid = rsa.VerifyPKCS1v15(public, crypto.SHA256, signed, signature) == nil
+		}
+		if !valid {
+			return errResponse
+		}
+		return nil
+	}
+}

@@ -1,0 +1,236 @@
+package tokenserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+)
+
+// The benchmarks compare the token server with a limit that they measure in turn with it. The
+// metric "ratio" is independent of the machine. `make bench` runs them and checks the targets.
+
+// BenchmarkTokens measures tokens per second over loopback. The limit is the rate of a server that
+// only speaks HTTP and signs.
+func BenchmarkTokens(b *testing.B) {
+	for _, algorithm := range signingkey.Algorithms {
+		b.Run(string(algorithm), func(b *testing.B) {
+			p := benchPopulation(b, algorithm)
+			sign := rawSignature(b, algorithm, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))
+			compareRates(b, p, p.requests, "sign", sign)
+		})
+	}
+}
+
+// BenchmarkVerify measures responses of the verification endpoint. The limit is the rate of a
+// server that only speaks HTTP and verifies a signature.
+func BenchmarkVerify(b *testing.B) {
+	benchmarkTokenChecks(b, func(realm, _, token string) []byte {
+		return fmt.Appendf(nil, "GET /%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\nAuthorization: Bearer %s\r\n\r\n",
+			realm, oauth.VerificationPath, host, token)
+	})
+}
+
+// BenchmarkIntrospect measures responses of the introspection endpoint, with the same limit.
+func BenchmarkIntrospect(b *testing.B) {
+	benchmarkTokenChecks(b, func(realm, authorization, token string) []byte {
+		body := "token=" + token
+		return fmt.Appendf(nil, "POST /%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\nAuthorization: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+			realm, oauth.IntrospectionPath, host, authorization, oauth.ContentTypeForm, len(body), body)
+	})
+}
+
+func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, token string) []byte) {
+	b.Helper()
+	for _, algorithm := range []signingkey.Algorithm{signingkey.ES256, signingkey.EdDSA, signingkey.RS256} {
+		b.Run(string(algorithm), func(b *testing.B) {
+			p := benchPopulation(b, algorithm)
+			var requests [][]byte
+			var input []byte
+			for i := range 1000 {
+				body := responseTo(b, p.handler, p.requests[i]).Body
+				input = signingInput(body.String())
+				var issued struct {
+					AccessToken string `json:"access_token"`
+				}
+				if err := json.Unmarshal(body.Bytes(), &issued); err != nil {
+					b.Fatal(err)
+				}
+				requests = append(requests, question(fmt.Sprintf("realm-%d", i%benchRealms), p.authorizations[i], issued.AccessToken))
+			}
+			compareRates(b, p, requests, "verify", rawVerification(b, algorithm, input))
+		})
+	}
+}
+
+// compareRates measures the responses of the token server. The limit combines the rate of a plain
+// net/http server that returns the same bytes with the rate of the computation: client and server
+// share the cores, so the times of the parts of a request add up.
+func compareRates(b *testing.B, p *population, requests [][]byte, name string, compute func() error) {
+	b.Helper()
+	//nolint:gosec // Timeouts would make the limit slower.
+	plain := &http.Server{Handler: fixedResponse(responseTo(b, p.handler, requests[0]))}
+	rates := measure(b, map[string]rate{
+		"product": serve(b, productServer(p.handler), requests).rate,
+		"plain":   serve(b, plain, requests).rate,
+		name:      func(window time.Duration) (tally, error) { return parallelRate(compute, window) },
+	})
+	limit := 1 / (1/rates["plain"] + 1/rates[name])
+	b.ReportMetric(rates["product"]/limit, "ratio")
+}
+
+// BenchmarkDocuments measures the prepared documents. The limit is the product's HTTP server with a
+// handler that only returns the same bytes.
+func BenchmarkDocuments(b *testing.B) {
+	for name, path := range map[string]string{"jwks": "/realm-0" + oauth.JWKSPath, "metadata": oauth.ServerMetadataPath + "/realm-0"} {
+		b.Run(name, func(b *testing.B) {
+			p := benchPopulation(b, signingkey.ES256)
+			requests := [][]byte{fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n", path, host)}
+			plain := fixedResponse(responseTo(b, p.handler, requests[0]))
+			rates := measure(b, map[string]rate{
+				"product": serve(b, productServer(p.handler), requests).rate,
+				"plain":   serve(b, productServer(plain), requests).rate,
+			})
+			b.ReportMetric(rates["product"]/rates["plain"], "ratio")
+		})
+	}
+}
+
+// BenchmarkAudit measures tokens per second with an audit log in a file. The limit is the rate
+// without an audit log.
+func BenchmarkAudit(b *testing.B) {
+	file, err := os.CreateTemp(b.TempDir(), "audit-*.log")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	log := audit.Open(file, slog.New(slog.DiscardHandler), time.Now)
+	defer log.Close(context.Background()) //nolint:errcheck // The rates are measured already.
+	without := benchPopulation(b, signingkey.ES256)
+	with := newPopulation(b, signingkey.ES256, func(o *tokenserver.Options) { o.Audit = log })
+	rates := measure(b, map[string]rate{
+		"audited":   serve(b, productServer(with.handler), with.requests).rate,
+		"unaudited": serve(b, productServer(without.handler), without.requests).rate,
+	})
+	if log.Lost() > 0 {
+		b.Errorf("%d audit events were lost", log.Lost())
+	}
+	b.ReportMetric(rates["audited"]/rates["unaudited"], "ratio")
+}
+
+// BenchmarkWrongSecrets measures the 99th percentile of the response time of four clients during a flood
+// of wrong secrets from one address. The limit is the same without the flood.
+func BenchmarkWrongSecrets(b *testing.B) {
+	p := benchPopulation(b, signingkey.ES256)
+	s := serve(b, productServer(p.handler), p.requests)
+	var quiet, flooded []time.Duration
+	defer reportBusy(b)()
+	for turn := 0; b.Loop(); turn++ {
+		for i := range 2 {
+			if (turn+i)%2 == 0 {
+				quiet = append(quiet, s.responseTimes(b)...)
+				continue
+			}
+			stop := s.flood(b)
+			flooded = append(flooded, s.responseTimes(b)...)
+			stop()
+		}
+	}
+	p99 := func(times []time.Duration) float64 {
+		slices.Sort(times)
+		return float64(times[(len(times)-1)*99/100].Nanoseconds()) / 1e3
+	}
+	b.ReportMetric(p99(flooded), "µs-flooded")
+	b.ReportMetric(p99(quiet), "µs-quiet")
+	b.ReportMetric(p99(flooded)/p99(quiet), "ratio")
+}
+
+// BenchmarkHandler measures the time and the allocations of a token request beyond those of the
+// signature, on one core and without a socket.
+func BenchmarkHandler(b *testing.B) {
+	p := benchPopulation(b, signingkey.ES256)
+	sign := rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))
+	var requests []*http.Request
+	for _, request := range p.requests[:benchRealms] {
+		requests = append(requests, parseRequest(b, request))
+	}
+	writer := &nullWriter{header: http.Header{}}
+	request := func() error {
+		i := mathrand.IntN(len(p.requests)) //nolint:gosec // Not used for security.
+		r := requests[i%benchRealms]        // in the CPU's caches, like a request that was just read
+		r.Header["Authorization"][0] = p.authorizations[i]
+		clear(writer.header)
+		p.handler.ServeHTTP(writer, r)
+		return writer.err
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var whole, signature cost
+	for turn := 0; b.Loop(); turn++ {
+		for i := range 2 {
+			if (turn+i)%2 == 0 {
+				whole.add(b, request)
+			} else {
+				signature.add(b, sign)
+			}
+		}
+	}
+	b.ReportMetric(whole.time()-signature.time(), "µs-surplus")
+	b.ReportMetric(signature.time(), "µs-signature")
+	b.ReportMetric(whole.allocations()-signature.allocations(), "allocs-surplus")
+}
+
+// cost adds up what calls take. It includes the work of the garbage collector.
+type cost struct {
+	calls   int
+	spent   time.Duration
+	mallocs uint64
+}
+
+func (c *cost) add(b *testing.B, call func() error) {
+	b.Helper()
+	const batch = 500
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := cpuTime()
+	for range batch {
+		if err := call(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	c.spent += cpuTime() - start
+	runtime.ReadMemStats(&after)
+	c.mallocs += after.Mallocs - before.Mallocs
+	c.calls += batch
+}
+
+func (c *cost) time() float64        { return float64(c.spent.Nanoseconds()) / 1e3 / float64(c.calls) }
+func (c *cost) allocations() float64 { return float64(c.mallocs) / float64(c.calls) }
+
+// cpuTime returns the CPU time that this process has used.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// signingInput returns the signed part of the token in a response (RFC 7515 section 5.1).
+func signingInput(body string) []byte {
+	token := strings.Split(body, `"`)[3]
+	return []byte(token[:strings.LastIndexByte(token, '.')])
+}

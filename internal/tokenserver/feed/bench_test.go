@@ -1,0 +1,129 @@
+package feed_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// BenchmarkRecords measures the memory that a token server needs for each of 100,000 clients and
+// the time to load a change. The limit is the time with 100 clients. Medians ignore the batches that
+// other processes interrupt.
+func BenchmarkRecords(b *testing.B) {
+	const batch = 100
+	few, _ := newLoadedFeed(b, 100)
+	many, memory := newLoadedFeed(b, 100_000)
+	var times [2][]time.Duration
+	for turn := 0; b.Loop(); turn++ {
+		for i := range times {
+			n := (turn + i) % len(times)
+			start := time.Now()
+			for range batch {
+				if err := []*loadedFeed{few, many}[n].change(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			times[n] = append(times[n], time.Since(start))
+		}
+	}
+	var medians [2]float64
+	for i := range times {
+		slices.Sort(times[i])
+		medians[i] = float64(times[i][len(times[i])/2].Nanoseconds()) / 1e3 / batch
+	}
+	b.ReportMetric(memory, "KiB/client")
+	b.ReportMetric(medians[0], "µs-limit")
+	b.ReportMetric(medians[1], "µs")
+	b.ReportMetric(medians[1]/medians[0], "ratio")
+	runtime.KeepAlive(many)
+}
+
+// loadedFeed is a feed with clients and changed records of some of them.
+type loadedFeed struct {
+	feed    *feed.Feed
+	changes []*corev1.Secret
+	next    int
+}
+
+// newLoadedFeed loads the clients and returns the live heap per client in KiB.
+func newLoadedFeed(b *testing.B, clients int) (*loadedFeed, float64) {
+	b.Helper()
+	reg := registry.New()
+	f := &loadedFeed{feed: feed.New(feed.Options{
+		Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})}
+	before := liveHeap()
+	load := func() error {
+		var records []any
+		for i := range clients {
+			records = append(records, clientRecord(b, i, false))
+		}
+		return f.feed.Replace(records, "1")
+	}
+	if err := load(); err != nil {
+		b.Fatal(err)
+	}
+	memory := float64(liveHeap()-before) / float64(clients) / (1 << 10)
+	if _, got := reg.Size(); got != clients {
+		b.Fatalf("loaded %d clients, want %d", got, clients)
+	}
+	for range min(clients, 1000) {
+		f.changes = append(f.changes, clientRecord(b, mathrand.IntN(clients), true)) //nolint:gosec // Not used for security.
+	}
+	return f, memory
+}
+
+func (f *loadedFeed) change() error {
+	f.next = (f.next + 1) % len(f.changes)
+	return f.feed.Update(f.changes[f.next])
+}
+
+func clientRecord(b *testing.B, i int, disabled bool) *corev1.Secret {
+	b.Helper()
+	verifier, err := clientsecret.Hash("secret", rand.Reader)
+	if err != nil {
+		b.Fatal(err)
+	}
+	namespace, name, now := fmt.Sprintf("team-%03d", i%1000), fmt.Sprintf("service-%07d", i), time.Now().UTC()
+	owner := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i)),
+	}}
+	applied, err := record.ForClient("realmkeeper-system", owner, record.Client{
+		RealmUID: "0d3b1a52-0000-4000-8000-000000000000", ClientID: namespace + "." + name, CreatedAt: now, Disabled: disabled,
+		Scopes:  []string{"orders:read", "orders:write"},
+		Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: *applied.Name, Namespace: *applied.Namespace, ResourceVersion: "1", Labels: applied.Labels, Annotations: applied.Annotations,
+		},
+		Type: corev1.SecretTypeOpaque, Data: applied.Data,
+	}
+}
+
+func liveHeap() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC() // the second one clears pools
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}

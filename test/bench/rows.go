@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// row is a metric of a benchmark with a target.
+type row struct {
+	name      string
+	dir       string // the directory of the benchmark
+	benchmark string // without the prefix Benchmark
+	metric    string
+	target    target
+}
+
+// target is the range of a metric. A bound of 0 means that there is none.
+type target struct{ atLeast, atMost float64 }
+
+const (
+	server   = "internal/tokenserver"
+	registry = server + "/registry"
+	feed     = server + "/feed"
+)
+
+var rows = []row{
+	{"tokens/ES256", server, "Tokens/ES256", "ratio", target{atLeast: 0.80}},
+	{"tokens/ES384", server, "Tokens/ES384", "ratio", target{}},
+	{"tokens/EdDSA", server, "Tokens/EdDSA", "ratio", target{atLeast: 0.80}},
+	{"tokens/RS256", server, "Tokens/RS256", "ratio", target{atLeast: 0.90}},
+	{"tokens/PS256", server, "Tokens/PS256", "ratio", target{}},
+	{"verify/ES256", server, "Verify/ES256", "ratio", target{atLeast: 0.75}},
+	{"verify/EdDSA", server, "Verify/EdDSA", "ratio", target{atLeast: 0.75}},
+	{"verify/RS256", server, "Verify/RS256", "ratio", target{atLeast: 0.75}},
+	{"introspect/ES256", server, "Introspect/ES256", "ratio", target{atLeast: 0.75}},
+	{"introspect/EdDSA", server, "Introspect/EdDSA", "ratio", target{atLeast: 0.75}},
+	{"introspect/RS256", server, "Introspect/RS256", "ratio", target{atLeast: 0.75}},
+	{"documents/jwks", server, "Documents/jwks", "ratio", target{atLeast: 0.95}},
+	{"documents/metadata", server, "Documents/metadata", "ratio", target{atLeast: 0.95}},
+	{"audit", server, "Audit", "ratio", target{atLeast: 0.95}},
+	{"wrong secrets/p99 of other clients", server, "WrongSecrets", "ratio", target{atMost: 2}},
+	{"handler/time", server, "Handler", "µs-surplus", target{atMost: 8}},
+	{"handler/allocations", server, "Handler", "allocs-surplus", target{atMost: 15}},
+	{"lookup/1,000 clients, ten active", registry, "Lookup/1000-ten-active", "ratio", target{atMost: 2}},
+	{"lookup/100,000 clients, ten active", registry, "Lookup/100000-ten-active", "ratio", target{atMost: 2}},
+	{"lookup/1,000,000 clients, ten active", registry, "Lookup/1000000-ten-active", "ratio", target{atMost: 2}},
+	{"lookup/1,000,000 clients, all active", registry, "Lookup/1000000-all-active", "ratio", target{}},
+	{"lookup/time of 1,000,000 clients", registry, "Lookup/1000000-all-active", "µs", target{atMost: 2}},
+	{"records/memory per client", feed, "Records", "KiB/client", target{atMost: 1.5}},
+	{"records/time of a change", feed, "Records", "ratio", target{atMost: 2}},
+}
+
+const limits = `Ratios compare with a limit that is measured in the same round:
+  tokens, verify, introspect: 1/(1/plain + 1/sign) or 1/(1/plain + 1/verify). Plain is a net/http
+    server without timeouts that returns the same bytes. Sign and verify use only crypto/*.
+  documents: the product's HTTP server with a handler that only returns the same bytes.
+  audit: the same without an audit log.   wrong secrets: the same without wrong secrets.
+  lookup: a realm with 10 clients.        records: 100 instead of 100,000 clients.
+handler: the time and allocations of a token request beyond an ES256 signature, on one core.
+noisy: the median misses the target, but other processes used more than 10 % of the cores in too
+  many rounds. Repeat on an idle machine.`
+
+const format = "%-38s %12s  %-16s %-8s %-7s %s\n"
+
+// print prints the row with the median of each metric.
+func (r row) print(out io.Writer, metrics map[string][]float64) {
+	var others []string
+	for _, metric := range slices.Sorted(maps.Keys(metrics)) {
+		if metric != r.metric && metric != busy {
+			others = append(others, number(median(metrics[metric]))+" "+metric)
+		}
+	}
+	verdict := ""
+	switch {
+	case r.missed(metrics):
+		verdict = "MISSED"
+	case !r.target.met(median(metrics[r.metric])):
+		verdict = "noisy"
+	case r.target != target{}:
+		verdict = "ok"
+	}
+	values := metrics[r.metric]
+	unit := strings.TrimSuffix(strings.TrimSuffix(r.metric, "-surplus"), "/client")
+	fmt.Fprintf(out, format, r.name, strings.TrimSuffix(number(median(values))+" "+unit, " ratio"),
+		number(slices.Min(values))+" to "+number(slices.Max(values)), r.target, verdict, strings.Join(others, ", "))
+}
+
+// busy is the metric with the share of the cores that other processes used.
+const busy = "busy"
+
+// tolerated is the share of the cores above which a round doesn't count as missed.
+const tolerated = 0.1
+
+// missed reports whether the median and most rounds miss the target. Rounds during which other
+// processes used the cores don't count.
+func (r row) missed(metrics map[string][]float64) bool {
+	values, misses := metrics[r.metric], 0
+	for i, value := range values {
+		if quiet := len(metrics[busy]) == 0 || metrics[busy][i] <= tolerated; quiet && !r.target.met(value) {
+			misses++
+		}
+	}
+	return !r.target.met(median(values)) && 2*misses > len(values)
+}
+
+// parent returns the name of the benchmark without that of the sub-benchmark.
+func (r row) parent() string {
+	parent, _, _ := strings.Cut(r.benchmark, "/")
+	return parent
+}
+
+func (t target) met(value float64) bool {
+	return (t.atLeast == 0 || value >= t.atLeast) && (t.atMost == 0 || value <= t.atMost)
+}
+
+func (t target) String() string {
+	switch {
+	case t.atLeast != 0:
+		return "≥ " + number(t.atLeast)
+	case t.atMost != 0:
+		return "≤ " + number(t.atMost)
+	}
+	return ""
+}
+
+func median(values []float64) float64 {
+	sorted, n := slices.Sorted(slices.Values(values)), len(values)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// number formats a value with two decimals, or none if it is at least 100.
+func number(value float64) string {
+	if value >= 100 {
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(value, 'f', 2, 64)
+}
