@@ -13,12 +13,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// gitops is the directory of what we give to users of GitOps tools.
+// gitops is the directory with the files for users of GitOps tools.
 var gitops = filepath.Join("..", "..", "..", "docs", "gitops")
 
-// The ConfigMap that users apply holds the script for both kinds, under the keys where
-// Argo CD looks for them.
-func TestArgoConfigMapHoldsTheScript(t *testing.T) {
+// TestArgoConfigMapContainsScript checks that the ConfigMap that users apply contains the health
+// script for both kinds, under the keys that Argo CD reads.
+func TestArgoConfigMapContainsScript(t *testing.T) {
 	script := readFile(t, "argocd", "health.lua")
 	var configMap corev1.ConfigMap
 	if err := yaml.UnmarshalStrict(readFile(t, "argocd", "argocd-cm.yaml"), &configMap); err != nil {
@@ -27,16 +27,16 @@ func TestArgoConfigMapHoldsTheScript(t *testing.T) {
 	for _, kind := range []string{"Realm", "ApiClient"} {
 		key := "resource.customizations.health." + v1alpha1.GroupVersion.Group + "_" + kind
 		if configMap.Data[key] != string(script) {
-			t.Errorf("%s is not what stands in health.lua:\n%s", key, configMap.Data[key])
+			t.Errorf("%s differs from health.lua:\n%s", key, configMap.Data[key])
 		}
 	}
 }
 
-// argoHealth is what a health script answers.
+// argoHealth is the result of a health script.
 type argoHealth struct{ Status, Message string }
 
-// argoHealthOf runs our script as Argo CD runs scripts of its users: without the libraries
-// that reach the world, with the object as the global obj, and the answer is what it returns.
+// argoHealthOf runs the health script as Argo CD runs custom scripts. Libraries with access to the
+// system are disabled, the object is the global obj, and the result is the return value.
 func argoHealthOf(t *testing.T, obj *unstructured.Unstructured) argoHealth {
 	t.Helper()
 	state := lua.NewState(lua.Options{SkipOpenLibs: true})
@@ -53,14 +53,14 @@ func argoHealthOf(t *testing.T, obj *unstructured.Unstructured) argoHealth {
 	if err := state.DoString(string(readFile(t, "argocd", "health.lua"))); err != nil {
 		t.Fatal(err)
 	}
-	answer, ok := state.Get(-1).(*lua.LTable)
+	result, ok := state.Get(-1).(*lua.LTable)
 	if !ok {
 		t.Fatalf("the script returns %s, not a table", state.Get(-1).Type())
 	}
-	return argoHealth{answer.RawGetString("status").String(), answer.RawGetString("message").String()}
+	return argoHealth{result.RawGetString("status").String(), result.RawGetString("message").String()}
 }
 
-// luaValue turns a value of decoded JSON into one of Lua.
+// luaValue converts a decoded JSON value to a Lua value.
 func luaValue(t *testing.T, state *lua.LState, value any) lua.LValue {
 	t.Helper()
 	switch v := value.(type) {
@@ -87,7 +87,7 @@ func luaValue(t *testing.T, state *lua.LState, value any) lua.LValue {
 		}
 		return table
 	}
-	t.Fatalf("%T is no value of JSON", value)
+	t.Fatalf("%T is not a JSON value", value)
 	return nil
 }
 

@@ -28,15 +28,15 @@ import (
 
 const charts = "../../../charts/realmkeeper"
 
-// scraped is what Prometheus gets of one process, for test/promql.
-type scraped struct {
+// scrape is the metrics page of one process at one time, as an input of test/promql.
+type scrape struct {
 	At     time.Time         `json:"at"`
 	Labels map[string]string `json:"labels"`
 	Text   string            `json:"text"`
 }
 
-// answered is what test/promql says of a query.
-type answered struct {
+// queryResult is the result of a query, as an output of test/promql.
+type queryResult struct {
 	Query  string `json:"query"`
 	Error  string `json:"error"`
 	Series []struct {
@@ -45,22 +45,22 @@ type answered struct {
 	} `json:"series"`
 }
 
-// Every panel of the dashboard shows something of a service that is used, and every alert is
-// a query that Prometheus takes.
+// TestDashboardAndAlerts checks that every dashboard panel shows data of a service in use, and that
+// every alert is a valid Prometheus query.
 func TestDashboardAndAlerts(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
-	use := loadOf(t, inst, c)
+	use := newUsage(t, inst, c)
 
-	var scrapes []scraped
+	var scrapes []scrape
 	at := time.Now()
 	for range 3 {
 		use()
-		at = at.Add(15 * time.Second) // as if it had taken as long as it does between two scrapes
+		at = at.Add(15 * time.Second) // a common scrape interval
 		for _, s := range inst.Servers() {
-			scrapes = append(scrapes, scraped{at, map[string]string{"job": "realmkeeper-token-server", "pod": s.Name}, s.Metrics(t)})
+			scrapes = append(scrapes, scrape{at, map[string]string{"job": "realmkeeper-token-server", "pod": s.Name}, s.Metrics(t)})
 		}
-		scrapes = append(scrapes, scraped{at, map[string]string{"job": "realmkeeper-operator", "pod": "operator"}, inst.OperatorMetrics(t)})
+		scrapes = append(scrapes, scrape{at, map[string]string{"job": "realmkeeper-operator", "pod": "operator"}, inst.OperatorMetrics(t)})
 	}
 	panels := panelQueries(t)
 	alerts := alertQueries(t)
@@ -68,11 +68,11 @@ func TestDashboardAndAlerts(t *testing.T) {
 	for _, query := range panels {
 		queries = append(queries, query)
 	}
-	results := evaluated(t, append(queries, alerts...), at, scrapes)
+	results := evaluate(t, append(queries, alerts...), at, scrapes)
 	for title, query := range panels {
 		got := results[query]
 		if got.Error != "" || len(got.Series) == 0 {
-			t.Errorf("the panel %q shows nothing: %s: %s", title, query, got.Error)
+			t.Errorf("the panel %q shows no data: %s: %s", title, query, got.Error)
 		}
 		for _, one := range got.Series {
 			if value, err := strconv.ParseFloat(one.Value, 64); err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
@@ -87,20 +87,20 @@ func TestDashboardAndAlerts(t *testing.T) {
 	}
 }
 
-// loadOf returns what uses the service once in each way that a metric tells of.
-func loadOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) func() {
+// newUsage returns a function that sends requests of every kind that the metrics count.
+func newUsage(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) func() {
 	t.Helper()
-	const chosen = "correct horse battery staple"
-	verifier, err := clientsecret.HashArgon2id(chosen, rand.Reader)
+	const password = "correct horse battery staple"
+	verifier, err := clientsecret.HashArgon2id(password, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	human := install.ApiClient(c.Namespace, "human", "acme", func(h *v1alpha1.ApiClient) {
+	hashed := install.ApiClient(c.Namespace, "hashed", "acme", func(h *v1alpha1.ApiClient) {
 		h.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "only", Hash: verifier.String()}}}
 	})
 	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1alpha1.ApiClient) { l.Spec.Limits.TokensPerSecond = new(int32(1)) })
-	inst.Create(t, human, limited)
-	inst.AwaitReady(t, human, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.Create(t, hashed, limited)
+	inst.AwaitReady(t, hashed, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitReady(t, limited, metav1.ConditionTrue, v1alpha1.ReasonReady)
 
 	credentials := inst.CredentialsSecret(t, c)
@@ -109,25 +109,26 @@ func loadOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) fun
 		s.Data[v1alpha1.SecretKeyClientID], s.Data[v1alpha1.SecretKeyClientSecret] = []byte(clientID), []byte(secret)
 		return s
 	}
-	asked := []*corev1.Secret{
-		credentials, with(c.EffectiveClientID(), "wrong"), with("nobody", "wrong"), with(human.EffectiveClientID(), chosen),
+	requests := []*corev1.Secret{
+		credentials, with(c.EffectiveClientID(), "wrong"), with("unknown", "wrong"), with(hashed.EffectiveClientID(), password),
 		inst.CredentialsSecret(t, limited), inst.CredentialsSecret(t, limited), inst.CredentialsSecret(t, limited),
 	}
 	return func() {
 		for _, s := range inst.Servers() {
 			httpClient := s.Client(t)
-			for _, secret := range asked {
+			for _, secret := range requests {
 				if _, err := install.RequestToken(t, s, httpClient, secret); err != nil {
 					t.Fatal(err)
 				}
 			}
-			askAbout(t, httpClient, credentials)
+			checkInvalidToken(t, httpClient, credentials)
 		}
 	}
 }
 
-// askAbout introspects and verifies something that is no token.
-func askAbout(t *testing.T, httpClient *http.Client, credentials *corev1.Secret) {
+// checkInvalidToken sends an invalid token to the introspection endpoint and none to the verify
+// endpoint.
+func checkInvalidToken(t *testing.T, httpClient *http.Client, credentials *corev1.Secret) {
 	t.Helper()
 	issuer := string(credentials.Data[v1alpha1.SecretKeyIssuer])
 	introspection, err := http.NewRequestWithContext(t.Context(), http.MethodPost, issuer+"/oauth2/introspect", strings.NewReader(url.Values{"token": {"none"}}.Encode()))
@@ -141,15 +142,15 @@ func askAbout(t *testing.T, httpClient *http.Client, credentials *corev1.Secret)
 		t.Fatal(err)
 	}
 	for _, r := range []*http.Request{introspection, verification} {
-		answer, err := httpClient.Do(r)
+		response, err := httpClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
+		response.Body.Close()
 	}
 }
 
-// panelQueries are the queries of the dashboard by the titles of their panels, as Grafana asks them.
+// panelQueries returns the dashboard's queries by panel title, with Grafana's variables replaced.
 func panelQueries(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(charts, "dashboards", "realmkeeper.json"))
@@ -170,7 +171,7 @@ func panelQueries(t *testing.T) map[string]string {
 	queries := map[string]string{}
 	for _, panel := range board.Panels {
 		if panel.Type != "row" && len(panel.Targets) == 0 || queries[panel.Title] != "" {
-			t.Errorf("the panel %q has no query, or there are two of it", panel.Title)
+			t.Errorf("the panel %q has no query, or its title is not unique", panel.Title)
 		}
 		for _, target := range panel.Targets {
 			queries[panel.Title] = variables.Replace(target.Expr)
@@ -179,7 +180,7 @@ func panelQueries(t *testing.T) map[string]string {
 	return queries
 }
 
-// alertQueries are those of the chart's alerts. They hold no templates of Helm's.
+// alertQueries returns the queries of the chart's alerts. They contain no Helm templates.
 func alertQueries(t *testing.T) (queries []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(charts, "templates", "monitoring", "prometheus_rule.yaml"))
@@ -196,13 +197,13 @@ func alertQueries(t *testing.T) (queries []string) {
 		}
 	}
 	if len(queries) == 0 {
-		t.Error("there are no alerts")
+		t.Error("the chart has no alerts")
 	}
 	return queries
 }
 
-// evaluated asks Prometheus' own engine, in a module of its own.
-func evaluated(t *testing.T, queries []string, at time.Time, scrapes []scraped) map[string]answered {
+// evaluate runs the queries in the Prometheus engine, which is in a separate module.
+func evaluate(t *testing.T, queries []string, at time.Time, scrapes []scrape) map[string]queryResult {
 	t.Helper()
 	in, err := json.Marshal(map[string]any{"queries": queries, "at": at, "scrapes": scrapes})
 	if err != nil {
@@ -216,11 +217,11 @@ func evaluated(t *testing.T, queries []string, at time.Time, scrapes []scraped) 
 	if err := command.Run(); err != nil {
 		t.Fatalf("test/promql: %v\n%s", err, &problems)
 	}
-	var results []answered
+	var results []queryResult
 	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
 		t.Fatal(err)
 	}
-	byQuery := map[string]answered{}
+	byQuery := map[string]queryResult{}
 	for _, result := range results {
 		byQuery[result.Query] = result
 	}

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Flux takes the manifests of our example: its own types have all their fields.
-func TestFluxTakesTheExample(t *testing.T) {
+// TestExampleMatchesFluxTypes checks that Flux's types have all fields of the example's manifests.
+func TestExampleMatchesFluxTypes(t *testing.T) {
 	kinds := map[string]func() any{
 		"Namespace":     func() any { return &corev1.Namespace{} },
 		"GitRepository": func() any { return &sourcev1.GitRepository{} },
@@ -26,7 +26,7 @@ func TestFluxTakesTheExample(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(gitops, "repository", "clusters", "flux", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("there are no manifests: %v", err)
+		t.Fatalf("the example has no manifests: %v", err)
 	}
 	for _, file := range files {
 		for document := range strings.SplitSeq(string(readFile(t, "repository", "clusters", "flux", filepath.Base(file))), "\n---\n") {
@@ -36,7 +36,7 @@ func TestFluxTakesTheExample(t *testing.T) {
 			}
 			newObject, ok := kinds[kind.Kind]
 			if !ok {
-				t.Errorf("%s holds a %s", file, kind.Kind)
+				t.Errorf("%s contains the unexpected kind %s", file, kind.Kind)
 				continue
 			}
 			if err := yaml.UnmarshalStrict([]byte(document), newObject()); err != nil {
@@ -46,7 +46,7 @@ func TestFluxTakesTheExample(t *testing.T) {
 	}
 }
 
-// fluxStatusOf evaluates the expressions of our example as Flux does.
+// fluxStatusOf evaluates the health check expressions of the example as Flux does.
 func fluxStatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
 	t.Helper()
 	file := map[string]string{"Realm": "realms.yaml", "ApiClient": "tenants.yaml"}[obj.GetKind()]
@@ -68,6 +68,6 @@ func fluxStatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
 		}
 		return result.Status
 	}
-	t.Fatalf("%s has no expressions for %s", file, obj.GetKind())
+	t.Fatalf("%s has no health check expressions for %s", file, obj.GetKind())
 	return status.UnknownStatus
 }

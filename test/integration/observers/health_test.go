@@ -19,27 +19,27 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// health is what GitOps tools make of an object.
+// health is the status that GitOps tools derive from an object.
 type health struct {
-	// Kstatus is the reading of kstatus, and so of Flux with wait: true.
+	// Kstatus is the status in kstatus and therefore in Flux with wait: true.
 	Kstatus status.Status
-	// Flux is its reading with the expressions in docs/gitops/repository.
+	// Flux is the status in Flux with the expressions in docs/gitops/repository.
 	Flux status.Status
-	// Argo is that of Argo CD with docs/gitops/argocd.
+	// Argo is the status in Argo CD with docs/gitops/argocd.
 	Argo string
 }
 
 var (
-	healthy   = health{status.CurrentStatus, status.CurrentStatus, "Healthy"}
-	waits     = health{status.InProgressStatus, status.InProgressStatus, "Progressing"}
-	failed    = health{status.FailedStatus, status.FailedStatus, "Degraded"}
-	suspended = health{status.InProgressStatus, status.CurrentStatus, "Suspended"}
+	healthy     = health{status.CurrentStatus, status.CurrentStatus, "Healthy"}
+	progressing = health{status.InProgressStatus, status.InProgressStatus, "Progressing"}
+	failed      = health{status.FailedStatus, status.FailedStatus, "Degraded"}
+	suspended   = health{status.InProgressStatus, status.CurrentStatus, "Suspended"}
 )
 
-// Every state of a Realm and an ApiClient, as the real operator tells it, is read by GitOps
-// tools for what it is: what works, what will work by itself, what someone has to mend, and
-// what is at rest because its manifest says so.
-func TestGitOpsToolsReadOurHealth(t *testing.T) {
+// TestGitOpsToolsReportHealth checks the status in GitOps tools for every state of a Realm and an
+// ApiClient that the operator reports. They tell apart objects that are ready, become ready without
+// user action, need user action, or are suspended by their manifest.
+func TestGitOpsToolsReportHealth(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{MaximumTokenLifetime: "1h"})
 	team, outside := cluster.Namespace(t), cluster.Namespace(t)
@@ -54,127 +54,127 @@ func TestGitOpsToolsReadOurHealth(t *testing.T) {
 	good := newClient("good")
 
 	inst.Create(t, realm, good)
-	hasHealth(t, inst, realm, waits) // nobody has seen them yet
-	hasHealth(t, inst, good, waits)
+	wantHealth(t, inst, realm, progressing) // no operator is running yet
+	wantHealth(t, inst, good, progressing)
 
 	inst.StartOperator(t, "")
 	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
-	hasHealth(t, inst, realm, waits)
+	wantHealth(t, inst, realm, progressing)
 	inst.AwaitReady(t, good, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
-	hasHealth(t, inst, good, waits)
+	wantHealth(t, inst, good, progressing)
 
 	inst.StartTokenServer(t)
 	scenario.AwaitUsable(t, inst, good)
-	hasHealth(t, inst, realm, healthy)
-	hasHealth(t, inst, good, healthy)
+	wantHealth(t, inst, realm, healthy)
+	wantHealth(t, inst, good, healthy)
 
 	suspend := func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }
-	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "taken"}}
-	inst.Create(t, foreign, install.Realm("idle", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }))
+	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "taken"}}
+	inst.Create(t, existing, install.Realm("idle", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }))
 	for name, test := range map[string]struct {
 		obj    client.Object
 		reason v1alpha1.ConditionReason
 		want   health
 	}{
-		"realm at rest": {install.Realm("paused", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }), v1alpha1.ReasonSuspended, suspended},
-		"realm out of bounds": {install.Realm("long", func(r *v1alpha1.Realm) {
+		"suspended realm": {install.Realm("paused", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }), v1alpha1.ReasonSuspended, suspended},
+		"realm with too long a token lifetime": {install.Realm("long", func(r *v1alpha1.Realm) {
 			r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour}
 		}), v1alpha1.ReasonLifetimeExceedsInstanceMaximum, failed},
 
-		"client at rest": {newClient("paused", suspend), v1alpha1.ReasonSuspended, suspended},
-		"client at its end": {newClient("over", func(c *v1alpha1.ApiClient) {
+		"suspended client": {newClient("paused", suspend), v1alpha1.ReasonSuspended, suspended},
+		"expired client": {newClient("over", func(c *v1alpha1.ApiClient) {
 			c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Hour)}
 		}), v1alpha1.ReasonExpired, suspended},
-		"client before its realm":     {install.ApiClient(team, "early", "later"), v1alpha1.ReasonRealmNotFound, waits},
-		"client of a realm at rest":   {install.ApiClient(team, "idle", "idle"), v1alpha1.ReasonRealmNotReady, waits},
-		"client at rest before realm": {install.ApiClient(team, "both", "later", suspend), v1alpha1.ReasonRealmNotFound, waits},
-		"client from outside":         {install.ApiClient(outside, "out", "acme"), v1alpha1.ReasonNamespaceNotAllowed, failed},
-		"client with another scope":   {newClient("scope", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"write"} }), v1alpha1.ReasonScopeNotInRealm, failed},
-		"client with another audience": {newClient("audience", func(c *v1alpha1.ApiClient) {
+		"client without its realm":                  {install.ApiClient(team, "early", "later"), v1alpha1.ReasonRealmNotFound, progressing},
+		"client of a suspended realm":               {install.ApiClient(team, "idle", "idle"), v1alpha1.ReasonRealmNotReady, progressing},
+		"suspended client without its realm":        {install.ApiClient(team, "both", "later", suspend), v1alpha1.ReasonRealmNotFound, progressing},
+		"client in a namespace that is not allowed": {install.ApiClient(outside, "out", "acme"), v1alpha1.ReasonNamespaceNotAllowed, failed},
+		"client with an undefined scope":            {newClient("scope", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"write"} }), v1alpha1.ReasonScopeNotInRealm, failed},
+		"client with an undefined audience": {newClient("audience", func(c *v1alpha1.ApiClient) {
 			c.Spec.Audiences = []string{"billing"}
 		}), v1alpha1.ReasonAudienceNotInRealm, failed},
-		"client out of bounds": {newClient("long", func(c *v1alpha1.ApiClient) {
+		"client with too long a token lifetime": {newClient("long", func(c *v1alpha1.ApiClient) {
 			c.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour}
 		}), v1alpha1.ReasonLifetimeExceedsRealm, failed},
-		"client before a foreign Secret": {newClient("taken"), v1alpha1.ReasonSecretConflict, failed},
+		"client with a Secret that it does not own": {newClient("taken"), v1alpha1.ReasonSecretConflict, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inst.Create(t, test.obj)
 			inst.AwaitReady(t, test.obj, metav1.ConditionFalse, test.reason)
-			hasHealth(t, inst, test.obj, test.want)
+			wantHealth(t, inst, test.obj, test.want)
 		})
 	}
-	t.Run("two clients with one id", func(t *testing.T) {
+	t.Run("two clients with the same client ID", func(t *testing.T) {
 		claim := func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "one" }
 		first, second := newClient("first", claim), newClient("second", claim)
 		inst.Create(t, first)
 		scenario.AwaitUsable(t, inst, first)
 		inst.Create(t, second)
 		inst.AwaitReady(t, second, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-		hasHealth(t, inst, second, failed)
-		hasHealth(t, inst, first, healthy)
+		wantHealth(t, inst, second, failed)
+		wantHealth(t, inst, first, healthy)
 	})
-	t.Run("a token server that lags", func(t *testing.T) {
+	t.Run("lagging token server", func(t *testing.T) {
 		lagging := inst.StartTokenServer(t)
 		lagging.Freeze(t)
 		late, lateRealm := newClient("late"), install.Realm("late")
 		inst.Create(t, late, lateRealm)
 		inst.AwaitReady(t, late, metav1.ConditionUnknown, v1alpha1.ReasonProgressing)
-		hasHealth(t, inst, late, waits)
+		wantHealth(t, inst, late, progressing)
 		inst.AwaitReady(t, lateRealm, metav1.ConditionUnknown, v1alpha1.ReasonProgressing)
-		hasHealth(t, inst, lateRealm, waits)
+		wantHealth(t, inst, lateRealm, progressing)
 		lagging.Thaw(t)
 		scenario.AwaitUsable(t, inst, late)
 	})
-	t.Run("damaged records", func(t *testing.T) {
-		c, r := newClient("damaged"), install.Realm("damaged")
+	t.Run("corrupt records", func(t *testing.T) {
+		c, r := newClient("corrupt"), install.Realm("corrupt")
 		inst.Create(t, c, r)
 		scenario.AwaitUsable(t, inst, c)
 		inst.AwaitReady(t, r, metav1.ConditionTrue, v1alpha1.ReasonReady)
-		damage(t, inst, record.SecretName(record.KindClient, c.UID))
+		corrupt(t, inst, record.SecretName(record.KindClient, c.UID))
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
-		hasHealth(t, inst, c, failed)
-		damage(t, inst, record.SecretName(record.KindRealm, r.UID))
+		wantHealth(t, inst, c, failed)
+		corrupt(t, inst, record.SecretName(record.KindRealm, r.UID))
 		inst.AwaitReady(t, r, metav1.ConditionFalse, v1alpha1.ReasonKeysUnreadable)
-		hasHealth(t, inst, r, failed)
+		wantHealth(t, inst, r, failed)
 	})
-	t.Run("a change that nobody has seen yet", func(t *testing.T) {
+	t.Run("change not yet observed by the operator", func(t *testing.T) {
 		inst.StopOperator(t)
 		install.Change(t, inst, good, func(c *v1alpha1.ApiClient) { c.Spec.Description = "changed" })
-		hasHealth(t, inst, good, waits)
+		wantHealth(t, inst, good, progressing)
 		install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.DisplayName = "changed" })
-		hasHealth(t, inst, realm, waits)
+		wantHealth(t, inst, realm, progressing)
 	})
 }
 
-func damage(t *testing.T, inst *install.Installation, name string) {
+func corrupt(t *testing.T, inst *install.Installation, name string) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
-	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("damaged") })
+	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("corrupt") })
 }
 
-// hasHealth reads the object from the API server as tools do, and lets them read it.
-func hasHealth(t *testing.T, inst *install.Installation, obj client.Object, want health) {
+// wantHealth reads the object from the API server as GitOps tools do and checks its status in each
+// of them.
+func wantHealth(t *testing.T, inst *install.Installation, obj client.Object, want health) {
 	t.Helper()
 	live := asStored(t, inst, obj)
 	argo := argoHealthOf(t, live)
 	got := health{Kstatus: kstatusOf(t, live), Flux: fluxStatusOf(t, live), Argo: argo.Status}
 	if got != want {
-		t.Errorf("%s %s is read as %+v, want %+v; its status is %v", live.GetKind(), live.GetName(), got, want, live.Object["status"])
+		t.Errorf("the health of %s %s is %+v, want %+v; its status is %v", live.GetKind(), live.GetName(), got, want, live.Object["status"])
 	}
-	// Of conditions that are out of date nothing is repeated.
+	// The script doesn't report messages of outdated conditions.
 	if seen, _, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration"); seen == live.GetGeneration() {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, obj); err != nil {
 			t.Fatal(err)
 		}
 		if ready := scenario.ConditionMessage(t, obj, v1alpha1.ConditionReady); argo.Message != ready {
-			t.Errorf("Argo CD says %q of %s %s, want what Ready says: %q", argo.Message, live.GetKind(), live.GetName(), ready)
+			t.Errorf("Argo CD reports %q for %s %s, want the message of the Ready condition: %q", argo.Message, live.GetKind(), live.GetName(), ready)
 		}
 	}
 }
 
-// asStored returns an object as the API server gives it to a client that doesn't know its
-// type.
+// asStored returns an object as the API server returns it to a client that doesn't know its type.
 func asStored(t *testing.T, inst *install.Installation, obj client.Object) *unstructured.Unstructured {
 	t.Helper()
 	kind, err := inst.Env.Client.GroupVersionKindFor(obj)

@@ -28,28 +28,29 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// everySpelling is the directory of manifests that try to make a diff.
+// everySpelling is the directory with manifests in unusual spellings, which could cause a diff.
 var everySpelling = filepath.Join("testdata", "manifests")
 
-// manifests are directories of manifests as people keep them in Git.
+// manifests lists directories with manifests as users keep them in Git.
 var manifests = map[string][]string{
 	"samples":        {filepath.Join("..", "..", "..", "config", "samples")},
 	"example":        {filepath.Join(gitops, "repository", "tenants"), filepath.Join(gitops, "repository", "realms")},
 	"every spelling": {everySpelling},
 }
 
-// An unchanged manifest never shows a diff, in whatever spelling it is and however it is
-// applied: nobody but its author writes a spec, neither the API server nor the operator.
+// TestUnchangedManifestShowsNoDiff checks that an unchanged manifest never shows a diff, regardless
+// of its spelling and of how it is applied. Only the author writes a spec; the API server and the
+// operator don't.
 func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
-	for what, dirs := range manifests {
+	for set, dirs := range manifests {
 		for name, mode := range map[string]string{"client-side": "--server-side=false", "server-side": "--server-side=true"} {
-			t.Run(what+" "+name, func(t *testing.T) {
-				// A namespace of its own each time: Secrets of an earlier one go when the
-				// garbage collector comes, and would be in the way.
-				text := renameNamespaces(build(t, cluster, dirs...), strings.ReplaceAll(what, " ", "-")+"-"+name)
-				desired := ours(t, text)
+			t.Run(set+" "+name, func(t *testing.T) {
+				// Each subtest has its own namespaces, because Secrets of an earlier subtest
+				// exist until they are garbage-collected and would conflict.
+				text := renameNamespaces(build(t, cluster, dirs...), strings.ReplaceAll(set, " ", "-")+"-"+name)
+				desired := realmsAndClients(t, text)
 				file := filepath.Join(t.TempDir(), "manifest.yaml")
 				writeManifest(t, file, text)
 				kubectl(t, cluster, "apply", mode, "-f", file)
@@ -58,7 +59,7 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 						inst.Delete(t, obj)
 					}
 				}()
-				awaitRest(t, inst, desired)
+				awaitStable(t, inst, desired)
 				before := stored(t, inst, desired)
 
 				if diff := kubectl(t, cluster, "diff", mode, "-f", file); diff != "" {
@@ -67,10 +68,10 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 				kubectl(t, cluster, "apply", mode, "-f", file)
 				for i, live := range stored(t, inst, desired) {
 					if diff := cmp.Diff(withoutStatus(before[i]), withoutStatus(live)); diff != "" {
-						t.Errorf("a second apply changes %s %s:\n%s", live.GetKind(), live.GetName(), diff)
+						t.Errorf("the second apply changed %s %s (-before +after):\n%s", live.GetKind(), live.GetName(), diff)
 					}
-					if diff := cmp.Diff(written(desired[i]), written(live), cmpopts.EquateEmpty()); diff != "" {
-						t.Errorf("%s %s as written and as stored:\n%s", live.GetKind(), live.GetName(), diff)
+					if diff := cmp.Diff(authored(desired[i]), authored(live), cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("%s %s (-manifest +stored):\n%s", live.GetKind(), live.GetName(), diff)
 					}
 				}
 			})
@@ -78,10 +79,10 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 	}
 }
 
-// The Secret that the operator makes is no part of what was applied: tools that take back
-// what is no longer in Git go by labels and annotations that the ApiClient carries, and
-// none of them is on it. It goes with the ApiClient by its owner reference.
-func TestConsumerSecretIsNotTakenForAManifest(t *testing.T) {
+// TestCredentialsSecretIsNotPruned checks that the credentials Secret has none of the ApiClient's
+// labels and annotations. GitOps tools use these to find applied objects, and would prune a Secret
+// that has them but is not in Git. The owner reference has the Secret deleted with the ApiClient.
+func TestCredentialsSecretIsNotPruned(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	kubectl(t, cluster, "apply", "-k", everySpelling)
@@ -89,25 +90,26 @@ func TestConsumerSecretIsNotTakenForAManifest(t *testing.T) {
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	secret := inst.CredentialsSecret(t, c)
 	if !metav1.IsControlledBy(secret, c) {
-		t.Errorf("its owners are %v", secret.OwnerReferences)
+		t.Errorf("the Secret has the owners %v, want the ApiClient as controller", secret.OwnerReferences)
 	}
 	for key := range secret.Labels {
 		if _, ok := c.Labels[key]; ok {
-			t.Errorf("it has the label %s of the ApiClient", key)
+			t.Errorf("the Secret has the label %s of the ApiClient", key)
 		}
 	}
 	for key := range secret.Annotations {
 		if _, ok := c.Annotations[key]; ok {
-			t.Errorf("it has the annotation %s of the ApiClient", key)
+			t.Errorf("the Secret has the annotation %s of the ApiClient", key)
 		}
 	}
 }
 
-// A field that no manifest sets is one of which nobody knows whether it shows a diff.
+// TestManifestsSetEveryField checks that the manifests set every field of the CRDs, because
+// otherwise TestUnchangedManifestShowsNoDiff would not cover it.
 func TestManifestsSetEveryField(t *testing.T) {
 	cluster := env.Start(t)
 	set := map[string]bool{}
-	for _, obj := range ours(t, build(t, cluster, everySpelling)) {
+	for _, obj := range realmsAndClients(t, build(t, cluster, everySpelling)) {
 		collect(obj.GetKind()+".spec", obj.Object["spec"], set)
 	}
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
@@ -119,20 +121,20 @@ func TestManifestsSetEveryField(t *testing.T) {
 		known := map[string]bool{}
 		collectSchema(crd.Spec.Names.Kind+".spec", &spec, known)
 		for path := range known {
-			if !set[path] && !slices.Contains(refusedFields, path) {
-				t.Errorf("%s stands in no manifest of testdata/manifests: add it to full.yaml", path)
+			if !set[path] && !slices.Contains(rejectedFields, path) {
+				t.Errorf("no manifest in testdata/manifests sets %s; add it to full.yaml", path)
 			}
 		}
 	}
 }
 
-// refusedFields are there to be refused: what makes a key private.
-var refusedFields = []string{
+// rejectedFields lists the fields of private keys. The schema contains them only so that they are rejected.
+var rejectedFields = []string{
 	"ApiClient.spec.publicKeys.d", "ApiClient.spec.publicKeys.p", "ApiClient.spec.publicKeys.q", "ApiClient.spec.publicKeys.dp",
 	"ApiClient.spec.publicKeys.dq", "ApiClient.spec.publicKeys.qi", "ApiClient.spec.publicKeys.k",
 }
 
-// collect adds the paths of the members of value; lists are passed through.
+// collect adds the paths of all members of value. List items have the path of the list.
 func collect(path string, value any, into map[string]bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -147,7 +149,7 @@ func collect(path string, value any, into map[string]bool) {
 	}
 }
 
-// collectSchema adds the paths of the members that a schema knows, as collect does.
+// collectSchema adds the paths of all members that a schema defines, like collect.
 func collectSchema(path string, schema *apiextensionsv1.JSONSchemaProps, into map[string]bool) {
 	for name, member := range schema.Properties {
 		into[path+"."+name] = true
@@ -158,7 +160,7 @@ func collectSchema(path string, schema *apiextensionsv1.JSONSchemaProps, into ma
 	}
 }
 
-// build returns what the directories hold.
+// build returns the manifests in the directories.
 func build(t *testing.T, cluster *env.Env, dirs ...string) string {
 	t.Helper()
 	var built []string
@@ -168,7 +170,7 @@ func build(t *testing.T, cluster *env.Env, dirs ...string) string {
 	return strings.Join(built, "---\n")
 }
 
-// renameNamespaces gives the namespaces that the manifests make another name.
+// renameNamespaces adds a suffix to the namespaces in the manifests.
 func renameNamespaces(text, suffix string) string {
 	for _, namespace := range []string{"acme-apps", "unchanged"} {
 		text = strings.ReplaceAll(text, namespace, namespace+"-"+suffix)
@@ -176,9 +178,9 @@ func renameNamespaces(text, suffix string) string {
 	return text
 }
 
-// ours returns the Realms and ApiClients of a manifest as they stand there. A Namespace is
-// written by others too.
-func ours(t *testing.T, text string) []*unstructured.Unstructured {
+// realmsAndClients returns the Realms and ApiClients in a manifest. It omits Namespaces, because
+// Kubernetes changes them.
+func realmsAndClients(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
 	documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
@@ -216,15 +218,15 @@ func stored(t *testing.T, inst *install.Installation, objects []*unstructured.Un
 	return live
 }
 
-// written is the part of an object that its author writes.
-func written(obj *unstructured.Unstructured) map[string]any {
+// authored returns the part of an object that its author writes.
+func authored(obj *unstructured.Unstructured) map[string]any {
 	annotations := maps.Clone(obj.GetAnnotations())
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return map[string]any{"labels": obj.GetLabels(), "annotations": annotations, "spec": obj.Object["spec"]}
 }
 
-// withoutStatus is all of an object but what the operator writes: its generation too, and
-// who wrote which field when.
+// withoutStatus returns an object without the part that the operator writes. It keeps the
+// generation and the other managed fields.
 func withoutStatus(obj *unstructured.Unstructured) map[string]any {
 	rest := obj.DeepCopy()
 	delete(rest.Object, "status")
@@ -235,11 +237,11 @@ func withoutStatus(obj *unstructured.Unstructured) map[string]any {
 	return rest.Object
 }
 
-// awaitRest waits until all objects are Ready, or suspended as they say themselves, or wait
-// for a secret that is brought, which has no place beside manifests.
-func awaitRest(t *testing.T, inst *install.Installation, objects []*unstructured.Unstructured) {
+// awaitStable waits until all objects are Ready, suspended by their manifest, or waiting for the
+// provided Secret, which the manifests don't contain.
+func awaitStable(t *testing.T, inst *install.Installation, objects []*unstructured.Unstructured) {
 	t.Helper()
-	install.Eventually(t, "all objects to be at rest", func() error {
+	install.Eventually(t, "all objects to be stable", func() error {
 		for _, live := range stored(t, inst, objects) {
 			argo := argoHealthOf(t, live)
 			if argo.Status != "Healthy" && argo.Status != "Suspended" && !strings.Contains(argo.Message, awaited) {
@@ -250,11 +252,10 @@ func awaitRest(t *testing.T, inst *install.Installation, objects []*unstructured
 	})
 }
 
-// awaited is the Secret that a manifest refers to and nobody makes.
-const awaited = `"not-there-yet" doesn't exist`
+// awaited is part of the message about the Secret that a manifest refers to but that doesn't exist.
+const awaited = `"not-there-yet" not found`
 
-// kubectl returns what kubectl writes to standard output. A warning fails the test as an
-// error does.
+// kubectl returns the standard output of kubectl. Warnings fail the test, like errors.
 func kubectl(t *testing.T, cluster *env.Env, args ...string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
