@@ -20,7 +20,7 @@ var reasons = map[*oauth.Error]audit.Reason{
 
 // reasonOf returns the audit reason for a request that failed with err and gets the response.
 func reasonOf(err error, response *oauth.Error) audit.Reason {
-	if rejection, ok := errors.AsType[*clientauth.Rejection](err); ok {
+	if rejection, ok := errors.AsType[*clientauth.RejectionError](err); ok {
 		return rejection.Reason
 	}
 	if reason, ok := reasons[response]; ok {
