@@ -166,7 +166,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (60s).
 	@hack/fuzz.sh "$(FUZZTIME)"
 
 .PHONY: bench
-bench: ## Measure against the limits of this machine (docs/operations.md tells what).
+bench: ## Measure the token server against limits of this machine.
 	@go run -C test ./bench
 
 .PHONY: verify

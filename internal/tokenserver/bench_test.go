@@ -202,7 +202,7 @@ type cost struct {
 
 func (c *cost) add(b *testing.B, call func() error) {
 	b.Helper()
-	const batch = 500
+	const batch = 100
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := cpuTime()
