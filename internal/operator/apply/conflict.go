@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,17 +28,49 @@ func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
+// MaxConflicts is the number of consecutive conflicts of one object that are retried as part of
+// normal operation. A conflict that lasts longer needs an administrator, for example because a
+// Secret of another owner has the name.
+const MaxConflicts = 10
+
 // RetryConflicts returns a reconciler that runs r and retries it after ConflictDelay if the
 // error satisfies IsStale. Conflicts are part of normal operation, so they are logged at debug
-// level and not counted as reconcile errors. The API server rejects every write based on a stale
-// read, so nothing depends on the delay.
+// level and not counted as reconcile errors. After MaxConflicts consecutive conflicts it returns
+// the error, so that it is logged, counted, and retried with backoff. The API server rejects every
+// write based on a stale read, so nothing depends on the delay.
 func RetryConflicts(r reconcile.Reconciler) reconcile.Reconciler {
-	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-		result, err := r.Reconcile(ctx, request)
-		if !IsStale(err) {
-			return result, err
-		}
-		ctrl.LoggerFrom(ctx).V(1).Info("Write conflict, reconciling again", "error", err.Error())
-		return reconcile.Result{RequeueAfter: ConflictDelay}, nil
-	})
+	return &conflictRetrier{reconciler: r, conflicts: map[reconcile.Request]int{}}
+}
+
+type conflictRetrier struct {
+	reconciler reconcile.Reconciler
+
+	mu        sync.Mutex
+	conflicts map[reconcile.Request]int // consecutive conflicts; absent if there are none
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *conflictRetrier) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	result, err := c.reconciler.Reconcile(ctx, request)
+	if !c.retry(request, IsStale(err)) {
+		return result, err
+	}
+	ctrl.LoggerFrom(ctx).V(1).Info("Write conflict, reconciling again", "error", err.Error())
+	return reconcile.Result{RequeueAfter: ConflictDelay}, nil
+}
+
+// retry counts a conflict and reports whether it is retried without an error. Any other outcome
+// resets the count.
+func (c *conflictRetrier) retry(request reconcile.Request, conflict bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !conflict {
+		delete(c.conflicts, request)
+		return false
+	}
+	if c.conflicts[request] >= MaxConflicts {
+		return false
+	}
+	c.conflicts[request]++
+	return true
 }

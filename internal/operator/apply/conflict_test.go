@@ -93,3 +93,32 @@ func TestRetryConflicts(t *testing.T) {
 		})
 	}
 }
+
+// A conflict that does not go away is not part of normal operation, so it must be logged and
+// retried with backoff like any other error.
+func TestLastingConflictBecomesError(t *testing.T) {
+	var fails error
+	reconciler := apply.RetryConflicts(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, fails
+	}))
+	acme, other := reconcile.Request{}, reconcile.Request{}
+	acme.Name, other.Name = "acme", "other"
+	expect := func(request reconcile.Request, times int, want error) {
+		t.Helper()
+		for range times {
+			if _, err := reconciler.Reconcile(t.Context(), request); !errors.Is(err, want) {
+				t.Fatalf("%s: error %v, want %v", request.Name, err, want)
+			}
+		}
+	}
+	fails = errAlreadyExists
+	expect(acme, apply.MaxConflicts, nil)
+	expect(acme, 3, errAlreadyExists)
+	expect(other, 1, nil)
+
+	fails = nil
+	expect(acme, 1, nil)
+	fails = errConflict
+	expect(acme, apply.MaxConflicts, nil)
+	expect(acme, 1, errConflict)
+}
