@@ -12,27 +12,28 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var crashAll = flag.Bool("crash-all", false, "have every single write fail, not a sample of them")
+var crashAll = flag.Bool("crash-all", false, "Let each single write fail instead of a sample")
 
-// In a sample the operator is killed before one in so many writes, and after one in so many.
-const stride = 48
+// stride is the number of writes between two at which the operator is killed, in a sample.
+const stride = 96
 
-// Where nobody is killed one write in so many fails.
-const share = 2
+// failureRate is the number of writes of which one fails if the operator isn't killed.
+const failureRate = 2
 
-// Any write may fail, before it takes effect or after, and the operator may be killed at it:
-// in the end everything is as if that had not been, and no workload has noticed.
+// Writes fail before or after they take effect, and the operator is killed during writes. The final
+// state is the same as without faults, and workloads always have valid credentials.
 func TestAnyWriteFails(t *testing.T) {
 	cluster := env.Start(t)
-	want, writes := undisturbed(t, cluster)
+	want, writes := runWithoutFaults(t, cluster)
 	step, runs := stride, 1
 	if *crashAll {
-		step, runs = 1, share
+		step, runs = 1, failureRate
 	}
 	for name, test := range map[string]struct {
 		fault install.Fault
 		kill  bool
-		// first is the first write at which the operator is killed, or where one in share fails, which.
+		// first is the first write at which the operator is killed, or the remainder that selects the
+		// writes that fail.
 		first int
 	}{
 		"killed before": {fault: install.RequestLost, kill: true, first: (step + 1) / 2},
@@ -42,7 +43,7 @@ func TestAnyWriteFails(t *testing.T) {
 	} {
 		run := func(name string, fails func(number int) bool) {
 			t.Run(name, func(t *testing.T) {
-				disturbed(t, cluster, want, test.kill, func(number int) install.Fault {
+				runWithFaults(t, cluster, want, test.kill, func(number int) install.Fault {
 					if fails(number) {
 						return test.fault
 					}
@@ -57,37 +58,38 @@ func TestAnyWriteFails(t *testing.T) {
 			continue
 		}
 		for rest := test.first; rest < test.first+runs; rest++ {
-			run(fmt.Sprintf("%s, one write in %d, %d", name, share, rest), func(number int) bool { return (number+rest)%share == 0 })
+			run(fmt.Sprintf("%s, one write in %d, %d", name, failureRate, rest), func(number int) bool { return (number+rest)%failureRate == 0 })
 		}
 	}
 }
 
-// undisturbed tells the story without faults.
-func undisturbed(t *testing.T, cluster *env.Env) (want scenario.State, writes int) {
+// runWithoutFaults runs the scenario without faults.
+func runWithoutFaults(t *testing.T, cluster *env.Env) (want scenario.State, writes int) {
 	t.Helper()
-	t.Run("undisturbed", func(t *testing.T) {
-		s := newStory(t, cluster)
-		proxy := s.tell(t, install.Faults{})
+	t.Run("without faults", func(t *testing.T) {
+		s := newChangeScenario(t, cluster)
+		proxy := s.run(t, install.Faults{})
 		s.inst.AwaitQuiet(t, proxy)
 		want, writes = scenario.StateOf(t, s.inst, s.team), proxy.Writes()
 	})
 	if writes == 0 {
-		t.Fatal("the undisturbed run writes nothing")
+		t.Fatal("the run without faults writes nothing")
 	}
-	t.Logf("The undisturbed run makes %d writes", writes)
+	t.Logf("The run without faults makes %d writes", writes)
 	return want, writes
 }
 
-// disturbed tells the story with faults, which kill the operator if so wanted, and compares its end.
-func disturbed(t *testing.T, cluster *env.Env, want scenario.State, kill bool, of func(int) install.Fault) {
+// runWithFaults runs the scenario with faults, which optionally kill the operator, and compares the
+// final state.
+func runWithFaults(t *testing.T, cluster *env.Env, want scenario.State, kill bool, of func(int) install.Fault) {
 	t.Helper()
-	s := newStory(t, cluster)
+	s := newChangeScenario(t, cluster)
 	faults := install.Faults{Of: of}
 	if kill {
 		faults.Then = func() { s.inst.KillAndRestartOperator(t) }
 	}
-	proxy := s.tell(t, faults)
-	install.Eventually(t, "the state to be that of the undisturbed run", func() error {
+	proxy := s.run(t, faults)
+	install.Eventually(t, "the state of the run without faults", func() error {
 		if diff := cmp.Diff(want, scenario.StateOf(t, s.inst, s.team)); diff != "" {
 			return fmt.Errorf("it differs (-want +got):\n%s", diff)
 		}

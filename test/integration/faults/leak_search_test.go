@@ -22,8 +22,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// places is everything that can be read of an installation from outside of its processes,
-// by what it is.
+// places contains everything that is readable from outside of the processes of an installation, by
+// name.
 type places map[string]string
 
 func placesOf(t *testing.T, inst *install.Installation) places {
@@ -47,14 +47,14 @@ func placesOf(t *testing.T, inst *install.Installation) places {
 	p.addObjects(t, inst)
 	for _, place := range []string{"log of the operator", "metrics of the operator", "log of " + inst.Servers()[0].Name} {
 		if p[place] == "" {
-			t.Errorf("there is no %s", place)
+			t.Errorf("%s is empty", place)
 		}
 	}
 	return p
 }
 
-// addObjects adds all objects of the cluster as the API server has them in JSON: of every
-// resource that can be listed, Events included.
+// addObjects adds all objects in the cluster as JSON. It covers every resource that can be listed,
+// including Events.
 func (p places) addObjects(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	api, err := discovery.NewDiscoveryClientForConfig(inst.Env.Config)
@@ -81,7 +81,7 @@ func (p places) addObjects(t *testing.T, inst *install.Installation) {
 			}
 			list, err := objects.Resource(version.WithResource(resource.Name)).List(t.Context(), metav1.ListOptions{})
 			if err != nil {
-				t.Fatalf("Listing %s: %v", resource.Name, err)
+				t.Fatalf("Failed to list %s: %v", resource.Name, err)
 			}
 			for k := range list.Items {
 				p.addObject(t, &list.Items[k])
@@ -99,34 +99,34 @@ func (p places) addObject(t *testing.T, obj *unstructured.Unstructured) {
 	p[strings.TrimSpace(obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/"))] = string(content)
 }
 
-// holding returns the names of the places that hold one of the secrets, sorted.
-func (p places) holding(secrets []string) []string {
+// containing returns the sorted names of the places that contain one of the secrets.
+func (p places) containing(secrets []string) []string {
 	var all []string
 	for _, secret := range secrets {
 		all = append(all, formsOf(secret)...)
 	}
-	held := map[string]bool{}
+	found := map[string]bool{}
 	for name, content := range p {
 		if slices.ContainsFunc(all, func(form string) bool { return strings.Contains(content, form) }) {
-			held[name] = true
+			found[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(held))
+	return slices.Sorted(maps.Keys(found))
 }
 
-// formsOf returns how a secret may be written: as it is, for a URL, in JSON, as Go prints it
-// and its bytes, in hexadecimal, and in Base64, alone or in the middle of something longer.
+// formsOf returns the encodings of a secret: plain, for URLs, in JSON, as Go prints strings and bytes,
+// in hexadecimal, and in Base64, alone or within a longer value.
 func formsOf(secret string) []string {
-	quoted, _ := json.Marshal(secret) // a string always can be
+	quoted, _ := json.Marshal(secret) // never fails for strings
 	bytes := fmt.Sprintf("%d", []byte(secret))
 	all := []string{
 		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`), strings.Trim(fmt.Sprintf("%q", secret), `"`),
 		strings.Trim(bytes, "[]"), strings.ReplaceAll(strings.Trim(bytes, "[]"), " ", ","), hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 	}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		for before := range 3 { // bytes that stand before it in its quantum
+		for before := range 3 { // number of preceding bytes in the same Base64 group
 			encoded := encoding.EncodeToString(append(make([]byte, before), secret...))
-			// The first and last characters hold bits of what stands beside it.
+			// The first and last characters contain bits of the neighboring bytes.
 			all = append(all, encoded[[]int{0, 2, 3}[before]:len(encoded)-2])
 		}
 	}

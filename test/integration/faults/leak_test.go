@@ -30,39 +30,39 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// canary is something secret, and where it may be found; it must be found there too, or
-// the search is blind.
+// canary is a secret and the places that may contain it. The search must find it in all of these
+// places; otherwise the search doesn't work.
 type canary struct {
 	name    string
-	secrets []string // the secret, and what is made of it, such as an Authorization header
+	secrets []string // the secret and values derived from it, such as an Authorization header
 	where   []string // sorted
 }
 
-// Secrets and private keys stand where they belong and nowhere else, after everything has
-// happened that can happen to them: at the most talkative level of both programs, in all
-// objects of the cluster, all logs, all metrics and all snapshots, in any usual encoding.
-func TestCanaries(t *testing.T) {
+// Secrets and private keys don't leak. After all operations on them, the test searches all objects in
+// the cluster, all logs at the most verbose level, all metrics and all snapshots for them, in all
+// common encodings.
+func TestSecretsDoNotLeak(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
-	inst.LogLevel = "7" // the operator refuses any beyond
+	inst.LogLevel = "7" // the highest level that the operator accepts
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
-	flock := &flock{t: t, inst: inst, team: cluster.Namespace(t), realm: install.Realm("acme")}
-	inst.Create(t, flock.realm)
+	fixture := &leakFixture{t: t, inst: inst, team: cluster.Namespace(t), realm: install.Realm("acme")}
+	inst.Create(t, fixture.realm)
 
-	flock.generated()
-	flock.provided()
-	flock.hashed()
-	flock.signingKeys()
-	flock.strangers()
-	flock.restarts()
-	flock.damaged()
+	fixture.generated()
+	fixture.provided()
+	fixture.hashed()
+	fixture.signingKeys()
+	fixture.invalidRequests()
+	fixture.restarts()
+	fixture.corruptRecord()
 
-	places := placesOf(t, inst)
-	for _, c := range flock.canaries {
-		if diff := cmp.Diff(c.where, places.holding(c.secrets)); diff != "" {
-			t.Errorf("%s is elsewhere (-want +got):\n%s", c.name, diff)
+	found := placesOf(t, inst)
+	for _, c := range fixture.canaries {
+		if diff := cmp.Diff(c.where, found.containing(c.secrets)); diff != "" {
+			t.Errorf("%s is in other places (-want +got):\n%s", c.name, diff)
 		}
 	}
 	for _, s := range inst.Servers() {
@@ -76,8 +76,8 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// flock lets things happen and keeps the canaries.
-type flock struct {
+// leakFixture performs operations and collects the canaries.
+type leakFixture struct {
 	t        *testing.T
 	inst     *install.Installation
 	team     string
@@ -85,13 +85,13 @@ type flock struct {
 	canaries []canary
 }
 
-func (f *flock) add(name string, secrets []string, where ...string) {
+func (f *leakFixture) add(name string, secrets []string, where ...string) {
 	slices.Sort(where)
 	f.canaries = append(f.canaries, canary{name, secrets, where})
 }
 
-// of returns a client's secret as it is, and as its requests carry it.
-func of(c *v1alpha1.ApiClient, secret string) []string {
+// formsInRequests returns a client secret and the value that requests contain.
+func formsInRequests(c *v1alpha1.ApiClient, secret string) []string {
 	return []string{secret, basicAuthorization(c.Status.ClientID, secret)}
 }
 
@@ -99,28 +99,18 @@ func basicAuthorization(id, secret string) string {
 	return base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
 }
 
-// made returns a secret that nobody else has.
-func made(t *testing.T) string {
-	t.Helper()
-	secret, err := clientsecret.Generate(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return secret
-}
-
-func (f *flock) client(name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+func (f *leakFixture) client(name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
 	c := install.ApiClient(f.team, name, f.realm.Name, change...)
 	f.inst.Create(f.t, c)
 	return c
 }
 
-func (f *flock) ready(c *v1alpha1.ApiClient) {
+func (f *leakFixture) ready(c *v1alpha1.ApiClient) {
 	f.inst.AwaitReady(f.t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 }
 
-// generated secrets rotate, and their client is suspended for a while.
-func (f *flock) generated() {
+// generated rotates a generated secret, and suspends and deletes clients.
+func (f *leakFixture) generated() {
 	c := f.client("generated", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	f.ready(c)
 	credentials := f.inst.CredentialsSecret(f.t, c)
@@ -129,7 +119,7 @@ func (f *flock) generated() {
 	scenario.RotateSecret(f.t, f.inst, c)
 	scenario.AwaitSecretRotated(f.t, f.inst, c)
 	f.inst.AwaitTokens(f.t, credentials, false)
-	f.add("a generated secret that was replaced", of(c, old))
+	f.add("a replaced generated secret", formsInRequests(c, old))
 
 	install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
 	credentials = f.inst.CredentialsSecret(f.t, c)
@@ -137,76 +127,76 @@ func (f *flock) generated() {
 	install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
 	f.ready(c)
 	f.inst.AwaitTokens(f.t, credentials, true)
-	f.add("a generated secret", of(c, string(credentials.Data[v1alpha1.SecretKeyClientSecret])), "Secret "+f.team+"/generated")
+	f.add("a generated secret", formsInRequests(c, string(credentials.Data[v1alpha1.SecretKeyClientSecret])), "Secret "+f.team+"/generated")
 
-	gone := f.client("gone")
-	f.ready(gone)
-	credentials = f.inst.CredentialsSecret(f.t, gone)
-	f.inst.Delete(f.t, gone)
+	deleted := f.client("deleted")
+	f.ready(deleted)
+	credentials = f.inst.CredentialsSecret(f.t, deleted)
+	f.inst.Delete(f.t, deleted)
 	f.inst.AwaitTokens(f.t, credentials, false)
-	install.Eventually(f.t, "the consumer Secret of a deleted client to be gone", func() error {
+	install.Eventually(f.t, "the credentials Secret of a deleted client to be deleted", func() error {
 		err := f.inst.Env.Client.Get(f.t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("reading it gives %v", err)
 	})
-	f.add("the secret of a client that was deleted", of(gone, string(credentials.Data[v1alpha1.SecretKeyClientSecret])))
+	f.add("the secret of a deleted client", formsInRequests(deleted, string(credentials.Data[v1alpha1.SecretKeyClientSecret])))
 }
 
-// provided secrets are changed, and some can't be taken.
-func (f *flock) provided() {
-	old, fresh, odd := made(f.t), "correct horse & battery staple: "+made(f.t), made(f.t)+"\n"
+// provided changes provided secrets. Some of them can't be used.
+func (f *leakFixture) provided() {
+	old, fresh, odd := generateSecret(f.t), "correct horse & battery staple: "+generateSecret(f.t), generateSecret(f.t)+"\n"
 	secret := scenario.ProvidedSecret(f.team, old)
 	secret.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
-	unlabelled := scenario.ProvidedSecret(f.team, made(f.t))
-	unlabelled.Name = "unlabelled"
-	f.inst.Create(f.t, secret, unlabelled)
-	c, refused := f.client("provided", scenario.UseProvidedSecret), f.client("refused", func(c *v1alpha1.ApiClient) {
+	unlabeled := scenario.ProvidedSecret(f.team, generateSecret(f.t))
+	unlabeled.Name = "unlabeled"
+	f.inst.Create(f.t, secret, unlabeled)
+	c, rejected := f.client("provided", scenario.UseProvidedSecret), f.client("rejected", func(c *v1alpha1.ApiClient) {
 		scenario.UseProvidedSecret(c)
-		c.Spec.Secret.Provided.SecretRef.Name = unlabelled.Name
+		c.Spec.Secret.Provided.SecretRef.Name = unlabeled.Name
 	})
 	f.ready(c)
-	f.inst.AwaitReady(f.t, refused, metav1.ConditionFalse, v1alpha1.ReasonSecretNotLabelled)
+	f.inst.AwaitReady(f.t, rejected, metav1.ConditionFalse, v1alpha1.ReasonSecretNotLabelled)
 	f.inst.AwaitTokens(f.t, scenario.Credentials(c, old), true)
 	install.Change(f.t, f.inst, secret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(odd) })
 	f.inst.AwaitReady(f.t, c, metav1.ConditionFalse, v1alpha1.ReasonSecretNotUsable)
 	install.Change(f.t, f.inst, secret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(fresh) })
 	f.inst.AwaitTokens(f.t, scenario.Credentials(c, fresh), true)
 	f.ready(c)
-	f.add("a provided secret that was replaced", of(c, old))
-	f.add("a provided secret that can't be used", []string{strings.TrimSpace(odd)})
-	f.add("a provided secret", of(c, fresh), "Secret "+f.team+"/vault")
-	f.add("a provided secret without the label", of(refused, string(unlabelled.Data["PASSWORD"])), "Secret "+f.team+"/unlabelled")
+	f.add("a replaced provided secret", formsInRequests(c, old))
+	f.add("an unusable provided secret", []string{strings.TrimSpace(odd)})
+	f.add("a provided secret", formsInRequests(c, fresh), "Secret "+f.team+"/external")
+	f.add("a provided secret without the label", formsInRequests(rejected, string(unlabeled.Data["PASSWORD"])), "Secret "+f.team+"/unlabeled")
 }
 
-// hashed secrets never enter the cluster, but in requests.
-func (f *flock) hashed() {
-	fast, slow := made(f.t), "Tr0ub4dor&3 "+made(f.t)
-	quick, err := clientsecret.Hash(fast, rand.Reader)
+// hashed uses hashed secrets. Their plain text enters the cluster only in requests.
+func (f *leakFixture) hashed() {
+	strong, weak := generateSecret(f.t), "Tr0ub4dor&3 "+generateSecret(f.t)
+	strongHash, err := clientsecret.Hash(strong, rand.Reader)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	human, err := clientsecret.HashArgon2id(slow, rand.Reader)
+	weakHash, err := clientsecret.HashArgon2id(weak, rand.Reader)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	c := f.client("hashed", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "fast", Hash: quick.String()}, {ID: "slow", Hash: human.String()}}}
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "strong", Hash: strongHash.String()}, {ID: "weak", Hash: weakHash.String()}}}
 	})
 	f.ready(c)
-	f.inst.AwaitTokens(f.t, scenario.Credentials(c, fast), true)
-	f.inst.AwaitTokens(f.t, scenario.Credentials(c, slow), true)
-	f.add("a hashed secret", of(c, fast))
-	f.add("a hashed secret of a person", of(c, slow))
+	f.inst.AwaitTokens(f.t, scenario.Credentials(c, strong), true)
+	f.inst.AwaitTokens(f.t, scenario.Credentials(c, weak), true)
+	f.add("a hashed secret", formsInRequests(c, strong))
+	f.add("an Argon2id-hashed secret", formsInRequests(c, weak))
 }
 
-// signingKeys rotate. Each stays in the record until its last token has expired.
-func (f *flock) signingKeys() {
+// signingKeys rotates the signing keys. A key stays in the record until its last token has expired.
+func (f *leakFixture) signingKeys() {
 	install.Change(f.t, f.inst, f.realm, func(r *v1alpha1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second).Truncate(time.Second)}
 	})
-	install.Eventually(f.t, "another key to sign", func() error {
+	install.Eventually(f.t, "another active key", func() error {
 		f.inst.AwaitReady(f.t, f.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 		for _, key := range f.realm.Status.SigningKeys {
 			if key.State == "Retiring" {
@@ -240,53 +230,53 @@ func (f *flock) signingKeys() {
 		if err != nil || len(private) == 0 {
 			f.t.Fatalf("a key has no private part: %v", err)
 		}
-		f.add("the private part of a key that is "+key.State, []string{key.JWK.D, string(private)}, where...)
+		f.add("the private part of a key in state "+key.State, []string{key.JWK.D, string(private)}, where...)
 	}
 }
 
-// strangers ask in every wrong way, and write secrets where they don't belong.
-func (f *flock) strangers() {
+// invalidRequests sends invalid requests with secrets in all their parts.
+func (f *leakFixture) invalidRequests() {
 	c := &v1alpha1.ApiClient{}
 	if err := f.inst.Env.Client.Get(f.t.Context(), types.NamespacedName{Namespace: f.team, Name: "generated"}, c); err != nil {
 		f.t.Fatal(err)
 	}
 	id, form := c.Status.ClientID, "application/x-www-form-urlencoded"
-	for name, ask := range map[string]func(*http.Request, string){
-		"a wrong secret":             func(r *http.Request, s string) { r.SetBasicAuth(id, s) },
-		"a secret of nobody":         func(r *http.Request, s string) { r.SetBasicAuth("nobody", s) },
-		"a secret for a client id":   func(r *http.Request, s string) { r.SetBasicAuth(s, "x") },
-		"a secret in the query":      func(r *http.Request, s string) { r.URL.RawQuery += "&client_id=" + id + "&client_secret=" + s },
-		"an unknown parameter":       func(r *http.Request, s string) { r.URL.RawQuery += "&" + s + "=" + s },
-		"a grant type":               func(r *http.Request, s string) { r.URL.RawQuery = "grant_type=" + s },
-		"a bearer":                   func(r *http.Request, s string) { r.Header.Set("Authorization", "Bearer "+s) },
-		"a broken header":            func(r *http.Request, s string) { r.Header.Set("Authorization", "Basic "+s+"%") },
-		"a path":                     func(r *http.Request, s string) { r.URL.Path = "/" + s },
-		"a method":                   func(r *http.Request, s string) { r.Method = s; r.SetBasicAuth(id, s) },
-		"a header that is too large": func(r *http.Request, s string) { r.Header.Set("X-Large", strings.Repeat(s, 500)) },
+	for name, change := range map[string]func(*http.Request, string){
+		"a wrong secret":        func(r *http.Request, s string) { r.SetBasicAuth(id, s) },
+		"an unknown client":     func(r *http.Request, s string) { r.SetBasicAuth("unknown", s) },
+		"a secret as client ID": func(r *http.Request, s string) { r.SetBasicAuth(s, "x") },
+		"a secret in the query": func(r *http.Request, s string) { r.URL.RawQuery += "&client_id=" + id + "&client_secret=" + s },
+		"an unknown parameter":  func(r *http.Request, s string) { r.URL.RawQuery += "&" + s + "=" + s },
+		"a grant type":          func(r *http.Request, s string) { r.URL.RawQuery = "grant_type=" + s },
+		"a bearer":              func(r *http.Request, s string) { r.Header.Set("Authorization", "Bearer "+s) },
+		"a broken header":       func(r *http.Request, s string) { r.Header.Set("Authorization", "Basic "+s+"%") },
+		"a path":                func(r *http.Request, s string) { r.URL.Path = "/" + s },
+		"a method":              func(r *http.Request, s string) { r.Method = s; r.SetBasicAuth(id, s) },
+		"a large header":        func(r *http.Request, s string) { r.Header.Set("X-Large", strings.Repeat(s, 500)) },
 		"a secret in the body": func(r *http.Request, s string) {
 			r.Header.Set("Content-Type", form)
 			withBody(r, "client_id="+id+"&client_secret="+s)
 		},
-		"a body of another type": func(r *http.Request, s string) { withBody(r, `{"client_secret":"`+s+`"}`) },
-		"a body that is too large": func(r *http.Request, s string) {
+		"a body of wrong type": func(r *http.Request, s string) { withBody(r, `{"client_secret":"`+s+`"}`) },
+		"a large body": func(r *http.Request, s string) {
 			r.Header.Set("Content-Type", form)
 			withBody(r, strings.Repeat(s, 200))
 		},
 	} {
-		secret := made(f.t)
+		secret := generateSecret(f.t)
 		for _, s := range f.inst.Servers() {
 			r, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, c.Status.TokenEndpoint+"?grant_type=client_credentials", http.NoBody)
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			ask(r, secret)
-			answer, err := s.Client(f.t).Do(r)
+			change(r, secret)
+			response, err := s.Client(f.t).Do(r)
 			if err != nil {
-				continue // a server may close the connection on what is too large
+				continue // the server may close the connection if the request is too large
 			}
-			answer.Body.Close()
-			if answer.StatusCode < http.StatusBadRequest {
-				f.t.Errorf("%s: %s", name, answer.Status)
+			response.Body.Close()
+			if response.StatusCode < http.StatusBadRequest {
+				f.t.Errorf("%s: %s", name, response.Status)
 			}
 		}
 		f.add(name, []string{secret, basicAuthorization(id, secret)})
@@ -297,8 +287,8 @@ func withBody(r *http.Request, body string) {
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 }
 
-// restarts end one program after the other without a word.
-func (f *flock) restarts() {
+// restarts kills and restarts all programs.
+func (f *leakFixture) restarts() {
 	f.inst.KillAndRestartOperator(f.t)
 	for _, s := range f.inst.Servers() {
 		s.KillAndRestart(f.t)
@@ -306,28 +296,28 @@ func (f *flock) restarts() {
 	}
 	for _, name := range []string{"generated", "provided", "hashed"} {
 		c := install.ApiClient(f.team, name, f.realm.Name)
-		install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Seen again." })
+		install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Changed." })
 		f.ready(c)
 	}
 }
 
-// damaged records are told of, without what stands in them.
-func (f *flock) damaged() {
-	broken := f.client("damaged")
+// corruptRecord overwrites a record. Messages about corrupt records don't contain their content.
+func (f *leakFixture) corruptRecord() {
+	broken := f.client("corrupt")
 	f.ready(broken)
-	secret := made(f.t)
-	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.inst.Namespace, Name: record.SecretName(record.KindClient, broken.UID)}}
-	install.Change(f.t, f.inst, damaged, func(s *corev1.Secret) {
+	secret := generateSecret(f.t)
+	corrupt := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.inst.Namespace, Name: record.SecretName(record.KindClient, broken.UID)}}
+	install.Change(f.t, f.inst, corrupt, func(s *corev1.Secret) {
 		s.Data[record.DataKey] = fmt.Appendf(nil, `{"schemaVersion":1,"body":{"clientID":"%[1]s","secrets":[{"hash":"%[1]s"}]}}`, secret)
 	})
 	f.inst.AwaitReady(f.t, broken, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
 	for _, s := range f.inst.Servers() {
-		install.Eventually(f.t, s.Name+" to see the damage", func() error {
+		install.Eventually(f.t, s.Name+" to detect the corrupt record", func() error {
 			if got := s.Metric(f.t, "realmkeeper_registry_unreadable_records"); got != "1" {
-				return fmt.Errorf("it counts %s unreadable records", got)
+				return fmt.Errorf("it reports %s unreadable records", got)
 			}
 			return nil
 		})
 	}
-	f.add("what stands in a damaged record", []string{secret}, "Secret "+f.inst.Namespace+"/"+damaged.Name)
+	f.add("the content of a corrupt record", []string{secret}, "Secret "+f.inst.Namespace+"/"+corrupt.Name)
 }

@@ -16,151 +16,153 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// change makes one change of the world.
-func (w *world) change(t *testing.T) {
+// change makes a random change.
+func (m *model) change(t *testing.T) {
 	t.Helper()
-	name := fmt.Sprint(stranger, w.random.IntN(changing))
-	switch w.random.IntN(16) {
+	name := fmt.Sprint(prefix, m.random.IntN(changing))
+	switch m.random.IntN(16) {
 	case 0:
-		w.rotateKeys(t, steady)
+		m.rotateKeys(t, steady)
 	case 1:
-		w.rotateSecret(t, steady)
+		m.rotateSecret(t, steady)
 	case 2, 3:
-		w.changeRealm(t)
+		m.changeRealm(t)
 	case 4, 5:
-		w.changeVault(t, name)
+		m.changeProvided(t, name)
 	default:
-		w.changeClient(t, name)
+		m.changeClient(t, name)
 	}
 }
 
-func (w *world) rotateKeys(t *testing.T, realm string) {
+func (m *model) rotateKeys(t *testing.T, realm string) {
 	t.Helper()
-	if r := w.realms[realm]; r != nil {
-		install.Change(t, w.inst, r, func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = thisInstant() })
+	if r := m.realms[realm]; r != nil {
+		install.Change(t, m.inst, r, func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = thisInstant() })
 	}
 }
 
-func (w *world) rotateSecret(t *testing.T, name string) {
+func (m *model) rotateSecret(t *testing.T, name string) {
 	t.Helper()
-	if c := w.clients[name]; c != nil && (c.Spec.Secret == nil || c.Spec.Secret.Generated != nil) {
-		install.Change(t, w.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(thisInstant(), time.Second) })
+	if c := m.clients[name]; c != nil && (c.Spec.Secret == nil || c.Spec.Secret.Generated != nil) {
+		install.Change(t, m.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(thisInstant(), time.Second) })
 	}
 }
 
 func thisInstant() *metav1.Time { return &metav1.Time{Time: time.Now()} }
 
-// changeRealm changes the fickle realm.
-func (w *world) changeRealm(t *testing.T) {
+// changeRealm changes the realm "fickle".
+func (m *model) changeRealm(t *testing.T) {
 	t.Helper()
-	realm := w.realms[fickle]
+	realm := m.realms[fickle]
 	if realm == nil {
-		w.realms[fickle] = realmOf(fickle)
-		w.inst.Create(t, w.realms[fickle])
+		m.realms[fickle] = realmOf(fickle)
+		m.inst.Create(t, m.realms[fickle])
 		return
 	}
-	switch w.random.IntN(4) {
+	switch m.random.IntN(4) {
 	case 0:
-		w.inst.Delete(t, realm)
-		delete(w.realms, fickle)
+		m.inst.Delete(t, realm)
+		delete(m.realms, fickle)
 	case 1:
-		install.Change(t, w.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = !r.Spec.Suspend })
+		install.Change(t, m.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = !r.Spec.Suspend })
 	case 2:
-		install.Change(t, w.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Scopes = w.someScopes() })
+		install.Change(t, m.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Scopes = m.someScopes() })
 	default:
-		w.rotateKeys(t, fickle)
+		m.rotateKeys(t, fickle)
 	}
 }
 
-func (w *world) changeVault(t *testing.T, name string) {
+func (m *model) changeProvided(t *testing.T, name string) {
 	t.Helper()
-	v := w.vaults[name]
+	v := m.external[name]
 	switch {
 	case v == nil:
-		w.vaults[name] = vaultOf(w.team, "vault-"+name, w.secret())
-		w.inst.Create(t, w.vaults[name])
-	case w.random.IntN(4) == 0:
-		w.inst.Delete(t, v)
-		delete(w.vaults, name)
+		m.external[name] = labeledSecret(m.team, "external-"+name, m.secret())
+		m.inst.Create(t, m.external[name])
+	case m.random.IntN(4) == 0:
+		m.inst.Delete(t, v)
+		delete(m.external, name)
 	default:
-		w.noteProvided(name)
-		install.Change(t, w.inst, v, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(w.secret()) })
+		m.noteChosen(name)
+		install.Change(t, m.inst, v, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(m.secret()) })
 	}
 }
 
-// noteProvided notes what a client has that takes its secret from elsewhere.
-func (w *world) noteProvided(name string) {
-	c, v := w.clients[name], w.vaults[name]
+// noteChosen records the secret of a client whose secret isn't generated.
+func (m *model) noteChosen(name string) {
+	c, v := m.clients[name], m.external[name]
 	if c == nil || c.Spec.Secret == nil || c.Status.TokenEndpoint == "" {
 		return
 	}
 	switch source := c.Spec.Secret; {
 	case source.Provided != nil && v != nil:
-		w.note(hadIn(scenario.Credentials(c, string(v.Data["PASSWORD"]))))
+		m.note(credentialIn(scenario.Credentials(c, string(v.Data["PASSWORD"]))))
 	case len(source.Hashed) > 0:
-		w.note(hadIn(scenario.Credentials(c, w.hashed[source.Hashed[0].Hash])))
+		m.note(credentialIn(scenario.Credentials(c, m.hashed[source.Hashed[0].Hash])))
 	}
 }
 
-func (w *world) changeClient(t *testing.T, name string) {
+func (m *model) changeClient(t *testing.T, name string) {
 	t.Helper()
-	c := w.clients[name]
+	c := m.clients[name]
 	if c == nil {
-		w.clients[name] = w.newClient(name)
-		w.inst.Create(t, w.clients[name])
+		m.clients[name] = m.newClient(name)
+		m.inst.Create(t, m.clients[name])
 		return
 	}
-	w.noteProvided(name)
-	set := func(change func(*v1alpha1.ApiClient)) { install.Change(t, w.inst, c, change) }
-	switch w.random.IntN(10) {
+	m.noteChosen(name)
+	set := func(change func(*v1alpha1.ApiClient)) { install.Change(t, m.inst, c, change) }
+	switch m.random.IntN(10) {
 	case 0:
-		w.inst.Delete(t, c)
-		delete(w.clients, name)
+		m.inst.Delete(t, c)
+		delete(m.clients, name)
 	case 1:
 		set(func(c *v1alpha1.ApiClient) { c.Spec.Suspend = !c.Spec.Suspend })
 	case 2:
-		set(func(c *v1alpha1.ApiClient) { c.Spec.Scopes = w.someScopes() })
+		set(func(c *v1alpha1.ApiClient) { c.Spec.Scopes = m.someScopes() })
 	case 3, 4:
-		set(func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(w.vaultRef(name), time.Second) })
+		set(func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(m.providedRef(name), time.Second) })
 	case 5:
-		secret := w.secret()
+		secret := m.secret()
 		source := hashOf(t, secret)
-		w.hashed[source.Hashed[0].Hash] = secret
+		m.hashed[source.Hashed[0].Hash] = secret
 		set(func(c *v1alpha1.ApiClient) { c.Spec.Secret = source })
 	case 6:
 		set(func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	case 7:
-		credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.team, Name: name}}
-		if err := w.inst.Env.Client.Delete(t.Context(), credentials); client.IgnoreNotFound(err) != nil {
+		credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.team, Name: name}}
+		if err := m.inst.Env.Client.Delete(t.Context(), credentials); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
 	default:
-		w.rotateSecret(t, name)
+		m.rotateSecret(t, name)
 	}
 }
 
-func (w *world) vaultRef(name string) *corev1.Secret { return vaultOf(w.team, "vault-"+name, "") }
+func (m *model) providedRef(name string) *corev1.Secret {
+	return labeledSecret(m.team, "external-"+name, "")
+}
 
-// repair brings back what clients refer to, so that each is accepted: of one that isn't
-// there stays what it had, and that is history.
-func (w *world) repair(t *testing.T) {
+// repair creates the objects that clients refer to again, so that every client is accepted. A client
+// that isn't accepted keeps state that depends on its history.
+func (m *model) repair(t *testing.T) {
 	t.Helper()
-	if w.realms[fickle] == nil {
-		w.changeRealm(t)
+	if m.realms[fickle] == nil {
+		m.changeRealm(t)
 	}
-	install.Change(t, w.inst, w.realms[fickle], func(r *v1alpha1.Realm) { r.Spec.Scopes = allScopes })
+	install.Change(t, m.inst, m.realms[fickle], func(r *v1alpha1.Realm) { r.Spec.Scopes = allScopes })
 	for i := range changing {
-		if name := fmt.Sprint(stranger, i); w.vaults[name] == nil {
-			w.changeVault(t, name)
+		if name := fmt.Sprint(prefix, i); m.external[name] == nil {
+			m.changeProvided(t, name)
 		}
 	}
 }
 
-// secret makes a secret that needs no slow hash, always the same of a seed.
-func (w *world) secret() string {
+// secret returns the next strong secret of the seed. It doesn't need a slow hash.
+func (m *model) secret() string {
 	random := make([]byte, 64)
 	for i := range random {
-		random[i] = byte(w.random.Uint32())
+		random[i] = byte(m.random.Uint32())
 	}
 	secret, err := clientsecret.Generate(bytes.NewReader(random))
 	if err != nil {

@@ -19,49 +19,49 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// world is what people want of an installation, and changes at random: the same seed makes
-// the same changes. The client "steady" and its realm change in nothing but keys and secrets.
-type world struct {
-	inst    *install.Installation
-	team    string
-	random  *rand.Rand
-	realms  map[string]*v1alpha1.Realm
-	clients map[string]*v1alpha1.ApiClient // without those that are deleted
-	vaults  map[string]*corev1.Secret      // by the name of the client that each is for
-	hashed  map[string]string              // the secrets whose hashes were made, by the hash
+// model contains the desired state of an installation and changes it at random. The same seed makes the
+// same changes. The client "steady" and its realm never change except for keys and secrets.
+type model struct {
+	inst     *install.Installation
+	team     string
+	random   *rand.Rand
+	realms   map[string]*v1alpha1.Realm
+	clients  map[string]*v1alpha1.ApiClient // except deleted ones
+	external map[string]*corev1.Secret      // provided Secrets by client name
+	hashed   map[string]string              // secrets by hash
 
 	mu   sync.Mutex
-	seen map[had]bool
+	seen map[credential]bool
 }
 
 const (
 	steady   = "steady"
 	fickle   = "fickle"
-	stranger = "client-"
-	changing = 6 // how many clients change
+	prefix   = "client-"
+	changing = 6 // number of clients that change
 )
 
 var allScopes = []string{"admin", "read", "write"}
 
-func newWorld(inst *install.Installation, team string, seed uint64) *world {
-	w := emptyWorld(inst, team)
-	w.random = rand.New(rand.NewPCG(seed, 1))
+func newModel(inst *install.Installation, team string, seed uint64) *model {
+	m := emptyModel(inst, team)
+	m.random = rand.New(rand.NewPCG(seed, 1))
 	for _, name := range []string{steady, fickle} {
-		w.realms[name] = realmOf(name)
+		m.realms[name] = realmOf(name)
 	}
-	w.clients[steady] = install.ApiClient(team, steady, steady, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
+	m.clients[steady] = install.ApiClient(team, steady, steady, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	for i := range changing {
-		name := fmt.Sprint(stranger, i)
-		w.vaults[name] = vaultOf(team, "vault-"+name, w.secret())
-		w.clients[name] = w.newClient(name)
+		name := fmt.Sprint(prefix, i)
+		m.external[name] = labeledSecret(team, "external-"+name, m.secret())
+		m.clients[name] = m.newClient(name)
 	}
-	return w
+	return m
 }
 
-func emptyWorld(inst *install.Installation, team string) *world {
-	return &world{
+func emptyModel(inst *install.Installation, team string) *model {
+	return &model{
 		inst: inst, team: team, realms: map[string]*v1alpha1.Realm{}, clients: map[string]*v1alpha1.ApiClient{},
-		vaults: map[string]*corev1.Secret{}, hashed: map[string]string{}, seen: map[had]bool{},
+		external: map[string]*corev1.Secret{}, hashed: map[string]string{}, seen: map[credential]bool{},
 	}
 }
 
@@ -72,49 +72,49 @@ func realmOf(name string) *v1alpha1.Realm {
 	})
 }
 
-func (w *world) newClient(name string) *v1alpha1.ApiClient {
-	realm := []string{steady, fickle}[w.random.IntN(2)]
-	return install.ApiClient(w.team, name, realm, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = w.someScopes() })
+func (m *model) newClient(name string) *v1alpha1.ApiClient {
+	realm := []string{steady, fickle}[m.random.IntN(2)]
+	return install.ApiClient(m.team, name, realm, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = m.someScopes() })
 }
 
-func (w *world) someScopes() []string {
-	return slices.DeleteFunc(slices.Clone(allScopes), func(string) bool { return w.random.IntN(4) == 0 })
+func (m *model) someScopes() []string {
+	return slices.DeleteFunc(slices.Clone(allScopes), func(string) bool { return m.random.IntN(4) == 0 })
 }
 
-// all returns the objects in an order in which nothing has to wait.
-func (w *world) all() []client.Object {
+// all returns the objects in an order in which none refers to a later one.
+func (m *model) all() []client.Object {
 	var all []client.Object
-	for _, name := range slices.Sorted(maps.Keys(w.realms)) {
-		all = append(all, w.realms[name])
+	for _, name := range slices.Sorted(maps.Keys(m.realms)) {
+		all = append(all, m.realms[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.vaults)) {
-		all = append(all, w.vaults[name])
+	for _, name := range slices.Sorted(maps.Keys(m.external)) {
+		all = append(all, m.external[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.clients)) {
-		all = append(all, w.clients[name])
+	for _, name := range slices.Sorted(maps.Keys(m.clients)) {
+		all = append(all, m.clients[name])
 	}
 	return all
 }
 
-// again returns the same specs as new objects for another installation.
-func (w *world) again(inst *install.Installation, team string) *world {
-	fresh := emptyWorld(inst, team)
-	for name, r := range w.realms {
+// again returns new objects with the same specs for another installation.
+func (m *model) again(inst *install.Installation, team string) *model {
+	fresh := emptyModel(inst, team)
+	for name, r := range m.realms {
 		fresh.realms[name] = install.Realm(name, func(again *v1alpha1.Realm) { again.Spec = r.Spec })
 	}
-	for name, v := range w.vaults {
-		fresh.vaults[name] = vaultOf(team, v.Name, string(v.Data["PASSWORD"]))
+	for name, v := range m.external {
+		fresh.external[name] = labeledSecret(team, v.Name, string(v.Data["PASSWORD"]))
 	}
-	for name, c := range w.clients {
+	for name, c := range m.clients {
 		fresh.clients[name] = install.ApiClient(team, name, c.Spec.RealmRef.Name, func(again *v1alpha1.ApiClient) { again.Spec = c.Spec })
 	}
 	return fresh
 }
 
-// collect notes every secret that stands in a consumer Secret from now on.
-func (w *world) collect(t *testing.T) {
+// collect records every client secret that appears in a credentials Secret.
+func (m *model) collect(t *testing.T) {
 	t.Helper()
-	events, err := w.inst.Env.Client.Watch(t.Context(), &corev1.SecretList{}, client.InNamespace(w.team))
+	events, err := m.inst.Env.Client.Watch(t.Context(), &corev1.SecretList{}, client.InNamespace(m.team))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,31 +122,31 @@ func (w *world) collect(t *testing.T) {
 	running.Go(func() {
 		for event := range events.ResultChan() {
 			if secret, ok := event.Object.(*corev1.Secret); ok && secret.Labels[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated {
-				w.note(hadIn(secret))
+				m.note(credentialIn(secret))
 			}
 		}
 	})
 	t.Cleanup(func() { events.Stop(); running.Wait() })
 }
 
-func (w *world) note(h had) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen[h] = true
+func (m *model) note(c credential) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen[c] = true
 }
 
-func (w *world) everHad() map[had]bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.seen)
+func (m *model) everHad() map[credential]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.seen)
 }
 
-// valid returns the secrets with which clients can get tokens by what their status says.
-func (w *world) valid(t *testing.T) map[had]bool {
+// valid returns the secrets with which clients can get tokens according to their status.
+func (m *model) valid(t *testing.T) map[credential]bool {
 	t.Helper()
-	valid := map[had]bool{}
-	for name, c := range w.clients {
-		if err := w.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+	valid := map[credential]bool{}
+	for name, c := range m.clients {
+		if err := m.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			t.Fatal(err)
 		}
 		if !meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady)) {
@@ -155,14 +155,14 @@ func (w *world) valid(t *testing.T) map[had]bool {
 		var credentials *corev1.Secret
 		switch source := c.Spec.Secret; {
 		case source != nil && source.Provided != nil:
-			credentials = scenario.Credentials(c, string(w.vaults[name].Data["PASSWORD"]))
+			credentials = scenario.Credentials(c, string(m.external[name].Data["PASSWORD"]))
 		case source != nil && len(source.Hashed) > 0:
-			credentials = scenario.Credentials(c, w.hashed[source.Hashed[0].Hash])
+			credentials = scenario.Credentials(c, m.hashed[source.Hashed[0].Hash])
 		default:
-			credentials = w.inst.CredentialsSecret(t, c)
+			credentials = m.inst.CredentialsSecret(t, c)
 		}
-		valid[hadIn(credentials)] = true
-		w.note(hadIn(credentials))
+		valid[credentialIn(credentials)] = true
+		m.note(credentialIn(credentials))
 	}
 	return valid
 }

@@ -21,31 +21,31 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// How long and which storm; docs/operations.md says how to go further.
+// The duration and the seed of random faults. docs/operations.md describes longer runs.
 var (
-	stormLasts = flag.Duration("storm", 5*time.Second, "how long the storm of faults lasts")
-	stormSeed  = flag.Uint64("storm-seed", 1, "which faults and changes the storm brings")
+	faultDuration = flag.Duration("storm", 5*time.Second, "Duration of the random faults")
+	faultSeed     = flag.Uint64("storm-seed", 1, "Seed of the random faults and changes")
 )
 
-// betweenChanges is how long the world stays as it is in a storm, at most.
+// betweenChanges is the time between two rounds of changes.
 const betweenChanges = 400 * time.Millisecond
 
-// While one in twenty requests of operator and token servers fails and every watch is cut
-// sooner or later, everything changes at random. What comes of it is what an installation without
-// faults makes of the last specs; and who wasn't meant gets tokens all the time.
-func TestStormOfFaults(t *testing.T) {
+// While one in twenty requests of operator and token servers fails and every watch ends early, random
+// changes are made. The final state is the one that an installation without faults reaches from the
+// final specs. A client that isn't changed gets tokens all the time.
+func TestConvergesUnderRandomFaults(t *testing.T) {
 	cluster := env.Start(t)
-	t.Logf("The seed is %d", *stormSeed)
+	t.Logf("The seed is %d", *faultSeed)
 	var (
-		last      *world
+		last      *model
 		got, want scenario.State
 	)
-	t.Run("storm", func(t *testing.T) { last, got = weather(t, cluster) })
+	t.Run("with faults", func(t *testing.T) { last, got = runWithRandomFaults(t, cluster) })
 	if t.Failed() {
 		return
 	}
-	t.Run("undisturbed", func(t *testing.T) {
-		inst, proxy := calmly(t, cluster)
+	t.Run("without faults", func(t *testing.T) {
+		inst, proxy := startBehindProxy(t, cluster)
 		again := last.again(inst, cluster.Namespace(t))
 		for _, obj := range again.all() {
 			inst.Create(t, obj)
@@ -54,49 +54,51 @@ func TestStormOfFaults(t *testing.T) {
 		want = withoutHistory(scenario.StateOf(t, inst, again.team))
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the storm ends in another state than an undisturbed run (-want +got):\n%s", diff)
+		t.Errorf("the final state differs from that of a run without faults (-want +got):\n%s", diff)
 	}
 }
 
-// weather has a storm and returns what it leaves behind.
-func weather(t *testing.T, cluster *env.Env) (*world, scenario.State) {
-	inst, proxy := calmly(t, cluster)
-	w := newWorld(inst, cluster.Namespace(t), *stormSeed)
-	for _, obj := range w.all() {
+// runWithRandomFaults makes random changes under random faults, and returns the model and the final
+// state.
+func runWithRandomFaults(t *testing.T, cluster *env.Env) (*model, scenario.State) {
+	inst, proxy := startBehindProxy(t, cluster)
+	m := newModel(inst, cluster.Namespace(t), *faultSeed)
+	for _, obj := range m.all() {
 		inst.Create(t, obj)
 	}
-	w.collect(t)
-	bystander := w.clients[steady]
+	m.collect(t)
+	bystander := m.clients[steady]
 	inst.AwaitReady(t, bystander, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	prober := scenario.StartProber(t, inst)
 	prober.Watch(steady, scenario.MountedCredentials(inst, bystander))
 
-	proxy.StartRandomFaults(*stormSeed)
+	proxy.StartRandomFaults(*faultSeed)
 	changes := 0
 	pace := time.NewTicker(betweenChanges)
 	defer pace.Stop()
-	for began := time.Now(); time.Since(began) < *stormLasts; <-pace.C {
-		for range w.random.IntN(4) {
-			w.change(t)
+	for began := time.Now(); time.Since(began) < *faultDuration; <-pace.C {
+		for range m.random.IntN(4) {
+			m.change(t)
 			changes++
 		}
 	}
-	w.repair(t)
+	m.repair(t)
 	failed, cut := proxy.StopRandomFaults()
-	t.Logf("%d changes; %d requests failed and %d watches were cut", changes, failed, cut)
+	t.Logf("%d changes; %d requests failed and %d watches ended early", changes, failed, cut)
 	if failed == 0 || cut == 0 {
-		t.Error("there was no storm")
+		t.Error("no faults were injected")
 	}
-	settles(t, w, proxy)
+	settles(t, m, proxy)
 	prober.Stop(t)
-	w.tryAll(t)
-	return w, withoutHistory(scenario.StateOf(t, inst, w.team))
+	m.tryAll(t)
+	return m, withoutHistory(scenario.StateOf(t, inst, m.team))
 }
 
-// calmly starts an installation whose programs all go through one proxy.
-func calmly(t *testing.T, cluster *env.Env) (*install.Installation, *install.FaultProxy) {
+// startBehindProxy starts an installation whose programs all use the same proxy.
+func startBehindProxy(t *testing.T, cluster *env.Env) (*install.Installation, *install.FaultProxy) {
 	t.Helper()
-	// Signing keys are published a second ahead, and stay for eleven after their end.
+	// Signing keys are published one second ahead, and stay published for eleven seconds after they
+	// are retired.
 	inst := install.New(t, cluster, install.Settings{DefaultTokenLifetime: "10s", SpeedUp: 600})
 	proxy := inst.StartFaultProxy(t, install.Faults{})
 	kubeconfig := inst.KubeconfigFor(t, proxy.URL)
@@ -107,14 +109,14 @@ func calmly(t *testing.T, cluster *env.Env) (*install.Installation, *install.Fau
 	return inst, proxy
 }
 
-// settles waits until the last rotation is over and the last secret that was replaced has ended.
-func settles(t *testing.T, w *world, proxy *install.FaultProxy) {
+// settles waits until all rotations are complete and all replaced secrets have expired.
+func settles(t *testing.T, m *model, proxy *install.FaultProxy) {
 	t.Helper()
-	w.inst.AwaitSettled(t)
-	for name := range w.realms {
+	m.inst.AwaitSettled(t)
+	for name := range m.realms {
 		realm := install.Realm(name)
 		install.Eventually(t, "realm "+name+" to have one key", func() error {
-			if err := w.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			if err := m.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 				return err
 			}
 			if states := scenario.SigningKeyStates(realm); len(states) != 1 || states[0] != v1alpha1.SigningKeyActive {
@@ -123,10 +125,10 @@ func settles(t *testing.T, w *world, proxy *install.FaultProxy) {
 			return nil
 		})
 	}
-	for name, c := range w.clients {
+	for name, c := range m.clients {
 		now := c.DeepCopy()
 		install.Eventually(t, "client "+name+" to have one secret", func() error {
-			if err := w.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), now); err != nil {
+			if err := m.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), now); err != nil {
 				return err
 			}
 			if s := now.Status.Secrets; len(s) != 1 || s[0].ExpiresAt != nil {
@@ -135,21 +137,21 @@ func settles(t *testing.T, w *world, proxy *install.FaultProxy) {
 			return nil
 		})
 	}
-	w.awaitCollected(t)
-	w.inst.AwaitQuiet(t, proxy)
-	w.inst.AwaitSettled(t)
+	m.awaitCollected(t)
+	m.inst.AwaitQuiet(t, proxy)
+	m.inst.AwaitSettled(t)
 }
 
 // awaitCollected waits until the garbage collector has removed the Secrets of deleted clients. A
 // client with the same name may exist again, so the name of a Secret doesn't tell.
-func (w *world) awaitCollected(t *testing.T) {
+func (m *model) awaitCollected(t *testing.T) {
 	t.Helper()
 	install.Eventually(t, "the Secrets of deleted clients to be collected", func() error {
 		clients, secrets := &v1alpha1.ApiClientList{}, &corev1.SecretList{}
-		if err := w.inst.Env.Client.List(t.Context(), clients, client.InNamespace(w.team)); err != nil {
+		if err := m.inst.Env.Client.List(t.Context(), clients, client.InNamespace(m.team)); err != nil {
 			return err
 		}
-		if err := w.inst.Env.Client.List(t.Context(), secrets, client.InNamespace(w.team)); err != nil {
+		if err := m.inst.Env.Client.List(t.Context(), secrets, client.InNamespace(m.team)); err != nil {
 			return err
 		}
 		live := map[types.UID]bool{}
@@ -167,36 +169,36 @@ func (w *world) awaitCollected(t *testing.T) {
 	})
 }
 
-// tryAll tries every secret that any client ever had: what is valid works at every token
-// server, and nothing else does.
-func (w *world) tryAll(t *testing.T) {
+// tryAll tries every secret that any client has ever had. Every token server accepts the valid ones and
+// rejects all others.
+func (m *model) tryAll(t *testing.T) {
 	t.Helper()
-	valid := w.valid(t)
-	refused := 0
+	valid := m.valid(t)
+	rejected := 0
 	var tried sync.WaitGroup
-	for _, s := range w.inst.Servers() {
+	for _, s := range m.inst.Servers() {
 		httpClient := s.Client(t)
-		try := func(had had) {
-			a, err := install.RequestToken(t, s, httpClient, had.credentials())
+		try := func(had credential) {
+			a, err := install.RequestToken(t, s, httpClient, had.asSecret())
 			if err != nil || (a.Status == http.StatusOK) != valid[had] {
-				t.Errorf("%s answers a client %s with a secret that is valid=%t: %+v, %v", s.Name, had.clientID, valid[had], a, err)
+				t.Errorf("%s responds to client %s with a secret that is valid=%t: %+v, %v", s.Name, had.clientID, valid[had], a, err)
 			}
 		}
 		for had := range valid {
 			try(had)
 		}
-		for had := range w.everHad() {
+		for had := range m.everHad() {
 			if !valid[had] {
-				refused++
-				tried.Go(func() { try(had) }) // together: who fails often is held back
+				rejected++
+				tried.Go(func() { try(had) }) // concurrently, because responses after repeated failures are delayed
 			}
 		}
 	}
 	tried.Wait()
-	t.Logf("%d secrets are valid, %d times one was tried that isn't", len(valid), refused)
+	t.Logf("%d secrets are valid, and %d attempts with invalid secrets were made", len(valid), rejected)
 }
 
-// withoutHistory takes out of a state what tells how it came about.
+// withoutHistory removes the parts of a state that depend on how it was reached.
 func withoutHistory(s scenario.State) scenario.State {
 	for name, content := range s {
 		for _, pattern := range []string{
@@ -209,16 +211,16 @@ func withoutHistory(s scenario.State) scenario.State {
 	return s
 }
 
-// had is a secret that a client had at some time.
-type had struct{ tokenURL, clientID, secret string }
+// credential is a secret that a client has or had.
+type credential struct{ tokenURL, clientID, secret string }
 
-func (h had) credentials() *corev1.Secret {
+func (c credential) asSecret() *corev1.Secret {
 	return &corev1.Secret{Data: map[string][]byte{
-		v1alpha1.SecretKeyTokenURL: []byte(h.tokenURL), v1alpha1.SecretKeyClientID: []byte(h.clientID),
-		v1alpha1.SecretKeyClientSecret: []byte(h.secret),
+		v1alpha1.SecretKeyTokenURL: []byte(c.tokenURL), v1alpha1.SecretKeyClientID: []byte(c.clientID),
+		v1alpha1.SecretKeyClientSecret: []byte(c.secret),
 	}}
 }
 
-func hadIn(credentials *corev1.Secret) had {
-	return had{string(credentials.Data[v1alpha1.SecretKeyTokenURL]), string(credentials.Data[v1alpha1.SecretKeyClientID]), scenario.ClientSecret(credentials)}
+func credentialIn(credentials *corev1.Secret) credential {
+	return credential{string(credentials.Data[v1alpha1.SecretKeyTokenURL]), string(credentials.Data[v1alpha1.SecretKeyClientID]), scenario.ClientSecret(credentials)}
 }

@@ -19,39 +19,40 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// story takes an installation through all that makes the operator write: everything is
-// made, and changed once it is Ready. While it lasts, what workloads have is tried without a pause.
-type story struct {
+// changeScenario makes the operator perform each kind of write. It creates objects, and changes them
+// once they are Ready. Meanwhile a prober continuously requests tokens with the workloads' credentials.
+type changeScenario struct {
 	inst  *install.Installation
 	team  string
 	realm *v1alpha1.Realm
-	// One client for each change: of the secret that was made, by deletion, by loss of the Secret,
-	// of what is provided, of the hash, and of where the secret comes from.
-	rotated, doomed, lost, provided, hashed, moved *v1alpha1.ApiClient
-	vault, other                                   *corev1.Secret
-	before, after, beside                          string // secrets that people have
+	// One client for each change: rotation of the generated secret, deletion of the client, deletion
+	// of the credentials Secret, change of the provided secret, change of the hash, and change of the
+	// kind of secret.
+	rotated, deleted, lost, provided, hashed, moved *v1alpha1.ApiClient
+	external, other                                 *corev1.Secret
+	before, after, third                            string // client secrets that users chose
 }
 
-func newStory(t *testing.T, cluster *env.Env) *story {
+func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	t.Helper()
-	s := &story{inst: install.New(t, cluster, install.Settings{SpeedUp: 3600}), team: cluster.Namespace(t)}
-	s.before, s.after, s.beside = secretOfSomeone(t), secretOfSomeone(t), secretOfSomeone(t)
+	s := &changeScenario{inst: install.New(t, cluster, install.Settings{SpeedUp: 3600}), team: cluster.Namespace(t)}
+	s.before, s.after, s.third = generateSecret(t), generateSecret(t), generateSecret(t)
 	s.realm = install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} })
-	s.vault, s.other = vaultOf(s.team, "vault", s.before), vaultOf(s.team, "other", s.beside)
+	s.external, s.other = labeledSecret(s.team, "external", s.before), labeledSecret(s.team, "other", s.third)
 	s.rotated = install.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
-	s.doomed = install.ApiClient(s.team, "doomed", "acme")
+	s.deleted = install.ApiClient(s.team, "deleted", "acme")
 	s.lost = install.ApiClient(s.team, "lost", "acme")
-	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.vault, 3600*time.Hour) })
+	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.external, 3600*time.Hour) })
 	s.hashed = install.ApiClient(s.team, "hashed", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
 	s.moved = install.ApiClient(s.team, "moved", "acme")
 	return s
 }
 
-// tell tells the story with faults between the operator and the API server.
-func (s *story) tell(t *testing.T, faults install.Faults) *install.FaultProxy {
+// run runs the scenario with faults between the operator and the API server.
+func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.FaultProxy {
 	t.Helper()
-	s.inst.Create(t, s.realm, s.vault, s.other)
-	all := []*v1alpha1.ApiClient{s.rotated, s.doomed, s.lost, s.provided, s.hashed, s.moved}
+	s.inst.Create(t, s.realm, s.external, s.other)
+	all := []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.provided, s.hashed, s.moved}
 	for _, c := range all {
 		s.inst.Create(t, c)
 	}
@@ -63,12 +64,12 @@ func (s *story) tell(t *testing.T, faults install.Faults) *install.FaultProxy {
 	prober := scenario.StartProber(t, s.inst)
 	for _, c := range all {
 		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-		if c != s.doomed {
+		if c != s.deleted {
 			prober.Watch(c.Name, s.credentials(c))
 		}
 	}
 	former := map[*v1alpha1.ApiClient]*corev1.Secret{}
-	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.doomed, s.lost, s.moved} {
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.moved} {
 		former[c] = s.inst.CredentialsSecret(t, c)
 	}
 	s.change(t, prober, former)
@@ -80,8 +81,8 @@ func (s *story) tell(t *testing.T, faults install.Faults) *install.FaultProxy {
 	return proxy
 }
 
-// credentials returns what the workloads of a client may have, the oldest first.
-func (s *story) credentials(c *v1alpha1.ApiClient) scenario.CredentialSource {
+// credentials returns the credentials that the workloads of a client may have, oldest first.
+func (s *changeScenario) credentials(c *v1alpha1.ApiClient) scenario.CredentialSource {
 	c = c.DeepCopy()
 	mounted := scenario.MountedCredentials(s.inst, c)
 	switch c.Name {
@@ -92,14 +93,14 @@ func (s *story) credentials(c *v1alpha1.ApiClient) scenario.CredentialSource {
 	case s.moved.Name:
 		return func(ctx context.Context) ([]*corev1.Secret, error) {
 			credentials, err := mounted(ctx)
-			return append(credentials, scenario.Credentials(c, s.beside)), err
+			return append(credentials, scenario.Credentials(c, s.third)), err
 		}
 	}
 	return mounted
 }
 
-// change makes all changes at once.
-func (s *story) change(t *testing.T, prober *scenario.Prober, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+// change makes all changes at the same time.
+func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former map[*v1alpha1.ApiClient]*corev1.Secret) {
 	t.Helper()
 	install.Change(t, s.inst, s.realm, func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read", "write"}
@@ -110,24 +111,24 @@ func (s *story) change(t *testing.T, prober *scenario.Prober, former map[*v1alph
 		c.Spec.Scopes = []string{"write"}
 		c.Spec.Secret.Generated.Keys = map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyScope: "SCOPE"}
 	})
-	s.inst.Delete(t, s.doomed)
-	prober.Forget("lost") // to delete the Secret is to end what it holds
+	s.inst.Delete(t, s.deleted)
+	prober.Forget("lost") // deleting the Secret revokes the secret in it
 	s.inst.Delete(t, former[s.lost])
-	install.Change(t, s.inst, s.vault, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
+	install.Change(t, s.inst, s.external, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
 	install.Change(t, s.inst, s.hashed, func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
-	install.Change(t, s.inst, s.moved, func(c *v1alpha1.ApiClient) { c.Spec.Secret = in(s.other, time.Second) })
+	install.Change(t, s.inst, s.moved, func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.other, time.Second) })
 }
 
-// awaitChanged waits until everything is as the changes have it.
-func (s *story) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+// awaitChanged waits until all changes are complete.
+func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev1.Secret) {
 	t.Helper()
 	scenario.AwaitSecretRotated(t, s.inst, s.rotated)
 	scenario.AwaitSigningKeys(t, s.inst, s.realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
-	install.Eventually(t, "what nobody needs to be gone", func() error {
+	install.Eventually(t, "obsolete objects to be deleted", func() error {
 		if records := scenario.Records(t, s.inst); len(records) != 6 {
 			return fmt.Errorf("there are %d records", len(records))
 		}
-		for _, c := range []*v1alpha1.ApiClient{s.doomed, s.moved} {
+		for _, c := range []*v1alpha1.ApiClient{s.deleted, s.moved} {
 			err := s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})
 			if !apierrors.IsNotFound(err) {
 				return fmt.Errorf("reading Secret %s gives %v", c.Name, err)
@@ -135,15 +136,15 @@ func (s *story) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev
 		}
 		return nil
 	})
-	for c, secret := range map[*v1alpha1.ApiClient]string{s.provided: s.after, s.hashed: s.after, s.moved: s.beside} {
+	for c, secret := range map[*v1alpha1.ApiClient]string{s.provided: s.after, s.hashed: s.after, s.moved: s.third} {
 		s.inst.AwaitTokens(t, scenario.Credentials(c, secret), true)
 	}
-	s.inst.AwaitTokens(t, scenario.Credentials(s.provided, s.before), true) // for the overlap
+	s.inst.AwaitTokens(t, scenario.Credentials(s.provided, s.before), true) // during the overlap
 	s.inst.AwaitTokens(t, scenario.Credentials(s.hashed, s.before), false)
 	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost} {
 		install.Eventually(t, "another secret for "+c.Name, func() error {
 			if now := s.inst.CredentialsSecret(t, c); scenario.ClientSecret(now) == scenario.ClientSecret(former[c]) {
-				return fmt.Errorf("it has the one that it had")
+				return fmt.Errorf("the secret has not changed")
 			}
 			return nil
 		})
@@ -156,22 +157,22 @@ func (s *story) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev
 	scenario.AwaitPublishedKeys(t, s.inst, s.realm, s.inst.CredentialsSecret(t, s.lost))
 }
 
-// in is a secret that stands in a vault.
-func in(vault *corev1.Secret, overlap time.Duration) *v1alpha1.ClientSecretSource {
+// providedBy returns the source of a secret that a Secret provides.
+func providedBy(secret *corev1.Secret, overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
-		SecretRef: v1alpha1.SecretKeyReference{Name: vault.Name, Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: overlap},
+		SecretRef: v1alpha1.SecretKeyReference{Name: secret.Name, Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: overlap},
 	}}
 }
 
-// vaultOf is a Secret that may be read.
-func vaultOf(namespace, name, value string) *corev1.Secret {
+// labeledSecret returns a Secret that the operator is allowed to read.
+func labeledSecret(namespace, name, value string) *corev1.Secret {
 	s := scenario.ProvidedSecret(namespace, value)
 	s.Name, s.Labels = name, map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
 	return s
 }
 
-// secretOfSomeone is one that needs no slow hash: these tests are about something else.
-func secretOfSomeone(t *testing.T) string {
+// generateSecret returns a strong secret, which doesn't need a slow hash.
+func generateSecret(t *testing.T) string {
 	t.Helper()
 	secret, err := clientsecret.Generate(rand.Reader)
 	if err != nil {
