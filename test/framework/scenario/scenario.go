@@ -26,10 +26,17 @@ func Running(t *testing.T, cluster *env.Env) *install.Installation {
 func InUse(t *testing.T, cluster *env.Env) (*install.Installation, *v1alpha1.Realm, *v1alpha1.ApiClient) {
 	t.Helper()
 	inst := Running(t, cluster)
-	realm, c := install.Realm("acme"), install.ApiClient(cluster.Namespace(t), "billing", "acme")
+	realm, c := NewClient(t, inst, "acme")
+	return inst, realm, c
+}
+
+// NewClient creates a realm and a client in a new namespace, and waits until the client is usable.
+func NewClient(t *testing.T, inst *install.Installation, realmName string) (*v1alpha1.Realm, *v1alpha1.ApiClient) {
+	t.Helper()
+	realm, c := install.Realm(realmName), install.ApiClient(inst.Env.Namespace(t), "billing", realmName)
 	inst.Create(t, realm, c)
 	AwaitUsable(t, inst, c)
-	return inst, realm, c
+	return realm, c
 }
 
 // AwaitUsable waits until the client is Ready, and checks that every token server issues tokens to

@@ -13,20 +13,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// TestPlugin runs the plugin through kubectl with a kubeconfig, and as in a Pod with a mounted
+// testKubectlPlugin runs the plugin through kubectl with a kubeconfig, and as in a Pod with a mounted
 // Secret.
-func TestPlugin(t *testing.T) {
-	cluster := env.Start(t)
-	inst := install.New(t, cluster, install.Settings{})
-	inst.StartOperator(t, "")
-	inst.StartTokenServer(t)
+func testKubectlPlugin(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
 	team := cluster.Namespace(t)
-	billing := install.ApiClient(team, "billing", "acme")
-	renamed := install.ApiClient(team, "renamed", "acme", func(c *v1alpha1.ApiClient) {
+	billing := install.ApiClient(team, "billing", "plugin")
+	renamed := install.ApiClient(team, "renamed", "plugin", func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
 			SecretName: "elsewhere",
 			Keys: map[string]v1alpha1.SecretDataKey{
@@ -34,8 +30,8 @@ func TestPlugin(t *testing.T) {
 			},
 		}}
 	})
-	suspended := install.ApiClient(team, "suspended", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-	inst.Create(t, install.Realm("acme"), billing, renamed, suspended)
+	suspended := install.ApiClient(team, "suspended", "plugin", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+	inst.Create(t, install.Realm("plugin"), billing, renamed, suspended)
 	inst.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitReady(t, renamed, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitReady(t, suspended, metav1.ConditionFalse, v1alpha1.ReasonSuspended)

@@ -7,19 +7,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A limit of the realm, or of the client, reaches every token server, and goes again.
-func TestTokensPerSecond(t *testing.T) {
-	cluster := env.Start(t)
-	inst, realm, c := scenario.InUse(t, cluster)
+// A limit of the client or the realm takes effect at every token server until it is removed.
+func testTokensPerSecond(t *testing.T, inst *install.Installation) {
+	realm, c := scenario.NewClient(t, inst, "limits")
 	credentials := inst.CredentialsSecret(t, c)
 	inst.AwaitTokens(t, credentials, true)
 
-	// limited asks each token server for tokens as fast as it can.
+	// limited requests tokens from each token server as fast as it can.
 	limited := func(t *testing.T, want bool) {
 		t.Helper()
 		for _, s := range inst.Servers() {
@@ -30,7 +28,7 @@ func TestTokensPerSecond(t *testing.T) {
 					t.Fatal(err)
 				}
 				if a.Status != http.StatusOK && (a.Status != http.StatusTooManyRequests || a.Error != "temporarily_unavailable") {
-					t.Errorf("%s answers %d %s", s.Name, a.Status, a.Error)
+					t.Errorf("%s responds with %d %s", s.Name, a.Status, a.Error)
 				}
 				got = got || a.Status == http.StatusTooManyRequests
 			}

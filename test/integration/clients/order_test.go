@@ -11,35 +11,30 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Any order of applying converges: GitOps tools promise none.
-func TestAnyOrderConverges(t *testing.T) {
-	cluster := env.Start(t)
-	realm := func() *v1alpha1.Realm { return install.Realm("acme") }
-	billing := func(t *testing.T) *v1alpha1.ApiClient {
-		return install.ApiClient(cluster.Namespace(t), "billing", "acme")
-	}
-
+// GitOps tools apply objects in any order, and every order converges.
+func testAnyOrderConverges(t *testing.T, inst *install.Installation) {
 	t.Run("realm, then client", func(t *testing.T) {
-		inst := scenario.Running(t, cluster)
-		c := billing(t)
-		inst.Create(t, realm(), c)
+		c := install.ApiClient(inst.Env.Namespace(t), "billing", "realm-first")
+		inst.Create(t, install.Realm("realm-first"), c)
 		scenario.AwaitUsable(t, inst, c)
 	})
-	t.Run("client, told that its realm is missing, then realm", func(t *testing.T) {
-		inst := scenario.Running(t, cluster)
-		c := billing(t)
+	t.Run("client, then realm", func(t *testing.T) {
+		c := install.ApiClient(inst.Env.Namespace(t), "billing", "client-first")
 		inst.Create(t, c)
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
-		inst.Create(t, realm())
+		inst.Create(t, install.Realm("client-first"))
 		scenario.AwaitUsable(t, inst, c)
 	})
-	t.Run("objects, then operator, then token server", func(t *testing.T) {
-		inst := install.New(t, cluster, install.Settings{})
-		c := billing(t)
-		inst.Create(t, c, realm())
-		inst.StartOperator(t, "")
-		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
-		inst.StartTokenServer(t)
-		scenario.AwaitUsable(t, inst, c)
-	})
+}
+
+// Objects that exist before the operator and the token servers converge, too.
+func TestObjectsBeforeProgramsConverge(t *testing.T) {
+	cluster := env.Start(t)
+	inst := install.New(t, cluster, install.Settings{})
+	c := install.ApiClient(cluster.Namespace(t), "billing", "acme")
+	inst.Create(t, c, install.Realm("acme"))
+	inst.StartOperator(t, "")
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
+	inst.StartTokenServer(t)
+	scenario.AwaitUsable(t, inst, c)
 }

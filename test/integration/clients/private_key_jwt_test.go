@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -36,7 +35,7 @@ func newKeyHolder(t *testing.T, id string) keyHolder {
 	return keyHolder{id, key}
 }
 
-// public is what stands in the spec, as a stranger's library writes it.
+// public returns the public key as a third-party library encodes it.
 func (h keyHolder) public(t *testing.T) v1alpha1.PublicKey {
 	t.Helper()
 	data, err := json.Marshal(jose.JSONWebKey{Key: h.key.Public(), KeyID: h.id, Algorithm: string(jose.ES256), Use: "sig"})
@@ -50,7 +49,7 @@ func (h keyHolder) public(t *testing.T) v1alpha1.PublicKey {
 	return jwk
 }
 
-// sign returns an assertion that a stranger's library makes.
+// sign returns an assertion from a third-party library.
 func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: h.key, KeyID: h.id}}, nil)
@@ -67,47 +66,47 @@ func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
 	return signed
 }
 
-// awaitGrants waits until every token server gives a token for an assertion of the holder, or refuses it.
+// awaitGrants waits until every token server accepts assertions of the key holder or, if granted is
+// false, rejects them.
 func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, granted bool) {
 	t.Helper()
 	for _, s := range inst.Servers() {
 		httpClient := s.Client(t)
-		install.Eventually(t, s.Name+" to answer "+h.id, func() error {
+		install.Eventually(t, s.Name+" to respond to "+h.id, func() error {
 			a, err := install.RequestTokenByAssertion(t, s, httpClient, c.Status.TokenEndpoint, "", h.sign(t, c))
 			switch {
 			case err != nil:
 				return err
 			case granted && a.AccessToken == "", !granted && a.Error != "invalid_client":
-				return fmt.Errorf("it answers %d %s: %s", a.Status, a.Error, a.Description)
+				return fmt.Errorf("the response is %d %s: %s", a.Status, a.Error, a.Description)
 			}
 			return nil
 		})
 	}
 }
 
-// A client with a public key gets tokens by what it signs; there is no secret of it
-// anywhere. Keys come and go, and each is good as long as it stands in the spec.
-func TestPrivateKeyJWT(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
+// A client with a public key gets tokens with assertions and has no secret. Each key is valid as long as
+// it is in the spec.
+func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
 	old, next := newKeyHolder(t, "old"), newKeyHolder(t, "next")
-	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(cluster.Namespace(t), "billing", "jwt", func(c *v1alpha1.ApiClient) {
 		c.Spec.PublicKeys = []v1alpha1.PublicKey{old.public(t)}
 	})
-	inst.Create(t, install.Realm("acme"), c)
+	inst.Create(t, install.Realm("jwt"), c)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
-		t.Errorf("status tells of Secret %q and secrets %v", c.Status.SecretName, c.Status.Secrets)
+		t.Errorf("status has Secret %q and secrets %v", c.Status.SecretName, c.Status.Secrets)
 	}
-	for _, s := range inst.Servers() { // Ready means that everyone takes it
+	for _, s := range inst.Servers() { // Ready means that all servers accept the key
 		a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, c.Status.ClientID, old.sign(t, c))
 		if err != nil || a.AccessToken == "" {
-			t.Errorf("%s gives no token: %+v, %v", s.Name, a, err)
+			t.Errorf("%s issues no token: %+v, %v", s.Name, a, err)
 		}
 	}
 	secrets := &corev1.SecretList{}
 	if err := cluster.Client.List(t.Context(), secrets, client.InNamespace(c.Namespace)); err != nil || len(secrets.Items) != 0 {
-		t.Errorf("%d Secrets stand beside it, %v", len(secrets.Items), err)
+		t.Errorf("the namespace contains %d Secrets, %v", len(secrets.Items), err)
 	}
 
 	next.awaitGrants(t, inst, c, false)
@@ -126,11 +125,11 @@ func TestPrivateKeyJWT(t *testing.T) {
 	next.awaitGrants(t, inst, c, false)
 }
 
-// A client may move from a secret to a key: both work while both are asked for, and then
-// the Secret goes.
-func TestFromSecretToKey(t *testing.T) {
-	cluster := env.Start(t)
-	inst, _, c := scenario.InUse(t, cluster)
+// A client can migrate from a secret to a key. Both are valid as long as both are in the spec, and then
+// the credentials Secret is deleted.
+func testMigrationFromSecretToKey(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
+	_, c := scenario.NewClient(t, inst, "migration")
 	credentials := inst.CredentialsSecret(t, c)
 	holder := newKeyHolder(t, "key")
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
@@ -145,13 +144,13 @@ func TestFromSecretToKey(t *testing.T) {
 	inst.AwaitTokens(t, credentials, false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	holder.awaitGrants(t, inst, c, true)
-	install.Eventually(t, "the Secret to go", func() error {
+	install.Eventually(t, "the credentials Secret to be deleted", func() error {
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), credentials.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it is there, %v", err)
+			return fmt.Errorf("it still exists: %v", err)
 		}
 		return nil
 	})
 	if c.Status.SecretName != "" {
-		t.Errorf("status tells of Secret %q", c.Status.SecretName)
+		t.Errorf("status has Secret %q", c.Status.SecretName)
 	}
 }

@@ -19,58 +19,55 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A spec that the schema lets pass and something else forbids is told by a condition that
-// names the rule, and gets no token; when it is mended, the client goes on.
-func TestRefusalsAreToldAndEnd(t *testing.T) {
-	cluster := env.Start(t)
-	inst := install.New(t, cluster, install.Settings{MaximumTokenLifetime: "2h"})
-	inst.StartOperator(t, "")
-	inst.StartTokenServer(t)
+// If the schema allows a spec but a realm or the instance doesn't, a condition names the rule, and the
+// client gets no token until the spec is corrected.
+func testRejectedSpecs(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
 	team := cluster.Namespace(t)
-	inst.Create(t, install.Realm("acme", func(r *v1alpha1.Realm) {
+	inst.Create(t, install.Realm("rejection", func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read"}
 		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromNames, Names: []string{team}}
 	}))
 
 	for name, test := range map[string]struct {
-		mistake    func(*v1alpha1.ApiClient)
-		mend       func(*v1alpha1.ApiClient)
+		invalid    func(*v1alpha1.ApiClient)
+		correct    func(*v1alpha1.ApiClient)
 		wantReason v1alpha1.ConditionReason
 		wantWords  []string
 	}{
 		"scope": {
-			mistake:    func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read", "write", "admin"} },
-			mend:       func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} },
-			wantReason: v1alpha1.ReasonScopeNotInRealm, wantWords: []string{"spec.scopes", "admin, write", `"acme"`},
+			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read", "write", "admin"} },
+			correct:    func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} },
+			wantReason: v1alpha1.ReasonScopeNotInRealm, wantWords: []string{"spec.scopes", "admin, write", `"rejection"`},
 		},
 		"audience": {
-			mistake:    func(c *v1alpha1.ApiClient) { c.Spec.Audiences = []string{"orders"} },
-			mend:       func(c *v1alpha1.ApiClient) { c.Spec.Audiences = nil },
-			wantReason: v1alpha1.ReasonAudienceNotInRealm, wantWords: []string{"spec.audiences", "orders", `"acme"`},
+			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.Audiences = []string{"orders"} },
+			correct:    func(c *v1alpha1.ApiClient) { c.Spec.Audiences = nil },
+			wantReason: v1alpha1.ReasonAudienceNotInRealm, wantWords: []string{"spec.audiences", "orders", `"rejection"`},
 		},
 		"lifetime": {
-			mistake:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &metav1.Duration{Duration: 90 * time.Minute} },
-			mend:       func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = nil },
-			wantReason: v1alpha1.ReasonLifetimeExceedsRealm, wantWords: []string{"spec.tokenLifetime", "1h30m0s", "1h0m0s", `"acme"`},
+			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &metav1.Duration{Duration: 90 * time.Minute} },
+			correct:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = nil },
+			wantReason: v1alpha1.ReasonLifetimeExceedsRealm, wantWords: []string{"spec.tokenLifetime", "1h30m0s", "1h0m0s", `"rejection"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := install.ApiClient(team, name, "acme", test.mistake)
+			c := install.ApiClient(team, name, "rejection", test.invalid)
 			inst.Create(t, c)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
 			scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, test.wantWords...)
 			scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, test.wantWords...)
-			install.Change(t, inst, c, test.mend)
+			install.Change(t, inst, c, test.correct)
 			scenario.AwaitUsable(t, inst, c)
 		})
 	}
 
 	t.Run("namespace", func(t *testing.T) {
 		elsewhere := cluster.Namespace(t)
-		c := install.ApiClient(elsewhere, "billing", "acme")
+		c := install.ApiClient(elsewhere, "billing", "rejection")
 		inst.Create(t, c)
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
-		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, elsewhere, `"acme"`, "spec.allowedNamespaces")
+		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, elsewhere, `"rejection"`, "spec.allowedNamespaces")
 	})
 	t.Run("realm's lifetime", func(t *testing.T) {
 		realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 3 * time.Hour} })
@@ -82,14 +79,13 @@ func TestRefusalsAreToldAndEnd(t *testing.T) {
 	})
 }
 
-// The oldest ApiClient has the client id; when it goes, the next moves up.
-func TestClientIDConflict(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
+// The oldest ApiClient has the client ID. When it is deleted, the next oldest gets it.
+func testClientIDConflict(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
 	team := cluster.Namespace(t)
-	inst.Create(t, install.Realm("acme"))
+	inst.Create(t, install.Realm("conflict"))
 	claim := func(name string) *v1alpha1.ApiClient {
-		c := install.ApiClient(team, name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
+		c := install.ApiClient(team, name, "conflict", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
 		inst.Create(t, c)
 		return c
 	}
@@ -103,29 +99,27 @@ func TestClientIDConflict(t *testing.T) {
 	inst.Delete(t, first)
 	scenario.AwaitUsable(t, inst, second)
 	inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	install.Eventually(t, "the third to be told of the second", func() error {
+	install.Eventually(t, "the third client to report a conflict with the second", func() error {
 		inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
 		if message := scenario.ConditionMessage(t, third, v1alpha1.ConditionAccepted); !strings.Contains(message, team+"/b") {
-			return fmt.Errorf("it is told: %s", message)
+			return fmt.Errorf("its message is: %s", message)
 		}
 		return nil
 	})
 }
 
-// Who has the client id is decided anew when a namespace comes or goes.
-func TestClientIDConflictFollowsTheNamespaces(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
-	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "acme"}}}
-	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "acme"}}}
-	inst.Create(t, home, other, install.Realm("acme", func(r *v1alpha1.Realm) {
+// Which ApiClient has the client ID is decided again when a namespace is allowed or no longer allowed.
+func testClientIDConflictAfterNamespaceChange(t *testing.T, inst *install.Installation) {
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "namespaces"}}}
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "namespaces"}}}
+	inst.Create(t, home, other, install.Realm("namespaces", func(r *v1alpha1.Realm) {
 		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
 			From:     v1alpha1.NamespacesFromSelector,
-			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
+			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "namespaces"}},
 		}
 	}))
 	claim := func(namespace string) *v1alpha1.ApiClient {
-		c := install.ApiClient(namespace, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
+		c := install.ApiClient(namespace, "billing", "namespaces", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
 		inst.Create(t, c)
 		return c
 	}
@@ -137,21 +131,21 @@ func TestClientIDConflictFollowsTheNamespaces(t *testing.T) {
 	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "none" })
 	inst.AwaitReady(t, older, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
 	scenario.AwaitUsable(t, inst, younger)
-	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "acme" })
+	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "namespaces" })
 	scenario.AwaitUsable(t, inst, older)
 	inst.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
 }
 
-// A record that loses a label gets it back, and its keys or verifiers with it.
-func TestRecordsKeepTheirLabels(t *testing.T) {
-	cluster := env.Start(t)
-	inst, realm, c := scenario.InUse(t, cluster)
+// The operator restores a removed label of a record, and the record's keys or hashes stay valid.
+func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
+	realm, c := scenario.NewClient(t, inst, "labels")
 	credentials := inst.CredentialsSecret(t, c)
 	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
 		for _, name := range []string{record.SecretName(record.KindRealm, realm.UID), record.SecretName(record.KindClient, c.UID)} {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
 			install.Change(t, inst, secret, func(s *corev1.Secret) { delete(s.Labels, label) })
-			install.Eventually(t, label+" to come back to "+name, func() error {
+			install.Eventually(t, label+" to be restored on "+name, func() error {
 				err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
 				if err == nil && secret.Labels[label] == "" {
 					err = fmt.Errorf("labels are %v", secret.Labels)
@@ -164,32 +158,32 @@ func TestRecordsKeepTheirLabels(t *testing.T) {
 	scenario.AwaitUsable(t, inst, c)
 }
 
-// A Secret under the consumer Secret's name that is not ours stays as it is, to the byte.
-func TestForeignSecretIsNeverTouched(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
+// The operator never changes a Secret that has the name of a credentials Secret but isn't owned by the
+// ApiClient.
+func testUnownedSecretIsNotChanged(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
 	team := cluster.Namespace(t)
-	foreign := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "billing", Labels: map[string]string{"whose": "theirs"}},
-		StringData: map[string]string{"client_secret": "theirs"},
+	unowned := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "billing", Labels: map[string]string{"owner": "another-team"}},
+		StringData: map[string]string{"client_secret": "another-team"},
 	}
-	c := install.ApiClient(team, "billing", "acme")
-	inst.Create(t, foreign, install.Realm("acme"), c)
+	c := install.ApiClient(team, "billing", "unowned")
+	inst.Create(t, unowned, install.Realm("unowned"), c)
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonSecretConflict)
 	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, `"billing"`, "spec.secret.generated.secretName")
 
 	now := &corev1.Secret{}
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), now); err != nil {
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(unowned), now); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(foreign, now); diff != "" {
-		t.Errorf("the foreign Secret was touched (-before +now):\n%s", diff)
+	if diff := cmp.Diff(unowned, now); diff != "" {
+		t.Errorf("the unowned Secret was changed (-before +after):\n%s", diff)
 	}
 }
 
-// A record that was damaged by hand is skipped, counted and told; its last good state
-// is served until someone restores or deletes it.
-func TestDamagedRecords(t *testing.T) {
+// Token servers skip and count a record that was corrupted manually, and the status reports it. They serve
+// its last known good version until the record is restored or deleted.
+func TestCorruptRecords(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
 	credentials := inst.CredentialsSecret(t, c)
@@ -208,16 +202,16 @@ func TestDamagedRecords(t *testing.T) {
 			if err := cluster.Client.Get(t.Context(), types.NamespacedName{Namespace: inst.Namespace, Name: test.record}, good); err != nil {
 				t.Fatal(err)
 			}
-			damaged := good.DeepCopy()
-			install.Change(t, inst, damaged, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":1,"body":"canary"}`) })
+			corrupt := good.DeepCopy()
+			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":1,"body":"canary"}`) })
 			inst.AwaitReady(t, test.owner, metav1.ConditionFalse, test.wantReason)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.clientAfter)
 			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.Namespace+"/"+test.record, "Restore")
 			if message := scenario.ConditionMessage(t, test.owner, v1alpha1.ConditionReady); strings.Contains(message, "canary") {
-				t.Errorf("the message repeats what stands in the record: %s", message)
+				t.Errorf("the message contains the content of the record: %s", message)
 			}
 			for _, s := range inst.Servers() {
-				install.Eventually(t, s.Name+" to count it", func() error {
+				install.Eventually(t, s.Name+" to count the corrupt record", func() error {
 					if got := s.Metric(t, "realmkeeper_registry_unreadable_records"); got != "1" {
 						return fmt.Errorf("it counts %s", got)
 					}
@@ -226,7 +220,7 @@ func TestDamagedRecords(t *testing.T) {
 			}
 			inst.AwaitTokens(t, credentials, true)
 
-			install.Change(t, inst, damaged, func(s *corev1.Secret) { s.Data = good.Data })
+			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data = good.Data })
 			inst.AwaitReady(t, test.owner, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			inst.AwaitTokens(t, credentials, true)
@@ -234,12 +228,11 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// The consumer Secret is ours to keep: what is changed or deleted comes back, with a
-// new secret where the old one is gone.
-func TestConsumerSecretIsKept(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
-	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) {
+// The operator restores changed fields of the credentials Secret. If the Secret is deleted, it creates
+// another one with a new secret and revokes the old one.
+func testCredentialsSecretIsRestored(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
+	c := install.ApiClient(cluster.Namespace(t), "billing", "restored", func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
 			Template: v1alpha1.SecretTemplate{
 				Labels:      map[string]v1alpha1.LabelValue{"team": "billing"},
@@ -247,21 +240,21 @@ func TestConsumerSecretIsKept(t *testing.T) {
 			},
 		}}
 	})
-	inst.Create(t, install.Realm("acme"), c)
+	inst.Create(t, install.Realm("restored"), c)
 	scenario.AwaitUsable(t, inst, c)
 	credentials := inst.CredentialsSecret(t, c)
 	if credentials.Labels["team"] != "billing" || credentials.Annotations["note"] != "kept" || credentials.Type != corev1.SecretTypeOpaque {
 		t.Errorf("labels %v, annotations %v, type %s", credentials.Labels, credentials.Annotations, credentials.Type)
 	}
 
-	t.Run("somebody else's label stays", func(t *testing.T) {
+	t.Run("labels of other writers are kept", func(t *testing.T) {
 		install.Change(t, inst, credentials.DeepCopy(), func(s *corev1.Secret) {
-			s.Labels["theirs"] = "stays"
+			s.Labels["example.com/note"] = "kept"
 			s.Labels["team"] = "changed"
 		})
-		install.Eventually(t, "our label to come back", func() error {
+		install.Eventually(t, "the label to be restored", func() error {
 			now := inst.CredentialsSecret(t, c)
-			if now.Labels["team"] != "billing" || now.Labels["theirs"] != "stays" {
+			if now.Labels["team"] != "billing" || now.Labels["example.com/note"] != "kept" {
 				return fmt.Errorf("labels are %v", now.Labels)
 			}
 			return nil

@@ -13,41 +13,38 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Whatever ends a client's right to tokens ends it at every token server, is told in
-// status and by one Event, and where it can be taken back the same secret works again.
-func TestEndsAndReturns(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
-	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-", Labels: map[string]string{"realm": "acme"}}}
+// Each change that revokes a client's access takes effect at every token server, and is reported in the
+// status and by one Event. If the change is reverted, the same secret is valid again.
+func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
+	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-", Labels: map[string]string{"realm": "revocation"}}}
 	inst.Create(t, team)
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+	realm := install.Realm("revocation", func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read", "write"}
 		r.Spec.Audiences = []string{"orders", "billing"}
 		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
 			From:     v1alpha1.NamespacesFromSelector,
-			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
+			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "revocation"}},
 		}
 	})
-	c := install.ApiClient(team.Name, "billing", "acme", func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(team.Name, "billing", "revocation", func(c *v1alpha1.ApiClient) {
 		c.Spec.Scopes = []string{"write"}
 		c.Spec.Audiences = []string{"billing"}
 		c.Spec.TokenLifetime = &metav1.Duration{Duration: 30 * time.Minute}
 	})
 	inst.Create(t, realm, c)
 	scenario.AwaitUsable(t, inst, c)
-	credentials, events := inst.CredentialsSecret(t, c), tellingOf(t, inst, c)
+	credentials, events := inst.CredentialsSecret(t, c), eventsOf(t, inst, c)
 
-	type change struct{ end, undo func() }
-	onClient := func(end, undo func(*v1alpha1.ApiClient)) change {
-		return change{func() { install.Change(t, inst, c, end) }, func() { install.Change(t, inst, c, undo) }}
+	type change struct{ revoke, restore func() }
+	onClient := func(revoke, restore func(*v1alpha1.ApiClient)) change {
+		return change{func() { install.Change(t, inst, c, revoke) }, func() { install.Change(t, inst, c, restore) }}
 	}
-	onRealm := func(end, undo func(*v1alpha1.Realm)) change {
-		return change{func() { install.Change(t, inst, realm, end) }, func() { install.Change(t, inst, realm, undo) }}
+	onRealm := func(revoke, restore func(*v1alpha1.Realm)) change {
+		return change{func() { install.Change(t, inst, realm, revoke) }, func() { install.Change(t, inst, realm, restore) }}
 	}
 	for name, test := range map[string]struct {
 		change
@@ -82,20 +79,20 @@ func TestEndsAndReturns(t *testing.T) {
 			func() {
 				install.Change(t, inst, team, func(n *corev1.Namespace) { n.Labels["realm"] = "other" })
 			},
-			func() { install.Change(t, inst, team, func(n *corev1.Namespace) { n.Labels["realm"] = "acme" }) },
+			func() { install.Change(t, inst, team, func(n *corev1.Namespace) { n.Labels["realm"] = "revocation" }) },
 		}, v1alpha1.ReasonNamespaceNotAllowed, "Warning NamespaceNotAllowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := inst.AccessToken(t, credentials)
 			inst.AwaitValid(t, realm.Name, token, true)
-			test.end()
+			test.revoke()
 			inst.AwaitTokens(t, credentials, false)
 			inst.AwaitValid(t, realm.Name, token, false)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
-			events.goesOn(t, test.wantEvent)
-			test.undo()
+			events.expectMore(t, test.wantEvent)
+			test.restore()
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-			events.goesOn(t, "Normal Ready")
+			events.expectMore(t, "Normal Ready")
 			inst.AwaitTokens(t, credentials, true)
 			inst.AwaitValid(t, realm.Name, token, true)
 		})
@@ -111,12 +108,12 @@ func TestEndsAndReturns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := inst.AccessToken(t, credentials)
-			revoke(time.Now().Add(time.Second)) // later than the second that the token is of
+			revoke(time.Now().Add(time.Second)) // after the second in which the token was issued
 			inst.AwaitValid(t, realm.Name, token, false)
-			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady) // it gets others
-			install.Eventually(t, "a token of a later second", func() error {
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady) // it can get other tokens
+			install.Eventually(t, "a token that is issued later", func() error {
 				if later := inst.AccessToken(t, credentials); !inst.Valid(t, realm.Name, later) {
-					return fmt.Errorf("it is refused")
+					return fmt.Errorf("it is rejected")
 				}
 				return nil
 			})
@@ -124,60 +121,62 @@ func TestEndsAndReturns(t *testing.T) {
 		})
 	}
 
-	t.Run("deleted and made again", func(t *testing.T) {
+	t.Run("client deleted and created again", func(t *testing.T) {
 		token := inst.AccessToken(t, credentials)
 		inst.Delete(t, c)
 		inst.AwaitTokens(t, credentials, false)
 		inst.AwaitValid(t, realm.Name, token, false)
-		// Tokens and objects are dated by the second: one of this second would be the namesake's.
+		// The times of tokens and objects have a resolution of one second. A client that is created in
+		// the same second would accept the token.
 		deleted := time.Now().Unix()
-		install.Eventually(t, "another second", func() error {
+		install.Eventually(t, "the next second", func() error {
 			if time.Now().Unix() == deleted {
-				return fmt.Errorf("it is the same")
+				return fmt.Errorf("it has not started")
 			}
 			return nil
 		})
-		again := install.ApiClient(c.Namespace, c.Name, "acme")
+		again := install.ApiClient(c.Namespace, c.Name, "revocation")
 		inst.Create(t, again)
 		scenario.AwaitUsable(t, inst, again)
-		inst.AwaitTokens(t, credentials, false) // neither the old secret nor the old token revives
+		inst.AwaitTokens(t, credentials, false) // neither the old secret nor the old token is valid again
 		inst.AwaitValid(t, realm.Name, token, false)
 		noRecord(t, inst, record.SecretName(record.KindClient, c.UID))
-		events.goesOn(t)
-		c, events = again, tellingOf(t, inst, again)
+		events.expectMore(t)
+		c, events = again, eventsOf(t, inst, again)
 	})
-	t.Run("realm deleted and made again", func(t *testing.T) {
+	t.Run("realm deleted and created again", func(t *testing.T) {
 		old := inst.CredentialsSecret(t, c)
 		token := inst.AccessToken(t, old)
 		inst.Delete(t, realm)
 		s := inst.Servers()[0]
-		install.Eventually(t, "the realm to be unknown", func() error {
+		install.Eventually(t, "the realm to be deleted", func() error {
 			a, err := install.RequestToken(t, s, s.Client(t), old)
 			if err == nil && a.Status != http.StatusNotFound {
-				err = fmt.Errorf("the answer is %d", a.Status)
+				err = fmt.Errorf("the status is %d", a.Status)
 			}
 			return err
 		})
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
-		events.goesOn(t, "Warning RealmNotFound")
+		events.expectMore(t, "Warning RealmNotFound")
 		noRecord(t, inst, record.SecretName(record.KindRealm, realm.UID))
 
-		again := install.Realm("acme")
+		again := install.Realm("revocation")
 		inst.Create(t, again)
 		scenario.AwaitUsable(t, inst, c)
-		events.goesOn(t, "Normal Ready")
+		events.expectMore(t, "Normal Ready")
 		inst.AwaitTokens(t, old, false)
 		inst.AwaitValid(t, realm.Name, token, false)
 	})
 }
 
+// noRecord waits until a record is deleted.
 func noRecord(t *testing.T, inst *install.Installation, name string) {
 	t.Helper()
-	install.Eventually(t, "record "+name+" to be gone", func() error {
+	install.Eventually(t, "record "+name+" to be deleted", func() error {
 		err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.Namespace, Name: name}, &corev1.Secret{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("reading it gives %v", err)
+		return fmt.Errorf("reading it returns %v", err)
 	})
 }

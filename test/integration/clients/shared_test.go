@@ -1,0 +1,38 @@
+package clients_test
+
+import (
+	"testing"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// TestClients runs the tests that can share an installation. They run in parallel, and each uses
+// realms and namespaces of its own.
+func TestClients(t *testing.T) {
+	inst := install.New(t, env.Start(t), install.Settings{MaximumTokenLifetime: "2h"})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	inst.StartTokenServer(t)
+	for name, test := range map[string]func(*testing.T, *install.Installation){
+		"any order converges":                       testAnyOrderConverges,
+		"private_key_jwt":                           testPrivateKeyJWT,
+		"migration from secret to key":              testMigrationFromSecretToKey,
+		"hashed secret":                             testHashedSecret,
+		"service accounts":                          testServiceAccounts,
+		"tokens per second":                         testTokensPerSecond,
+		"rejected specs":                            testRejectedSpecs,
+		"client ID conflict":                        testClientIDConflict,
+		"client ID conflict after namespace change": testClientIDConflictAfterNamespaceChange,
+		"record labels are restored":                testRecordLabelsAreRestored,
+		"unowned Secret is not changed":             testUnownedSecretIsNotChanged,
+		"credentials Secret is restored":            testCredentialsSecretIsRestored,
+		"revoke and restore access":                 testRevokeAndRestoreAccess,
+		"kubectl plugin":                            testKubectlPlugin,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, inst)
+		})
+	}
+}
