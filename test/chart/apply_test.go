@@ -5,28 +5,28 @@ import (
 	"strings"
 	"testing"
 
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // TestAPIServerAcceptsManifests applies the rendered chart to a real API server with the CRDs of
 // the other projects that the chart uses, in a namespace that enforces the restricted Pod Security
 // Standard.
 func TestAPIServerAcceptsManifests(t *testing.T) {
-	env := testenv.Start(t)
-	namespace := restrictedNamespace(t, env)
+	cluster := env.Start(t)
+	namespace := restrictedNamespace(t, cluster)
 	for _, path := range append(thirdPartyCRDs(t), "../../config/crd") {
 		// Some CRDs are too large for the annotation of a client-side apply.
-		kubectl(t, env, "apply", "--server-side", kustomizeOrFile(path), path)
-		t.Cleanup(func() { kubectl(t, env, "delete", kustomizeOrFile(path), path) })
+		kubectl(t, cluster, "apply", "--server-side", kustomizeOrFile(path), path)
+		t.Cleanup(func() { kubectl(t, cluster, "delete", kustomizeOrFile(path), path) })
 	}
-	kubectl(t, env, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+	kubectl(t, cluster, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 	for name, values := range values {
 		t.Run(name, func(t *testing.T) {
-			apply(t, env, helm4.render(t, namespace, values...), "--dry-run=server", "--server-side", "--force-conflicts")
+			apply(t, cluster, helm4.render(t, namespace, values...), "--dry-run=server", "--server-side", "--force-conflicts")
 		})
 	}
 	t.Run("with Helm 3", func(t *testing.T) {
-		apply(t, env, helm3.render(t, namespace, values["everything"]...), "--dry-run=server", "--server-side", "--force-conflicts")
+		apply(t, cluster, helm3.render(t, namespace, values["everything"]...), "--dry-run=server", "--server-side", "--force-conflicts")
 	})
 }
 
@@ -37,11 +37,11 @@ func kustomizeOrFile(path string) string {
 	return "--kustomize"
 }
 
-func restrictedNamespace(t *testing.T, env *testenv.Env) string {
+func restrictedNamespace(t *testing.T, cluster *env.Env) string {
 	t.Helper()
-	namespace := env.Namespace(t)
+	namespace := cluster.Namespace(t)
 	for _, mode := range []string{"enforce", "warn"} {
-		kubectl(t, env, "label", "namespace", namespace, "pod-security.kubernetes.io/"+mode+"=restricted")
+		kubectl(t, cluster, "label", "namespace", namespace, "pod-security.kubernetes.io/"+mode+"=restricted")
 	}
 	return namespace
 }
@@ -62,7 +62,7 @@ func thirdPartyCRDs(t *testing.T) (paths []string) {
 			"config/crd/standard/gateway.networking.k8s.io_tlsroutes.yaml",
 		},
 	} {
-		dir := testenv.Module(t, module)
+		dir := env.Module(t, module)
 		for _, file := range files {
 			paths = append(paths, filepath.Join(dir, file))
 		}

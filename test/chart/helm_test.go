@@ -15,14 +15,14 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // Clients that impersonate an account require a logger.
 	// The CRDs are part of the test. The controller manager aggregates roles and deletes dependent
 	// objects.
-	testenv.Main(m, testenv.WithCRDs(), testenv.WithControllerManager())
+	env.Main(m, env.WithCRDs(), env.WithControllerManager())
 }
 
 const (
@@ -96,10 +96,10 @@ func (h helm) try(t *testing.T, kubeconfig string, args ...string) (stdout, stde
 
 // kubectl returns the standard output of kubectl. A warning, such as one about Pod Security, fails
 // the test.
-func kubectl(t *testing.T, env *testenv.Env, args ...string) string {
+func kubectl(t *testing.T, cluster *env.Env, args ...string) string {
 	t.Helper()
 	var out, errOut strings.Builder
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(env.BinDir, "kubectl"), append([]string{"--kubeconfig", env.Kubeconfig}, args...)...)
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(cluster.BinDir, "kubectl"), append([]string{"--kubeconfig", cluster.Kubeconfig}, args...)...)
 	command.Stdout, command.Stderr = &out, &errOut
 	if err := command.Run(); err != nil || errOut.Len() > 0 {
 		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), errOut.String())
@@ -108,11 +108,11 @@ func kubectl(t *testing.T, env *testenv.Env, args ...string) string {
 }
 
 // apply applies manifests with additional kubectl arguments.
-func apply(t *testing.T, env *testenv.Env, manifests string, args ...string) string {
+func apply(t *testing.T, cluster *env.Env, manifests string, args ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
 	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return kubectl(t, env, append([]string{"apply", "--filename", file}, args...)...)
+	return kubectl(t, cluster, append([]string{"apply", "--filename", file}, args...)...)
 }

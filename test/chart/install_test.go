@@ -15,33 +15,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // release is an installed chart.
 type release struct {
-	env       *testenv.Env
+	cluster   *env.Env
 	namespace string
 }
 
-// install installs the chart. It deletes everything that the chart created when the test ends.
-func install(t *testing.T, h helm, values ...string) release {
+// installChart installs the chart. It deletes everything that the chart created when the test ends.
+func installChart(t *testing.T, h helm, values ...string) release {
 	t.Helper()
-	env := testenv.Start(t)
-	r := release{env: env, namespace: restrictedNamespace(t, env)}
+	cluster := env.Start(t)
+	r := release{cluster: cluster, namespace: restrictedNamespace(t, cluster)}
 	t.Cleanup(func() {
 		r.helm(t, h, "uninstall", releaseName, "--ignore-not-found")
-		kubectl(t, env, "delete", "crd", "--selector=app.kubernetes.io/name=realmkeeper")
+		kubectl(t, cluster, "delete", "crd", "--selector=app.kubernetes.io/name=realmkeeper")
 	})
 	r.helm(t, h, "install", slices.Concat([]string{releaseName, chart}, values)...)
-	kubectl(t, env, "wait", "crd", "--selector=app.kubernetes.io/name=realmkeeper", "--for=condition=Established", "--timeout=60s")
+	kubectl(t, cluster, "wait", "crd", "--selector=app.kubernetes.io/name=realmkeeper", "--for=condition=Established", "--timeout=60s")
 	return r
 }
 
 func (r release) helm(t *testing.T, h helm, command string, args ...string) string {
 	t.Helper()
-	return h.run(t, r.env.Kubeconfig, slices.Concat([]string{command}, args, []string{"--namespace", r.namespace})...)
+	return h.run(t, r.cluster.Kubeconfig, slices.Concat([]string{command}, args, []string{"--namespace", r.namespace})...)
 }
 
 func TestInstall(t *testing.T) {
@@ -52,7 +52,7 @@ func TestInstall(t *testing.T) {
 		"Helm 3 to Helm 4": {helm3, helm4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := install(t, helms.first, values["defaults"]...)
+			r := installChart(t, helms.first, values["defaults"]...)
 			kept := r.populate(t)
 			service := r.tokenService(t)
 
@@ -62,7 +62,7 @@ func TestInstall(t *testing.T) {
 			}
 			r.wantExists(t, service)
 			operator := &appsv1.Deployment{}
-			if err := r.env.Client.Get(t.Context(), r.key("realmkeeper-operator"), operator); err != nil {
+			if err := r.cluster.Client.Get(t.Context(), r.key("realmkeeper-operator"), operator); err != nil {
 				t.Fatal(err)
 			}
 			if *operator.Spec.Replicas != 2 {
@@ -93,14 +93,14 @@ func (r release) populate(t *testing.T) []client.Object {
 	record := r.object("realm-01234567")
 	record.Labels = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordRealm, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}
 	kept := []client.Object{
-		testinstall.Realm("acme"),
-		testinstall.ApiClient(r.namespace, "billing", "acme"),
+		install.Realm("acme"),
+		install.ApiClient(r.namespace, "billing", "acme"),
 		&corev1.Secret{ObjectMeta: record},
 		&corev1.Secret{ObjectMeta: r.object("realmkeeper-ca")},
 		&corev1.Secret{ObjectMeta: r.object("billing")},
 	}
 	for _, obj := range kept {
-		if err := r.env.Client.Create(t.Context(), obj); err != nil {
+		if err := r.cluster.Client.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +112,7 @@ func (r release) populate(t *testing.T) []client.Object {
 func (r release) tokenService(t *testing.T) client.Object {
 	t.Helper()
 	account := &corev1.ServiceAccount{}
-	if err := r.env.Client.Get(t.Context(), r.key("realmkeeper-operator"), account); err != nil {
+	if err := r.cluster.Client.Get(t.Context(), r.key("realmkeeper-operator"), account); err != nil {
 		t.Fatal(err)
 	}
 	service := &corev1.Service{
@@ -120,7 +120,7 @@ func (r release) tokenService(t *testing.T) client.Object {
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
 	}
 	service.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID}}
-	if err := r.env.Client.Create(t.Context(), service); err != nil {
+	if err := r.cluster.Client.Create(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
 	return service
@@ -138,7 +138,7 @@ func (r release) key(name string) types.NamespacedName {
 func (r release) wantExists(t *testing.T, obj client.Object) {
 	t.Helper()
 	uid := obj.GetUID()
-	if err := r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+	if err := r.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 		t.Errorf("Failed to get %T %s: %v", obj, obj.GetName(), err)
 		return
 	}
@@ -154,8 +154,8 @@ var errExists = errors.New("object exists")
 
 func (r release) wantDeleted(t *testing.T, obj client.Object) {
 	t.Helper()
-	testinstall.Eventually(t, fmt.Sprintf("deletion of %T %s", obj, obj.GetName()), func() error {
-		switch err := r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); {
+	install.Eventually(t, fmt.Sprintf("deletion of %T %s", obj, obj.GetName()), func() error {
+		switch err := r.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); {
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
@@ -169,10 +169,10 @@ func (r release) wantDeleted(t *testing.T, obj client.Object) {
 func TestSecondReleaseIsRejected(t *testing.T) {
 	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
 		t.Run(name, func(t *testing.T) {
-			first := install(t, h, values["defaults"]...)
-			other := first.env.Namespace(t)
+			first := installChart(t, h, values["defaults"]...)
+			other := first.cluster.Namespace(t)
 			args := slices.Concat([]string{"install", "second", chart, "--namespace", other}, values["defaults"])
-			_, stderr, err := h.try(t, first.env.Kubeconfig, args...)
+			_, stderr, err := h.try(t, first.cluster.Kubeconfig, args...)
 			if err == nil {
 				t.Fatal("The second release was installed")
 			}
@@ -192,29 +192,29 @@ func TestSecondReleaseIsRejected(t *testing.T) {
 func TestHelmTest(t *testing.T) {
 	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
 		t.Run(name, func(t *testing.T) {
-			r := install(t, h, values["defaults"]...)
+			r := installChart(t, h, values["defaults"]...)
 			done := make(chan error, 1)
 			go func() {
-				_, stderr, err := h.try(t, r.env.Kubeconfig, "test", releaseName, "--namespace", r.namespace)
+				_, stderr, err := h.try(t, r.cluster.Kubeconfig, "test", releaseName, "--namespace", r.namespace)
 				if err != nil {
 					err = fmt.Errorf("%w: %s", err, stderr)
 				}
 				done <- err
 			}()
 			pod := &corev1.Pod{ObjectMeta: r.object("realmkeeper-helm-test")}
-			testinstall.Eventually(t, "Pod of helm test", func() error {
-				return r.env.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+			install.Eventually(t, "Pod of helm test", func() error {
+				return r.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
 			})
-			r.wantExists(t, testinstall.Realm("realmkeeper-helm-test"))
-			r.wantExists(t, testinstall.ApiClient(r.namespace, "realmkeeper-helm-test", ""))
+			r.wantExists(t, install.Realm("realmkeeper-helm-test"))
+			r.wantExists(t, install.ApiClient(r.namespace, "realmkeeper-helm-test", ""))
 			pod.Status.Phase = corev1.PodSucceeded
-			if err := r.env.Client.Status().Update(t.Context(), pod); err != nil {
+			if err := r.cluster.Client.Status().Update(t.Context(), pod); err != nil {
 				t.Fatal(err)
 			}
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			for _, obj := range []client.Object{pod, testinstall.Realm("realmkeeper-helm-test"), testinstall.ApiClient(r.namespace, "realmkeeper-helm-test", "")} {
+			for _, obj := range []client.Object{pod, install.Realm("realmkeeper-helm-test"), install.ApiClient(r.namespace, "realmkeeper-helm-test", "")} {
 				r.wantDeleted(t, obj)
 			}
 		})

@@ -16,15 +16,15 @@ const portal = "realmkeeper-portal"
 // TestPortalHasNoPermissions checks that the portal has only the permissions of every account, and
 // that the initial admin has the permissions of the role.
 func TestPortalHasNoPermissions(t *testing.T) {
-	r := install(t, helm4, slices.Concat(values["defaults"], []string{"--set", "portal.enabled=true"})...)
-	elsewhere := r.env.Namespace(t)
+	r := installChart(t, helm4, slices.Concat(values["defaults"], []string{"--set", "portal.enabled=true"})...)
+	elsewhere := r.cluster.Namespace(t)
 	for _, namespace := range []string{r.namespace, elsewhere} {
-		if got := rightsIn(t, r.env, namespace, serviceAccount(r.namespace, portal)); len(got) > 0 {
+		if got := rightsIn(t, r.cluster, namespace, serviceAccount(r.namespace, portal)); len(got) > 0 {
 			t.Errorf("Permissions of the portal in namespace %s: got\n%swant none", namespace, got)
 		}
 	}
-	want := rightsIn(t, r.env, elsewhere, holder(t, r.env, "manage-api-credentials"))
-	if got := rightsIn(t, r.env, elsewhere, serviceAccount(r.namespace, "initial-admin")); got.String() != want.String() {
+	want := rightsIn(t, r.cluster, elsewhere, holder(t, r.cluster, "manage-api-credentials"))
+	if got := rightsIn(t, r.cluster, elsewhere, serviceAccount(r.namespace, "initial-admin")); got.String() != want.String() {
 		t.Errorf("Permissions of the initial admin: got\n%swant those of the role:\n%s", got, want)
 	}
 }
@@ -35,7 +35,7 @@ func TestPortalHasNoPermissions(t *testing.T) {
 func TestInitialAdminIsCreatedOnce(t *testing.T) {
 	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
 		t.Run(name, func(t *testing.T) {
-			r := install(t, h, values["defaults"]...)
+			r := installChart(t, h, values["defaults"]...)
 			account := &corev1.ServiceAccount{ObjectMeta: r.object("initial-admin")}
 			binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "realmkeeper-initial-admin"}}
 			r.wantDeleted(t, account)
@@ -56,7 +56,7 @@ func TestInitialAdminIsCreatedOnce(t *testing.T) {
 			}
 
 			for _, obj := range []client.Object{account, binding} {
-				if err := r.env.Client.Delete(t.Context(), obj); err != nil {
+				if err := r.cluster.Client.Delete(t.Context(), obj); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -71,7 +71,7 @@ func TestInitialAdminIsCreatedOnce(t *testing.T) {
 func (r release) sessionKey(t *testing.T) []byte {
 	t.Helper()
 	secret := &corev1.Secret{}
-	if err := r.env.Client.Get(t.Context(), r.key("realmkeeper-portal-session"), secret); err != nil {
+	if err := r.cluster.Client.Get(t.Context(), r.key("realmkeeper-portal-session"), secret); err != nil {
 		t.Fatal(err)
 	}
 	if len(secret.Data["key"]) < 32 {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestInstanceConfiguration(t *testing.T) {
@@ -75,8 +75,8 @@ func TestConfigurationChangeTriggersRollout(t *testing.T) {
 // TestOperatorMatchesKustomize checks that the chart and the manifests in config run the same
 // operator.
 func TestOperatorMatchesKustomize(t *testing.T) {
-	env := testenv.Start(t)
-	want := deployment(t, kubectl(t, env, "kustomize", "../../config/overlays/testing"))
+	cluster := env.Start(t)
+	want := deployment(t, kubectl(t, cluster, "kustomize", "../../config/overlays/testing"))
 	got := deployment(t, helm4.render(t, "realmkeeper-system", values["testing"]...))
 	for _, d := range []*appsv1.Deployment{want, got} {
 		// The checksum of the configuration and the owner of the objects always differ.

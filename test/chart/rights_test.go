@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 var update = flag.Bool("update", false, "Update the golden files")
@@ -33,62 +33,62 @@ const (
 // TestRights compares all permissions that the API server reports with the golden file, both for
 // the chart and for the manifests in config.
 func TestRights(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	golden := readGolden(t)
 	var tokenServers string
 	t.Run("token server", func(t *testing.T) {
-		deployed(t, env, "../../config/crd")
-		i := testinstall.New(t, env, testinstall.Settings{})
-		t.Cleanup(func() { kubectl(t, env, "delete", "clusterrole,clusterrolebinding", operator) })
+		deployed(t, cluster, "../../config/crd")
+		i := install.New(t, cluster, install.Settings{})
+		t.Cleanup(func() { kubectl(t, cluster, "delete", "clusterrole,clusterrolebinding", operator) })
 		i.StartOperator(t, "") // The operator grants the token server its permissions.
-		elsewhere := env.Namespace(t)
+		elsewhere := cluster.Namespace(t)
 		account := serviceAccount(i.Namespace, tokenServer)
-		testinstall.Eventually(t, "permissions of the token server", func() error {
-			if len(rightsIn(t, env, i.Namespace, account)) == 0 {
+		install.Eventually(t, "permissions of the token server", func() error {
+			if len(rightsIn(t, cluster, i.Namespace, account)) == 0 {
 				return errors.New("the account has no permissions")
 			}
 			return nil
 		})
 		tokenServers = golden.await(t, func(b *strings.Builder) {
-			section(b, "token server, in the system namespace", rightsIn(t, env, i.Namespace, account))
-			section(b, "token server, in every other namespace", rightsIn(t, env, elsewhere, account))
+			section(b, "token server, in the system namespace", rightsIn(t, cluster, i.Namespace, account))
+			section(b, "token server, in every other namespace", rightsIn(t, cluster, elsewhere, account))
 		})
 	})
 	t.Run("kustomize", func(t *testing.T) {
-		deployed(t, env, "../../config/overlays/testing")
-		golden.wantAll(t, installed(t, env, golden, "realmkeeper-system")+tokenServers)
+		deployed(t, cluster, "../../config/overlays/testing")
+		golden.wantAll(t, installed(t, cluster, golden, "realmkeeper-system")+tokenServers)
 	})
 	t.Run("Helm", func(t *testing.T) {
-		r := install(t, helm4, values["defaults"]...)
-		golden.wantAll(t, installed(t, env, golden, r.namespace)+tokenServers)
+		r := installChart(t, helm4, values["defaults"]...)
+		golden.wantAll(t, installed(t, cluster, golden, r.namespace)+tokenServers)
 	})
 }
 
 // deployed applies a directory in config until the test ends.
-func deployed(t *testing.T, env *testenv.Env, dir string) {
+func deployed(t *testing.T, cluster *env.Env, dir string) {
 	t.Helper()
-	kubectl(t, env, "apply", "--kustomize", dir)
-	t.Cleanup(func() { kubectl(t, env, "delete", "--kustomize", dir) })
-	kubectl(t, env, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+	kubectl(t, cluster, "apply", "--kustomize", dir)
+	t.Cleanup(func() { kubectl(t, cluster, "delete", "--kustomize", dir) })
+	kubectl(t, cluster, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 }
 
 // installed returns the part of the golden file that an installation determines.
-func installed(t *testing.T, env *testenv.Env, golden *golden, namespace string) string {
+func installed(t *testing.T, cluster *env.Env, golden *golden, namespace string) string {
 	t.Helper()
-	elsewhere := env.Namespace(t)
+	elsewhere := cluster.Namespace(t)
 	roles := []string{"manage-api-credentials", "view", "edit", "admin"}
 	users := map[string]string{}
 	for _, role := range roles {
-		users[role] = holder(t, env, role)
+		users[role] = holder(t, cluster, role)
 	}
 	return golden.await(t, func(b *strings.Builder) {
-		everywhere := rightsIn(t, env, elsewhere, serviceAccount(namespace, operator))
-		here := rightsIn(t, env, namespace, serviceAccount(namespace, operator))
+		everywhere := rightsIn(t, cluster, elsewhere, serviceAccount(namespace, operator))
+		here := rightsIn(t, cluster, namespace, serviceAccount(namespace, operator))
 		section(b, "operator, in every namespace", everywhere)
 		section(b, "operator, in the system namespace: that, and", here.without(everywhere))
-		section(b, "role "+roles[0], rightsIn(t, env, elsewhere, users[roles[0]]))
+		section(b, "role "+roles[0], rightsIn(t, cluster, elsewhere, users[roles[0]]))
 		for _, role := range roles[1:] {
-			section(b, "role "+role+" of Kubernetes, of ours", onlyRealmkeeper(rightsIn(t, env, elsewhere, users[role])))
+			section(b, "role "+role+" of Kubernetes, of ours", onlyRealmkeeper(rightsIn(t, cluster, elsewhere, users[role])))
 		}
 	})
 }
@@ -118,7 +118,7 @@ func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 	t.Helper()
 	var part string
 	unchanged := 0
-	testinstall.Eventually(t, "the permissions in the golden file; to update it: go test -C test ./chart -run TestRights -update", func() error {
+	install.Eventually(t, "the permissions in the golden file; to update it: go test -C test ./chart -run TestRights -update", func() error {
 		var b strings.Builder
 		write(&b)
 		before := part
@@ -188,16 +188,16 @@ func onlyRealmkeeper(r rights) rights {
 
 // rightsIn returns the permissions of an account in a namespace, except for those that every
 // account has.
-func rightsIn(t *testing.T, env *testenv.Env, namespace, account string) rights {
+func rightsIn(t *testing.T, cluster *env.Env, namespace, account string) rights {
 	t.Helper()
-	return review(t, env, namespace, account).without(review(t, env, namespace, serviceAccount(namespace, "nobody")))
+	return review(t, cluster, namespace, account).without(review(t, cluster, namespace, serviceAccount(namespace, "nobody")))
 }
 
-func review(t *testing.T, env *testenv.Env, namespace, account string) rights {
+func review(t *testing.T, cluster *env.Env, namespace, account string) rights {
 	t.Helper()
-	cfg := rest.CopyConfig(env.Config)
+	cfg := rest.CopyConfig(cluster.Config)
 	cfg.Impersonate.UserName = account
-	impersonated, err := client.New(cfg, client.Options{Scheme: env.Client.Scheme()})
+	impersonated, err := client.New(cfg, client.Options{Scheme: cluster.Client.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func serviceAccount(namespace, name string) string {
 }
 
 // holder returns a user that has a ClusterRole in every namespace.
-func holder(t *testing.T, env *testenv.Env, role string) string {
+func holder(t *testing.T, cluster *env.Env, role string) string {
 	t.Helper()
 	user := strings.ToLower(t.Name()) + "-" + role
 	binding := &rbacv1.ClusterRoleBinding{
@@ -257,7 +257,7 @@ func holder(t *testing.T, env *testenv.Env, role string) string {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
-	if err := env.Client.Create(t.Context(), binding); err != nil {
+	if err := cluster.Client.Create(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
 	return user

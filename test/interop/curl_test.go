@@ -27,7 +27,7 @@ func testDocumentedCurl(t *testing.T, i *installation) {
 		t.Fatal(err)
 	}
 	base := "https://" + issuer.Host
-	env := append(os.Environ(), "CURL_HOME="+home, "CURL_CA_BUNDLE="+i.authority,
+	cluster := append(os.Environ(), "CURL_HOME="+home, "CURL_CA_BUNDLE="+i.authority,
 		"CA_FILE="+i.authority, "AUTH_URL="+base, "REALM="+i.realm.Name, "TOKEN_URL="+i.tokenURL,
 		"CLIENT_ID="+i.clientID, "CLIENT_SECRET="+i.clientSecret, "TOKEN="+i.token(t))
 	for page, atLeast := range map[string]int{"README.md": 1, "docs/token-endpoint.md": 5} {
@@ -37,7 +37,7 @@ func testDocumentedCurl(t *testing.T, i *installation) {
 		}
 		for _, documented := range commands {
 			command := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(documented, "https://api.example.com", base))
-			command.Dir, command.Env = home, env
+			command.Dir, command.Env = home, cluster
 			out, err := command.CombinedOutput()
 			if err != nil {
 				t.Errorf("%s: %s\n%v: %s", page, documented, err, out)

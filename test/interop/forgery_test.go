@@ -136,7 +136,7 @@ func (i *installation) publishedKey(t *testing.T, id string) []byte {
 func (i *installation) tokenOfAnotherRealm(t *testing.T) string {
 	t.Helper()
 	other := install.Realm("other")
-	c := install.ApiClient(i.env.Namespace(t), i.client.Name, other.Name)
+	c := install.ApiClient(i.cluster.Namespace(t), i.client.Name, other.Name)
 	i.inst.Create(t, other, c)
 	return i.tokenOf(t, i.awaitReady(t, c))
 }
@@ -144,9 +144,9 @@ func (i *installation) tokenOfAnotherRealm(t *testing.T) string {
 // serviceAccountToken returns a Kubernetes token with the realm's issuer as its audience.
 func (i *installation) serviceAccountToken(t *testing.T) string {
 	t.Helper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.env.Namespace(t), Name: i.client.Name}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.cluster.Namespace(t), Name: i.client.Name}}
 	i.inst.Create(t, account)
-	client, err := kubernetes.NewForConfig(i.env.Config)
+	client, err := kubernetes.NewForConfig(i.cluster.Config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // testEveryAlgorithm creates a realm and a client for each signing algorithm, requests a token
 // with x/oauth2, and verifies it with go-oidc, which only knows the issuer.
 func testEveryAlgorithm(t *testing.T, i *installation) {
-	team := i.env.Namespace(t)
+	team := i.cluster.Namespace(t)
 	for _, algorithm := range []v1alpha1.SigningAlgorithm{
 		v1alpha1.SigningAlgorithmES256, v1alpha1.SigningAlgorithmES384, v1alpha1.SigningAlgorithmEdDSA,
 		v1alpha1.SigningAlgorithmRS256, v1alpha1.SigningAlgorithmPS256,

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -28,11 +28,11 @@ const (
 
 // installation has the realm and the client of the samples. All third-party programs share it.
 type installation struct {
-	env    *testenv.Env
-	inst   *install.Installation
-	server *install.TokenServer
-	realm  *v1alpha1.Realm
-	client *v1alpha1.ApiClient
+	cluster *env.Env
+	inst    *install.Installation
+	server  *install.TokenServer
+	realm   *v1alpha1.Realm
+	client  *v1alpha1.ApiClient
 
 	// The client's credentials and URLs.
 	clientID, clientSecret, tokenURL, issuer string
@@ -43,8 +43,8 @@ type installation struct {
 
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
-	env := testenv.Start(t)
-	i := &installation{env: env, inst: install.New(t, env, install.Settings{SpeedUp: speedUp})}
+	cluster := env.Start(t)
+	i := &installation{cluster: cluster, inst: install.New(t, cluster, install.Settings{SpeedUp: speedUp})}
 	i.inst.StartOperator(t, "")
 	i.server = i.inst.StartTokenServer(t)
 	i.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
@@ -52,7 +52,7 @@ func newInstallation(t *testing.T) *installation {
 		r.Spec.Scopes = []string{scope, "orders.write"}
 		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 20 * time.Minute}
 	})
-	i.client = install.ApiClient(env.Namespace(t), "billing", i.realm.Name, func(c *v1alpha1.ApiClient) {
+	i.client = install.ApiClient(cluster.Namespace(t), "billing", i.realm.Name, func(c *v1alpha1.ApiClient) {
 		c.Spec.Scopes = []string{scope}
 	})
 	i.inst.Create(t, i.realm, i.client)
@@ -138,7 +138,7 @@ func (i *installation) keyID(t *testing.T, token string) string {
 // activeKey returns the active key in the realm's status.
 func (i *installation) activeKey(t *testing.T) v1alpha1.SigningKeyStatus {
 	t.Helper()
-	if err := i.env.Client.Get(t.Context(), client.ObjectKeyFromObject(i.realm), i.realm); err != nil {
+	if err := i.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(i.realm), i.realm); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range i.realm.Status.SigningKeys {

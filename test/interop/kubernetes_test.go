@@ -48,7 +48,7 @@ func (i *installation) configureKubernetes(t *testing.T) {
 		"https://kubernetes.example.com", audience,
 		"CERTIFICATE_AUTHORITY", strings.ReplaceAll(strings.TrimSpace(string(authority)), "\n", "\n      "),
 	).Replace(string(guide))
-	if err := os.WriteFile(i.env.AuthenticationConfig, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(i.cluster.AuthenticationConfig, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -60,11 +60,11 @@ var errWrongUser = errors.New("authenticated as an unexpected user")
 func (i *installation) authenticate(t *testing.T, token string) error {
 	t.Helper()
 	authority := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(authority, i.env.Config.CAData, 0o600); err != nil {
+	if err := os.WriteFile(authority, i.cluster.Config.CAData, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(i.env.BinDir, "kubectl"), "auth", "whoami", "--output", "json",
-		"--kubeconfig", os.DevNull, "--server", i.env.Config.Host, "--certificate-authority", authority, "--token", token).Output()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(i.cluster.BinDir, "kubectl"), "auth", "whoami", "--output", "json",
+		"--kubeconfig", os.DevNull, "--server", i.cluster.Config.Host, "--certificate-authority", authority, "--token", token).Output()
 	if err != nil {
 		return err
 	}

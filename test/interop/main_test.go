@@ -9,12 +9,12 @@ import (
 	"sync"
 	"testing"
 
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(tunnel)) // runs until the process ends
-	testenv.Main(m, testenv.WithForeignIssuers(proxy.URL))
+	env.Main(m, env.WithForeignIssuers(proxy.URL))
 }
 
 // tunnel is an HTTP proxy that only connects to names below localhost, which are loopback names

@@ -12,7 +12,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // crds lists the files with the CRDs of the gateways by Go module.
@@ -38,11 +38,11 @@ var kinds = []string{
 // TestGatewayManifests checks the manifests of the guides against the CRDs of the gateways in a
 // real API server. Unknown fields are errors. The gateways themselves don't run here.
 func TestGatewayManifests(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	var paths []string
 	for module, files := range crds {
 		for _, file := range files {
-			paths = append(paths, filepath.Join(testenv.Module(t, module), file))
+			paths = append(paths, filepath.Join(env.Module(t, module), file))
 		}
 	}
 	install := envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true, MaxTime: time.Minute}
@@ -53,10 +53,10 @@ func TestGatewayManifests(t *testing.T) {
 	install.CRDs = slices.DeleteFunc(install.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return !slices.Contains(kinds, crd.Spec.Names.Kind)
 	})
-	if _, err := envtest.InstallCRDs(env.Config, install); err != nil || len(install.CRDs) != len(kinds) {
+	if _, err := envtest.InstallCRDs(cluster.Config, install); err != nil || len(install.CRDs) != len(kinds) {
 		t.Fatalf("%d CRDs found, want %d: %v", len(install.CRDs), len(kinds), err)
 	}
-	namespace := env.Namespace(t)
+	namespace := cluster.Namespace(t)
 	manifests, err := filepath.Glob(filepath.Join("..", "..", "docs", "gateways", "*", "*.yaml"))
 	if err != nil || len(manifests) < 5 {
 		t.Fatalf("the guides have the manifests %q, want at least 5: %v", manifests, err)
@@ -70,7 +70,7 @@ func TestGatewayManifests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kubectl := exec.CommandContext(t.Context(), filepath.Join(env.BinDir, "kubectl"), "--kubeconfig", env.Kubeconfig,
+			kubectl := exec.CommandContext(t.Context(), filepath.Join(cluster.BinDir, "kubectl"), "--kubeconfig", cluster.Kubeconfig,
 				"apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", "-")
 			kubectl.Stdin = strings.NewReader(strings.ReplaceAll(string(content), "namespace: acme-apps", "namespace: "+namespace))
 			out, err := kubectl.CombinedOutput()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 var screenshots = flag.Bool("screenshots", false, "Update the screenshots in docs/portal")
@@ -44,11 +44,11 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	const team = "acme-apps" // visible in the screenshots
 	i.Create(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}},
-		testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) {
+		install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) {
 			c.Spec.Description, c.Spec.Scopes = "Sends invoices. Owned by the billing team.", []string{"orders.read"}
 		}),
-		testinstall.ApiClient(team, "reports", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }),
-		testinstall.ApiClient(team, "trial", "nowhere"),
+		install.ApiClient(team, "reports", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }),
+		install.ApiClient(team, "trial", "nowhere"),
 	)
 	shop := apply.ApiClient("shop", team).
 		WithLabels(map[string]string{"kustomize.toolkit.fluxcd.io/name": "tenants", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}).
@@ -57,9 +57,9 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"billing", "shop"} {
-		i.AwaitReady(t, testinstall.ApiClient(team, name, "acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
+		i.AwaitReady(t, install.ApiClient(team, name, "acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
-	i.AwaitReady(t, testinstall.ApiClient(team, "trial", "nowhere"), metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+	i.AwaitReady(t, install.ApiClient(team, "trial", "nowhere"), metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
 
 	b.open("/sign-in")
 	b.inspect("sign-in")

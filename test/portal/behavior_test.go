@@ -18,7 +18,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // maliciousInput tests that user input is shown as text and never interpreted.
@@ -26,7 +26,7 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	malicious := `<script>window.hacked=1</script><img src=x onerror="window.hacked=1">` + "\u202e\u2066gpj.exe" + strings.Repeat("W", 150)
 	long := strings.Repeat("long", 55)
-	i.Create(t, testinstall.ApiClient(team, long, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Description = malicious }))
+	i.Create(t, install.ApiClient(team, long, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Description = malicious }))
 	b.signIn(i.admin)
 	run(b, "Setting the viewport", chromedp.EmulateViewport(360, 740))
 	for _, path := range []string{
@@ -57,7 +57,7 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 // change.
 func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	billing := testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	billing := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, billing)
 	i.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	first, second := b, b.tab(t)
@@ -90,7 +90,7 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	// A recreated client is a different client.
 	first.open("/clients/" + team + "/billing")
 	i.Delete(t, billing)
-	recreated := testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
+	recreated := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
 	i.Create(t, recreated)
 	first.fill("#confirm", "billing")
 	first.press("Delete")
@@ -124,7 +124,7 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 		"flux": "Flux (Kustomization flux-system/tenants)", "argo": "Argo CD (application tenants)",
 		"helm": "Helm (release tenants)", "renamed": "Argo CD (application tenants)",
 	} {
-		live := testinstall.ApiClient(team, name, "acme")
+		live := install.ApiClient(team, name, "acme")
 		i.get(t, live)
 		path := "/clients/" + team + "/" + name
 		b.open(path)
@@ -154,16 +154,16 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 // was generated outside the portal.
 func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	generated, provided := testinstall.ApiClient(team, "generated", "acme"), testinstall.ApiClient(team, "provided", "acme", func(c *v1alpha1.ApiClient) {
+	generated, provided := install.ApiClient(team, "generated", "acme"), install.ApiClient(team, "provided", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "provided-secret"}}}
 	})
-	signing := testinstall.ApiClient(team, "signing", "acme", func(c *v1alpha1.ApiClient) {
+	signing := install.ApiClient(team, "signing", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
 			KeyID: "2026-03", KeyType: "OKP", Algorithm: v1alpha1.SigningAlgorithmEdDSA, Curve: "Ed25519",
 			X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", // RFC 8037, appendix A.2
 		}}
 	})
-	elsewhere := testinstall.ApiClient(team, "elsewhere", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	elsewhere := install.ApiClient(team, "elsewhere", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, generated, provided, signing, elsewhere)
 	i.AwaitReady(t, generated, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	before := i.CredentialsSecret(t, generated)
@@ -172,14 +172,14 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	b.wantText("stores it in the Secret generated in namespace " + team)
 	// rotateAfter has a resolution of one second. Rotate in a later second than the secret was
 	// created.
-	testinstall.Eventually(t, "next second", func() error {
+	install.Eventually(t, "next second", func() error {
 		if now := metav1.Now(); now.Unix() <= generated.Status.Secrets[0].CreatedAt.Unix() {
 			return fmt.Errorf("time is %s", now)
 		}
 		return nil
 	})
 	b.press("Rotate")
-	testinstall.Eventually(t, "new secret", func() error {
+	install.Eventually(t, "new secret", func() error {
 		after := &corev1.Secret{}
 		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(before), after); err != nil {
 			return err
@@ -189,7 +189,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 		}
 		return nil
 	})
-	testinstall.Eventually(t, "rotation event on the page", func() error {
+	install.Eventually(t, "rotation event on the page", func() error {
 		b.open("/clients/" + team + "/generated")
 		if text := b.text(); !strings.Contains(text, string(v1alpha1.EventSecretRotated)) {
 			return errors.New(text)
@@ -216,7 +216,7 @@ func pagedLists(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	const clients = 55
 	for k := range clients {
-		i.Create(t, testinstall.ApiClient(team, fmt.Sprintf("client-%02d", k), "acme"))
+		i.Create(t, install.ApiClient(team, fmt.Sprintf("client-%02d", k), "acme"))
 	}
 	// The API server filters by realm.
 	others := &v1alpha1.ApiClientList{}
@@ -242,7 +242,7 @@ func pagedLists(t *testing.T, i *instance, b *browser) {
 	// With scripts, the list updates while the user types.
 	b.open("/clients?namespace=" + team)
 	run(b, "Typing", chromedp.SendKeys("#search", "client-1"))
-	testinstall.Eventually(t, "updated list", func() error {
+	install.Eventually(t, "updated list", func() error {
 		if rows := evaluate[int](b, `document.querySelectorAll("tbody tr").length`); rows != 10 {
 			return fmt.Errorf("list has %d rows, want 10", rows)
 		}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // BenchmarkList measures a page of the list and a search without matches among 10,000 clients. It
@@ -26,7 +26,7 @@ func BenchmarkList(b *testing.B) {
 	creating.SetLimit(16)
 	for k := range clients {
 		creating.Go(func() error {
-			return i.Env.Client.Create(b.Context(), testinstall.ApiClient(team, fmt.Sprintf("client-%05d", k), "acme"))
+			return i.Env.Client.Create(b.Context(), install.ApiClient(team, fmt.Sprintf("client-%05d", k), "acme"))
 		})
 	}
 	if err := creating.Wait(); err != nil {

@@ -12,15 +12,15 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // instance is an installation with a portal and its users.
 type instance struct {
-	*testinstall.Installation
+	*install.Installation
 
-	portal *testinstall.Portal
+	portal *install.Portal
 	// admin and viewer are tokens. admin has the role in all namespaces and viewer has read-only
 	// access.
 	admin, viewer string
@@ -29,17 +29,17 @@ type instance struct {
 // startInstance starts the operator, a token server and the portal, and creates the realm acme.
 func startInstance(t testing.TB) *instance {
 	t.Helper()
-	env := testenv.Start(t)
-	i := &instance{Installation: testinstall.New(t, env, testinstall.Settings{})}
+	cluster := env.Start(t)
+	i := &instance{Installation: install.New(t, cluster, install.Settings{})}
 	i.ApplyFile(t, "config", "rbac", "manage_api_credentials_role.yaml")
 	i.ApplyFile(t, "config", "rbac", "aggregated_roles.yaml")
-	i.Create(t, testinstall.Realm("acme", func(r *v1alpha1.Realm) {
+	i.Create(t, install.Realm("acme", func(r *v1alpha1.Realm) {
 		r.Spec.DisplayName = "Acme Corporation"
 		r.Spec.Scopes = []string{"orders.read", "orders.write"}
 	}))
 	i.StartOperator(t, "")
 	i.StartTokenServer(t)
-	i.AwaitReady(t, testinstall.Realm("acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.AwaitReady(t, install.Realm("acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
 	i.admin = i.user(t, "initial-admin", "manage-api-credentials", "")
 	i.viewer = i.user(t, "viewer", "realmkeeper-view", "")
 	i.portal = i.StartPortal(t, "--initial-admin", i.Namespace+"/initial-admin")
@@ -58,7 +58,7 @@ func (i *instance) user(t testing.TB, name, role, namespace string) string {
 // wantTokens waits until the token servers grant the client a token for a secret, or reject it.
 func (i *instance) wantTokens(t *testing.T, namespace, name, secret string, granted bool) {
 	t.Helper()
-	realm := testinstall.Realm("acme")
+	realm := install.Realm("acme")
 	if err := i.Env.Client.Get(t.Context(), types.NamespacedName{Name: realm.Name}, realm); err != nil {
 		t.Fatal(err)
 	}

@@ -5,22 +5,22 @@ import (
 	"os"
 	"testing"
 
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
-	testissuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	issuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
-// issuer is an OpenID Connect issuer that the API server trusts.
-var issuer *testissuer.Issuer
+// idp is an OpenID Connect issuer that the API server trusts.
+var idp *issuer.Issuer
 
 func TestMain(m *testing.M) {
 	var authentication []byte
 	var err error
-	if issuer, err = testissuer.Start(); err == nil {
-		authentication, err = issuer.AuthenticationConfiguration()
+	if idp, err = issuer.Start(); err == nil {
+		authentication, err = idp.AuthenticationConfiguration()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	testenv.Main(m, testenv.WithAuditLog(), testenv.WithAuthentication(authentication))
+	env.Main(m, env.WithAuditLog(), env.WithAuthentication(authentication))
 }

@@ -13,14 +13,14 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // viewerPermissions tests that a user with read-only access sees no enabled actions and that direct
 // requests are denied.
 func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	billing := testinstall.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	billing := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, billing)
 	b.signIn(i.viewer)
 	b.open("/clients?namespace=" + team)
@@ -52,7 +52,7 @@ func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	if after.Generation != billing.Generation {
 		t.Error("Client was changed")
 	}
-	testinstall.Eventually(t, "audit events", func() error {
+	install.Eventually(t, "audit events", func() error {
 		denied := 0
 		for _, event := range i.changes(t) {
 			if strings.HasPrefix(event.ClientID, team+".") && event.Outcome == audit.Refused && event.Reason == audit.ReasonForbidden {
@@ -69,7 +69,7 @@ func viewerPermissions(t *testing.T, i *instance, b *browser) {
 // namespacedRole tests that a role binding in one namespace grants access to its clients only.
 func namespacedRole(t *testing.T, i *instance, b *browser) {
 	mine, theirs := i.Env.Namespace(t), i.Env.Namespace(t)
-	i.Create(t, testinstall.ApiClient(mine, "mine", "acme"), testinstall.ApiClient(theirs, "theirs", "acme"))
+	i.Create(t, install.ApiClient(mine, "mine", "acme"), install.ApiClient(theirs, "theirs", "acme"))
 	b.signIn(i.user(t, "local", "manage-api-credentials", mine))
 	b.wantText("You don't have permission to list clients in")
 	b.fill("#namespace", mine)

@@ -21,7 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // clientLifecycle tests all actions on a client without scripts. Each secret appears on a single
@@ -58,7 +58,7 @@ func clientLifecycle(t *testing.T, i *instance, b *browser) {
 	b.press("Suspend")
 	i.wantTokens(t, team, "billing", second, false)
 	t.Logf("Token requests rejected %s after Suspend", time.Since(start))
-	testinstall.Eventually(t, "page of the suspended client", func() error {
+	install.Eventually(t, "page of the suspended client", func() error {
 		b.open("/clients/" + team + "/billing")
 		if text := b.text(); !strings.Contains(text, "Suspended") {
 			return errors.New(text)
@@ -188,7 +188,7 @@ func objects(t *testing.T, i *instance) string {
 func wantAudited(t *testing.T, i *instance, namespace, name string, want []audit.Action) {
 	t.Helper()
 	admin := "system:serviceaccount:" + i.Namespace + ":initial-admin"
-	testinstall.Eventually(t, "audit events", func() error {
+	install.Eventually(t, "audit events", func() error {
 		var got []audit.Action
 		for _, event := range i.changes(t) {
 			if event.ClientID == namespace+"."+name {

@@ -9,8 +9,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	testinstall "github.com/realmkeeper/realmkeeper/test/framework/install"
-	testissuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
+	install "github.com/realmkeeper/realmkeeper/test/framework/install"
+	issuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
 // oidcSignIn tests that users sign in at an issuer that the API server trusts and have the
@@ -18,11 +18,11 @@ import (
 func oidcSignIn(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	authority := filepath.Join(t.TempDir(), "issuer.crt")
-	if err := os.WriteFile(authority, issuer.Authority(), 0o600); err != nil {
+	if err := os.WriteFile(authority, idp.Authority(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	i.Bind(t, "manage-api-credentials", "", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "oidc:grace"})
-	portal := i.StartProviderPortal(t, issuer.URL(), testissuer.ClientID, authority)
+	portal := i.StartProviderPortal(t, idp.URL(), issuer.ClientID, authority)
 	other := i.StartPortal(t)
 
 	b.url = portal.URL
@@ -44,11 +44,11 @@ func oidcSignIn(t *testing.T, i *instance, b *browser) {
 	unprivileged.wantText("kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=oidc:nobody")
 
 	t.Run("session expires with the token", func(t *testing.T) {
-		issuer.TokensLast(2 * time.Second)
-		defer issuer.TokensLast(time.Hour)
+		idp.TokensLast(2 * time.Second)
+		defer idp.TokensLast(time.Hour)
 		short := b.tab(t)
 		short.signInAs("grace")
-		testinstall.Eventually(t, "session expiration", func() error {
+		install.Eventually(t, "session expiration", func() error {
 			short.open("/clients")
 			if short.path() != "/sign-in" {
 				return errors.New("the session is still valid")

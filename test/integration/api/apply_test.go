@@ -11,20 +11,20 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // TestApplyRealmStatus checks that the generated apply configurations match the types, including
 // the keys of lists.
 func TestApplyRealmStatus(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	lifetime := metav1.Duration{Duration: time.Hour}
 	realm := &v1alpha1.Realm{
-		ObjectMeta: metav1.ObjectMeta{Name: env.Namespace(t)},
+		ObjectMeta: metav1.ObjectMeta{Name: cluster.Namespace(t)},
 		Spec:       v1alpha1.RealmSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll}},
 	}
-	if err := env.Client.Create(t.Context(), realm); err != nil {
+	if err := cluster.Client.Create(t.Context(), realm); err != nil {
 		t.Fatal(err)
 	}
 	want := v1alpha1.RealmStatus{
@@ -52,10 +52,10 @@ func TestApplyRealmStatus(t *testing.T) {
 			WithSigningKeys(v1alpha1ac.SigningKeyStatus().
 				WithKeyID("a").WithAlgorithm(v1alpha1.SigningAlgorithmES256).WithState(v1alpha1.SigningKeyActive).
 				WithCreatedAt(now).WithActiveAt(now)))
-		if err := env.Client.Status().Apply(t.Context(), desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+		if err := cluster.Client.Status().Apply(t.Context(), desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
-		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,13 +79,13 @@ func TestApplyRealmStatus(t *testing.T) {
 }
 
 func TestApplyApiClientStatus(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	object := &v1alpha1.ApiClient{
-		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "billing"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace(t), Name: "billing"},
 		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}},
 	}
-	if err := env.Client.Create(t.Context(), object); err != nil {
+	if err := cluster.Client.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
 	want := v1alpha1.ApiClientStatus{
@@ -99,10 +99,10 @@ func TestApplyApiClientStatus(t *testing.T) {
 		WithObservedGeneration(want.ObservedGeneration).WithClientID(want.ClientID).
 		WithTokenEndpoint(want.TokenEndpoint).WithSecretName(want.SecretName).
 		WithSecrets(v1alpha1ac.ClientSecretStatus().WithID("1").WithCreatedAt(now)))
-	if err := env.Client.Status().Apply(t.Context(), desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	if err := cluster.Client.Status().Apply(t.Context(), desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, object.Status); diff != "" {

@@ -12,14 +12,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // TestColumns checks the columns that "kubectl get --output wide" displays. The API server computes
 // them.
 func TestColumns(t *testing.T) {
-	env := testenv.Start(t)
-	namespace := env.Namespace(t)
+	cluster := env.Start(t)
+	namespace := cluster.Namespace(t)
 	ready := []metav1.Condition{{
 		Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonReady),
 		Message: "Ready to use.", LastTransitionTime: metav1.Now(),
@@ -32,7 +32,7 @@ func TestColumns(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Spec:       v1alpha1.RealmSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll}},
 	}
-	if err := env.Client.Create(t.Context(), realm); err != nil {
+	if err := cluster.Client.Create(t.Context(), realm); err != nil {
 		t.Fatal(err)
 	}
 	realm.Status = v1alpha1.RealmStatus{
@@ -42,7 +42,7 @@ func TestColumns(t *testing.T) {
 			{KeyID: "b", Algorithm: v1alpha1.SigningAlgorithmES256, State: v1alpha1.SigningKeyActive, CreatedAt: created, ActiveAt: &active},
 		},
 	}
-	if err := env.Client.Status().Update(t.Context(), realm); err != nil {
+	if err := cluster.Client.Status().Update(t.Context(), realm); err != nil {
 		t.Fatal(err)
 	}
 	apiClient := &v1alpha1.ApiClient{
@@ -51,11 +51,11 @@ func TestColumns(t *testing.T) {
 			RealmRef: v1alpha1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpiresAt: &expires,
 		},
 	}
-	if err := env.Client.Create(t.Context(), apiClient); err != nil {
+	if err := cluster.Client.Create(t.Context(), apiClient); err != nil {
 		t.Fatal(err)
 	}
 	apiClient.Status = v1alpha1.ApiClientStatus{Conditions: ready, ClientID: "acme-apps.billing", SecretName: "billing", NextRotationTime: &expires}
-	if err := env.Client.Status().Update(t.Context(), apiClient); err != nil {
+	if err := cluster.Client.Status().Update(t.Context(), apiClient); err != nil {
 		t.Fatal(err)
 	}
 
@@ -79,7 +79,7 @@ func TestColumns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := row(t, env.Config, tc.path)
+			got := row(t, cluster.Config, tc.path)
 			delete(got, "Name")
 			delete(got, "Age")
 			// The age of the key changes while the test runs.

@@ -9,22 +9,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // A change that another owner made after the read is neither lost nor silently overwritten.
 func TestStaleChangeFails(t *testing.T) {
-	env := testenv.Start(t)
-	namespace := env.Namespace(t)
+	cluster := env.Start(t)
+	namespace := cluster.Namespace(t)
 	object := func(value string) *corev1ac.ServiceAccountApplyConfiguration {
 		return corev1ac.ServiceAccount("acme", namespace).WithLabels(map[string]string{"owned": value})
 	}
 	write := func(live *corev1.ServiceAccount, value string) error {
-		return apply.Object(t.Context(), env.Client, live, object(value), corev1ac.ExtractServiceAccount)
+		return apply.Object(t.Context(), cluster.Client, live, object(value), corev1ac.ExtractServiceAccount)
 	}
 	read := func() *corev1.ServiceAccount {
 		live := &corev1.ServiceAccount{}
-		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "acme"}, live); err != nil {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "acme"}, live); err != nil {
 			t.Fatal(err)
 		}
 		return live
@@ -36,7 +36,7 @@ func TestStaleChangeFails(t *testing.T) {
 	stale := read()
 	edited := stale.DeepCopy()
 	edited.Labels["owned"], edited.Labels["other"] = "changed", "kept"
-	if err := env.Client.Update(t.Context(), edited); err != nil {
+	if err := cluster.Client.Update(t.Context(), edited); err != nil {
 		t.Fatal(err)
 	}
 	if err := write(stale, "2"); !apierrors.IsConflict(err) {

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, testenv.WithScheme(testScheme()))
+	env.Main(m, env.WithScheme(testScheme()))
 }
 
 func testScheme() *runtime.Scheme {
@@ -86,17 +86,17 @@ var kinds = []kind{
 }
 
 func TestValidation(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
-			namespace := env.Namespace(t)
+			namespace := cluster.Namespace(t)
 			for name, tc := range merged(kind.validations) {
 				t.Run(name, func(t *testing.T) {
 					object := kind.object(t, namespace, tc.name, tc.spec)
 					if tc.noSpec {
 						delete(object.Object, "spec")
 					}
-					err := env.Client.Create(t.Context(), object, client.DryRunAll)
+					err := cluster.Client.Create(t.Context(), object, client.DryRunAll)
 					expectValidation(t, err, tc.wantField, tc.wantRule)
 					if err == nil {
 						expectUsable(t, object)
@@ -108,24 +108,24 @@ func TestValidation(t *testing.T) {
 }
 
 func TestTransitions(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			for name, tc := range merged(kind.transitions) {
 				t.Run(name, func(t *testing.T) {
 					// Cluster-scoped kinds have no namespace, so the name also keeps the objects
 					// apart.
-					namespace := env.Namespace(t)
+					namespace := cluster.Namespace(t)
 					name := tc.name
 					if name == "" {
 						name = namespace
 					}
 					object := kind.object(t, namespace, name, tc.before)
-					if err := env.Client.Create(t.Context(), object); err != nil {
+					if err := cluster.Client.Create(t.Context(), object); err != nil {
 						t.Fatalf("Failed to create the object: %v", err)
 					}
 					object.Object["spec"] = kind.object(t, namespace, name, tc.after).Object["spec"]
-					expectValidation(t, env.Client.Update(t.Context(), object), tc.wantField, tc.wantRule)
+					expectValidation(t, cluster.Client.Update(t.Context(), object), tc.wantField, tc.wantRule)
 				})
 			}
 		})
@@ -242,18 +242,18 @@ func expectSecretIsAccepted(t *testing.T, apiClient *v1alpha1.ApiClient) {
 	for _, key := range generated.Keys {
 		secret.Data[string(key)] = nil
 	}
-	if err := testenv.Start(t).Client.Create(t.Context(), secret, client.DryRunAll); err != nil {
+	if err := env.Start(t).Client.Create(t.Context(), secret, client.DryRunAll); err != nil {
 		t.Errorf("ApiClient was accepted but its Secret was rejected: %v", err)
 	}
 }
 
 // TestUnknownFieldsAreNamed checks that strict field validation names an unknown field.
 func TestUnknownFieldsAreNamed(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
-			object := kind.object(t, env.Namespace(t), "", "rotation: {}")
-			err := env.Client.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+			object := kind.object(t, cluster.Namespace(t), "", "rotation: {}")
+			err := cluster.Client.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 			if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.rotation"`) {
 				t.Errorf("Got error %v, want a bad request that names the unknown field", err)
 			}
@@ -263,12 +263,12 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 
 // TestSpecHasNoDefaults checks that the API server adds no defaults.
 func TestSpecHasNoDefaults(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
-			object := kind.object(t, env.Namespace(t), "", "")
+			object := kind.object(t, cluster.Namespace(t), "", "")
 			want := object.DeepCopy().Object["spec"]
-			if err := env.Client.Create(t.Context(), object, client.DryRunAll); err != nil {
+			if err := cluster.Client.Create(t.Context(), object, client.DryRunAll); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
@@ -281,15 +281,15 @@ func TestSpecHasNoDefaults(t *testing.T) {
 // TestNewObjectsAreInProgress checks that kstatus does not report an object that the operator
 // hasn't processed as reconciled, which it would do for an object without a status.
 func TestNewObjectsAreInProgress(t *testing.T) {
-	env := testenv.Start(t)
+	cluster := env.Start(t)
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
-			namespace := env.Namespace(t)
+			namespace := cluster.Namespace(t)
 			object := kind.object(t, namespace, namespace, "")
-			if err := env.Client.Create(t.Context(), object); err != nil {
+			if err := cluster.Client.Create(t.Context(), object); err != nil {
 				t.Fatal(err)
 			}
-			if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 				t.Fatal(err)
 			}
 			got, err := status.Compute(object)

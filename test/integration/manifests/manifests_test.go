@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	testenv "github.com/realmkeeper/realmkeeper/test/framework/env"
+	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // manifests is the path of the manifests.
 var manifests = filepath.Join("..", "..", "..", "config")
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, testenv.WithCRDs()) // The CRDs are part of the test.
+	env.Main(m, env.WithCRDs()) // The CRDs are part of the test.
 }
 
 func TestManifests(t *testing.T) {
@@ -81,8 +81,8 @@ func TestInstanceConfigurations(t *testing.T) {
 type kubectl struct{ path, kubeconfig string }
 
 func newKubectl(t *testing.T) kubectl {
-	env := testenv.Start(t)
-	return kubectl{path: filepath.Join(env.BinDir, "kubectl"), kubeconfig: env.Kubeconfig}
+	cluster := env.Start(t)
+	return kubectl{path: filepath.Join(cluster.BinDir, "kubectl"), kubeconfig: cluster.Kubeconfig}
 }
 
 // run returns the standard output of kubectl. A warning, such as one about Pod Security, fails the
