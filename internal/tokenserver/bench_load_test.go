@@ -42,7 +42,6 @@ func measure(b *testing.B, rates map[string]rate) map[string]float64 {
 	b.Helper()
 	names := slices.Sorted(maps.Keys(rates))
 	sums := map[string]tally{}
-	defer reportBusy(b)()
 	for turn := 0; b.Loop(); turn++ {
 		for i := range names {
 			name := names[(turn+i)%len(names)]
@@ -59,18 +58,6 @@ func measure(b *testing.B, rates map[string]rate) map[string]float64 {
 		b.ReportMetric(perSecond[name], name+"/s")
 	}
 	return perSecond
-}
-
-// reportBusy reports the share of the cores that other processes used until the returned function
-// is called. They push this process out of cores and caches, which costs the token server more than
-// its limit.
-func reportBusy(b *testing.B) func() {
-	b.Helper()
-	start, used := time.Now(), available()
-	return func() {
-		share := 1 - (available()-used).Seconds()/time.Since(start).Seconds()
-		b.ReportMetric(max(0, share), "busy")
-	}
 }
 
 // available returns the time for which the cores were available to this process: the CPU time that

@@ -15,7 +15,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -31,7 +30,7 @@ Measures the token server against limits of this machine. With the defaults, it 
 about 3 min and 1 GB of memory on two cores. The machine should be idle.
 
 The exit code is 1 if a target is missed. A row misses its target if its median and most
-of its rounds do, and again when the row is repeated. Rounds during which other processes
+of its rounds do, and again when the row is repeated. Rows during which other processes
 used more than 10 % of the cores don't count as missed.
 
 Flags:
@@ -132,17 +131,19 @@ func measureAll(ctx context.Context, root string, o options, wanted []row, out i
 		for n < len(wanted) && wanted[n].parent() == wanted[0].parent() {
 			n++
 		}
-		rounds, err := measure(ctx, root, o, wanted[:n])
+		watch := startWatch()
+		rounds, used, err := measure(ctx, root, o, wanted[:n])
 		if err != nil {
 			return nil, err
 		}
+		noisy := watch.others(used) > tolerated
 		for _, r := range wanted[:n] {
 			metrics := rounds["Benchmark"+r.benchmark]
 			if len(metrics[r.metric]) != o.rounds {
 				return nil, fmt.Errorf("measure %s: got %d rounds, want %d", r.name, len(metrics[r.metric]), o.rounds)
 			}
-			r.print(out, metrics)
-			if r.missed(metrics) {
+			r.print(out, metrics, noisy)
+			if r.missed(metrics[r.metric]) && !noisy {
 				missed = append(missed, r)
 			}
 		}
@@ -154,8 +155,9 @@ func measureAll(ctx context.Context, root string, o options, wanted []row, out i
 // cores matches the suffix that go test adds to the name of a benchmark.
 var cores = regexp.MustCompile(`-\d+$`)
 
-// measure runs the benchmark of the rows and returns the values of each metric by name.
-func measure(ctx context.Context, root string, o options, wanted []row) (map[string]map[string][]float64, error) {
+// measure runs the benchmark of the rows. It returns the values of each metric by benchmark, and the
+// CPU time that was used.
+func measure(ctx context.Context, root string, o options, wanted []row) (map[string]map[string][]float64, time.Duration, error) {
 	pattern := "^Benchmark" + wanted[0].parent() + "$"
 	if wanted[0].benchmark != wanted[0].parent() {
 		var names []string
@@ -170,7 +172,7 @@ func measure(ctx context.Context, root string, o options, wanted []row) (map[str
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := command.CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("measure %s: %w\n%s", wanted[0].name, err, out)
+		return nil, 0, fmt.Errorf("measure %s: %w\n%s", wanted[0].name, err, out)
 	}
 	rounds := map[string]map[string][]float64{}
 	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
@@ -185,19 +187,10 @@ func measure(ctx context.Context, root string, o options, wanted []row) (map[str
 		for i := 4; i+1 < len(fields); i += 2 { // after the name, the iterations and ns/op
 			value, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {
-				return nil, fmt.Errorf("read %q: %w", lines.Text(), err)
+				return nil, 0, fmt.Errorf("read %q: %w", lines.Text(), err)
 			}
 			rounds[name][fields[i+1]] = append(rounds[name][fields[i+1]], value)
 		}
 	}
-	return rounds, nil
-}
-
-// load returns the load averages, if the kernel reports them.
-func load() string {
-	averages, err := os.ReadFile(filepath.Join("/proc", "loadavg"))
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Join(strings.Fields(string(averages))[:3], " ")
+	return rounds, command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
 }

@@ -61,25 +61,25 @@ const limits = `Ratios compare with a limit that is measured in the same round:
   audit: the same without an audit log.   wrong secrets: the same without wrong secrets.
   lookup: a realm with 10 clients.        records: 100 instead of 100,000 clients.
 handler: the time and allocations of a token request beyond an ES256 signature, on one core.
-noisy: the median misses the target, but other processes used more than 10 % of the cores in too
-  many rounds. Repeat on an idle machine.`
+noisy: the row misses its target, but other processes used more than 10 % of the cores. Repeat on
+  an idle machine.`
 
 const format = "%-38s %12s  %-16s %-8s %-7s %s\n"
 
 // print prints the row with the median of each metric.
-func (r row) print(out io.Writer, metrics map[string][]float64) {
+func (r row) print(out io.Writer, metrics map[string][]float64, noisy bool) {
 	var others []string
 	for _, metric := range slices.Sorted(maps.Keys(metrics)) {
-		if metric != r.metric && metric != busy {
+		if metric != r.metric {
 			others = append(others, number(median(metrics[metric]))+" "+metric)
 		}
 	}
 	verdict := ""
 	switch {
-	case r.missed(metrics):
-		verdict = "MISSED"
-	case !r.target.met(median(metrics[r.metric])):
+	case r.missed(metrics[r.metric]) && noisy:
 		verdict = "noisy"
+	case r.missed(metrics[r.metric]):
+		verdict = "MISSED"
 	case r.target != target{}:
 		verdict = "ok"
 	}
@@ -89,18 +89,11 @@ func (r row) print(out io.Writer, metrics map[string][]float64) {
 		number(slices.Min(values))+" to "+number(slices.Max(values)), r.target, verdict, strings.Join(others, ", "))
 }
 
-// busy is the metric with the share of the cores that other processes used.
-const busy = "busy"
-
-// tolerated is the share of the cores above which a round doesn't count as missed.
-const tolerated = 0.1
-
-// missed reports whether the median and most rounds miss the target. Rounds during which other
-// processes used the cores don't count.
-func (r row) missed(metrics map[string][]float64) bool {
-	values, misses := metrics[r.metric], 0
-	for i, value := range values {
-		if quiet := len(metrics[busy]) == 0 || metrics[busy][i] <= tolerated; quiet && !r.target.met(value) {
+// missed reports whether the median and most rounds miss the target.
+func (r row) missed(values []float64) bool {
+	misses := 0
+	for _, value := range values {
+		if !r.target.met(value) {
 			misses++
 		}
 	}
