@@ -68,8 +68,8 @@ func (i *Installation) applyFile(t testing.TB, path string) {
 	}
 }
 
-// kubeconfigAs writes a copy of the given kubeconfig, or of the environment's if that is empty, that
-// impersonates a service account in the system namespace.
+// kubeconfigAs writes a copy of the given kubeconfig, or of the environment's if that is empty,
+// that impersonates a service account in the system namespace.
 func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
 	t.Helper()
 	if like == "" {

@@ -149,8 +149,8 @@ func (i *Installation) Bind(t testing.TB, role, namespace string, subject rbacv1
 	})
 }
 
-// StartProviderPortal starts a portal whose users sign in at an OpenID Connect issuer. The portal is
-// a public client of the issuer.
+// StartProviderPortal starts a portal whose users sign in at an OpenID Connect issuer. The portal
+// is a public client of the issuer.
 func (i *Installation) StartProviderPortal(t testing.TB, issuer, clientID, authorityFile string) *Portal {
 	t.Helper()
 	return i.startPortal(t, func(url string) []string {

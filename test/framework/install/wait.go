@@ -58,7 +58,8 @@ func Conditions(obj client.Object) []metav1.Condition {
 	return nil
 }
 
-// cleanUpContext returns a context for cleanups, because the context of the test is canceled by then.
+// cleanUpContext returns a context for cleanups, because the context of the test is canceled by
+// then.
 func cleanUpContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
 }

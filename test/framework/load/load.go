@@ -136,8 +136,8 @@ func (l *Load) request(t testing.TB, server int, clients []*http.Client) (string
 	return a.AccessToken, err
 }
 
-// note counts a token that was verified after it was issued or, if verified is nil, once more before
-// it expired. Failures because the load is stopped don't count.
+// note counts a token that was verified after it was issued or, if verified is nil, once more
+// before it expired. Failures because the load is stopped don't count.
 func (l *Load) note(ctx context.Context, verified *Verified, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

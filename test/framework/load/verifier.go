@@ -21,9 +21,9 @@ var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.EdDSA, j
 // ErrNotVerified means that a token was rejected.
 var ErrNotVerified = errors.New("token not verified")
 
-// Verifier verifies access tokens offline, as strictly as the standards allow. It caches the keys for
-// as long as Cache-Control allows (RFC 9111 §5.2.2.1) and doesn't fetch them earlier. Until then it
-// rejects tokens with unknown keys. It is safe for concurrent use.
+// Verifier verifies access tokens offline, as strictly as the standards allow. It caches the keys
+// for as long as Cache-Control allows (RFC 9111 §5.2.2.1) and doesn't fetch them earlier. Until
+// then it rejects tokens with unknown keys. It is safe for concurrent use.
 type Verifier struct {
 	client *http.Client
 	url    string
@@ -35,14 +35,14 @@ type Verifier struct {
 	fetched int
 }
 
-// NewVerifier returns a verifier for an issuer's tokens that has no keys yet. It fetches the JWK Set
-// from url with the client.
+// NewVerifier returns a verifier for an issuer's tokens that has no keys yet. It fetches the JWK
+// Set from url with the client.
 func NewVerifier(client *http.Client, issuer, url string) *Verifier {
 	return &Verifier{client: client, issuer: issuer, url: url}
 }
 
-// Verify checks the signature, the issuer and the times of a token. It returns ErrNotVerified if the
-// token is rejected, or the error from fetching the keys.
+// Verify checks the signature, the issuer and the times of a token. It returns ErrNotVerified if
+// the token is rejected, or the error from fetching the keys.
 func (v *Verifier) Verify(ctx context.Context, token string) (*Verified, error) {
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {

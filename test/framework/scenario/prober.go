@@ -18,8 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// CredentialSource returns the credentials that the workloads of a client have at that moment, oldest
-// first. Every token server must accept at least one of them.
+// CredentialSource returns the credentials that the workloads of a client have at that moment,
+// oldest first. Every token server must accept at least one of them.
 type CredentialSource func(context.Context) ([]*corev1.Secret, error)
 
 // Prober continuously requests tokens with the credentials of clients, like workloads with mounted
@@ -131,7 +131,8 @@ func MountedCredentials(inst *install.Installation, c *v1alpha1.ApiClient) Crede
 	}
 }
 
-// AwaitPublishedKeys waits until every token server publishes exactly the keys in the realm's status.
+// AwaitPublishedKeys waits until every token server publishes exactly the keys in the realm's
+// status.
 func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, credentials *corev1.Secret) {
 	t.Helper()
 	var want []string

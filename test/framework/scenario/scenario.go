@@ -1,4 +1,5 @@
-// Package scenario sets up typical installations, and contains the checks that several suites share.
+// Package scenario sets up typical installations, and contains the checks that several suites
+// share.
 package scenario
 
 import (

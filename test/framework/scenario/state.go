@@ -22,8 +22,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// State is the content of the cluster by kind and name. Times, UIDs and random values are masked, so
-// that the states of two runs with the same result are equal.
+// State is the content of the cluster by kind and name. Times, UIDs and random values are masked,
+// so that the states of two runs with the same result are equal.
 type State map[string]string
 
 // kinds are the kinds that the operator writes.

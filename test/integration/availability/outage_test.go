@@ -40,8 +40,8 @@ func TestTokensWithoutAPIServer(t *testing.T) {
 	inst.AwaitTokens(t, credentials, true)
 }
 
-// A token server that has not loaded its records responds with 503. It never reports that credentials
-// are wrong.
+// A token server that has not loaded its records responds with 503. It never reports that
+// credentials are wrong.
 func TestUnloadedServerIsUnavailable(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)

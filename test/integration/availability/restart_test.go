@@ -19,8 +19,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A token server that is killed while the API server is unavailable restarts with everything that it
-// had acknowledged, including revocations.
+// A token server that is killed while the API server is unavailable restarts with everything that
+// it had acknowledged, including revocations.
 func TestRestartWithoutAPIServerKeepsRecords(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
@@ -70,8 +70,8 @@ func TestRestartKeepsLastKnownGoodRecord(t *testing.T) {
 	inst.AwaitTokens(t, credentials, true)
 }
 
-// A server that drains serves all requests, and closes connections with its responses so that clients
-// connect to another server.
+// A server that drains serves all requests, and closes connections with its responses so that
+// clients connect to another server.
 func TestDrainingServerFailsNoRequest(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})

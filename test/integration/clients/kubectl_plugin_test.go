@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// testKubectlPlugin runs the plugin through kubectl with a kubeconfig, and as in a Pod with a mounted
-// Secret.
+// testKubectlPlugin runs the plugin through kubectl with a kubeconfig, and as in a Pod with a
+// mounted Secret.
 func testKubectlPlugin(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)

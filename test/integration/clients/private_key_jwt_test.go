@@ -85,8 +85,8 @@ func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1al
 	}
 }
 
-// A client with a public key gets tokens with assertions and has no secret. Each key is valid as long as
-// it is in the spec.
+// A client with a public key gets tokens with assertions and has no secret. Each key is valid as
+// long as it is in the spec.
 func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	old, next := newKeyHolder(t, "old"), newKeyHolder(t, "next")
@@ -125,8 +125,8 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	next.awaitGrants(t, inst, c, false)
 }
 
-// A client can migrate from a secret to a key. Both are valid as long as both are in the spec, and then
-// the credentials Secret is deleted.
+// A client can migrate from a secret to a key. Both are valid as long as both are in the spec, and
+// then the credentials Secret is deleted.
 func testMigrationFromSecretToKey(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	_, c := scenario.NewClient(t, inst, "migration")

@@ -25,8 +25,8 @@ const (
 	changed  = "Tr0ub4dor&3 and some more"
 )
 
-// The client waits until the provided Secret exists and has the label. Changes of its value take effect.
-// The plain text is not copied.
+// The client waits until the provided Secret exists and has the label. Changes of its value take
+// effect. The plain text is not copied.
 func TestProvidedSecret(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -128,8 +128,8 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
 }
 
-// The kind of a client's secret can change. The credentials Secret is deleted when the generated secret
-// expires, and no other Secret is.
+// The kind of a client's secret can change. The credentials Secret is deleted when the generated
+// secret expires, and no other Secret is.
 func TestMigrationToProvidedSecret(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)

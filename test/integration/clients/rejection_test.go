@@ -19,8 +19,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// If the schema allows a spec but a realm or the instance doesn't, a condition names the rule, and the
-// client gets no token until the spec is corrected.
+// If the schema allows a spec but a realm or the instance doesn't, a condition names the rule, and
+// the client gets no token until the spec is corrected.
 func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)
@@ -108,7 +108,8 @@ func testClientIDConflict(t *testing.T, inst *install.Installation) {
 	})
 }
 
-// Which ApiClient has the client ID is decided again when a namespace is allowed or no longer allowed.
+// Which ApiClient has the client ID is decided again when a namespace is allowed or no longer
+// allowed.
 func testClientIDConflictAfterNamespaceChange(t *testing.T, inst *install.Installation) {
 	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "namespaces"}}}
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "namespaces"}}}
@@ -158,8 +159,8 @@ func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 	scenario.AwaitUsable(t, inst, c)
 }
 
-// The operator never changes a Secret that has the name of a credentials Secret but isn't owned by the
-// ApiClient.
+// The operator never changes a Secret that has the name of a credentials Secret but isn't owned by
+// the ApiClient.
 func testUnownedSecretIsNotChanged(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)
@@ -181,8 +182,8 @@ func testUnownedSecretIsNotChanged(t *testing.T, inst *install.Installation) {
 	}
 }
 
-// Token servers skip and count a record that was corrupted manually, and the status reports it. They serve
-// its last known good version until the record is restored or deleted.
+// Token servers skip and count a record that was corrupted manually, and the status reports it.
+// They serve its last known good version until the record is restored or deleted.
 func TestCorruptRecords(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
@@ -228,8 +229,8 @@ func TestCorruptRecords(t *testing.T) {
 	}
 }
 
-// The operator restores changed fields of the credentials Secret. If the Secret is deleted, it creates
-// another one with a new secret and revokes the old one.
+// The operator restores changed fields of the credentials Secret. If the Secret is deleted, it
+// creates another one with a new secret and revokes the old one.
 func testCredentialsSecretIsRestored(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	c := install.ApiClient(cluster.Namespace(t), "billing", "restored", func(c *v1alpha1.ApiClient) {

@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Each change that revokes a client's access takes effect at every token server, and is reported in the
-// status and by one Event. If the change is reverted, the same secret is valid again.
+// Each change that revokes a client's access takes effect at every token server, and is reported in
+// the status and by one Event. If the change is reverted, the same secret is valid again.
 func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-", Labels: map[string]string{"realm": "revocation"}}}
 	inst.Create(t, team)
@@ -126,8 +126,8 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 		inst.Delete(t, c)
 		inst.AwaitTokens(t, credentials, false)
 		inst.AwaitValid(t, realm.Name, token, false)
-		// The times of tokens and objects have a resolution of one second. A client that is created in
-		// the same second would accept the token.
+		// The times of tokens and objects have a resolution of one second. A client that is created
+		// in the same second would accept the token.
 		deleted := time.Now().Unix()
 		install.Eventually(t, "the next second", func() error {
 			if time.Now().Unix() == deleted {

@@ -47,8 +47,8 @@ func account(t *testing.T, inst *install.Installation, namespace, name string) *
 	return pod
 }
 
-// projected returns the token that the kubelet would mount into a Pod. If bound is false, the token is
-// not bound to the Pod.
+// projected returns the token that the kubelet would mount into a Pod. If bound is false, the token
+// is not bound to the Pod.
 func projected(t *testing.T, cluster *env.Env, pod *corev1.Pod, bound bool, audiences ...string) string {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences, ExpirationSeconds: new(int64(600))}}
@@ -117,8 +117,8 @@ func requestToken(t *testing.T, s *install.TokenServer, c *v1alpha1.ApiClient, c
 	return a
 }
 
-// awaitResponse waits until every token server responds with that error code. If it is empty, it waits
-// until every token server issues a token.
+// awaitResponse waits until every token server responds with that error code. If it is empty, it
+// waits until every token server issues a token.
 func awaitResponse(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, token, wantError string) {
 	t.Helper()
 	for _, s := range inst.Servers() {
@@ -131,8 +131,8 @@ func awaitResponse(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClie
 	}
 }
 
-// A Pod gets tokens with its service account and without a secret. All other service account tokens are
-// rejected with the same error.
+// A Pod gets tokens with its service account and without a secret. All other service account tokens
+// are rejected with the same error.
 func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team, elsewhere := cluster.Namespace(t), cluster.Namespace(t)
@@ -197,8 +197,8 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 			}
 		})
 	}
-	// A token that is signed again with another valid expiration is accepted, so the tokens above are
-	// rejected because of their claims.
+	// A token that is signed again with another valid expiration is accepted, so the tokens above
+	// are rejected because of their claims.
 	awaitResponse(t, inst, c, resigned(t, cluster, good, map[string]any{"exp": hour}), "")
 }
 

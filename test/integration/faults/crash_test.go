@@ -32,8 +32,8 @@ func TestAnyWriteFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault install.Fault
 		kill  bool
-		// first is the first write at which the operator is killed, or the remainder that selects the
-		// writes that fail.
+		// first is the first write at which the operator is killed, or the remainder that selects
+		// the writes that fail.
 		first int
 	}{
 		"killed before": {fault: install.RequestLost, kill: true, first: (step + 1) / 2},

@@ -114,8 +114,8 @@ func (p places) containing(secrets []string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// formsOf returns the encodings of a secret: plain, for URLs, in JSON, as Go prints strings and bytes,
-// in hexadecimal, and in Base64, alone or within a longer value.
+// formsOf returns the encodings of a secret: plain, for URLs, in JSON, as Go prints strings and
+// bytes, in hexadecimal, and in Base64, alone or within a longer value.
 func formsOf(secret string) []string {
 	quoted, _ := json.Marshal(secret) // never fails for strings
 	bytes := fmt.Sprintf("%d", []byte(secret))

@@ -38,9 +38,9 @@ type canary struct {
 	where   []string // sorted
 }
 
-// Secrets and private keys don't leak. After all operations on them, the test searches all objects in
-// the cluster, all logs at the most verbose level, all metrics and all snapshots for them, in all
-// common encodings.
+// Secrets and private keys don't leak. After all operations on them, the test searches all objects
+// in the cluster, all logs at the most verbose level, all metrics and all snapshots for them, in
+// all common encodings.
 func TestSecretsDoNotLeak(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})

@@ -143,8 +143,8 @@ func (m *model) providedRef(name string) *corev1.Secret {
 	return labeledSecret(m.team, "external-"+name, "")
 }
 
-// repair creates the objects that clients refer to again, so that every client is accepted. A client
-// that isn't accepted keeps state that depends on its history.
+// repair creates the objects that clients refer to again, so that every client is accepted. A
+// client that isn't accepted keeps state that depends on its history.
 func (m *model) repair(t *testing.T) {
 	t.Helper()
 	if m.realms[fickle] == nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// model contains the desired state of an installation and changes it at random. The same seed makes the
-// same changes. The client "steady" and its realm never change except for keys and secrets.
+// model contains the desired state of an installation and changes it at random. The same seed makes
+// the same changes. The client "steady" and its realm never change except for keys and secrets.
 type model struct {
 	inst     *install.Installation
 	team     string

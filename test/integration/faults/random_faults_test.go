@@ -30,9 +30,9 @@ var (
 // betweenChanges is the time between two rounds of changes.
 const betweenChanges = 400 * time.Millisecond
 
-// While one in twenty requests of operator and token servers fails and every watch ends early, random
-// changes are made. The final state is the one that an installation without faults reaches from the
-// final specs. A client that isn't changed gets tokens all the time.
+// While one in twenty requests of operator and token servers fails and every watch ends early,
+// random changes are made. The final state is the one that an installation without faults reaches
+// from the final specs. A client that isn't changed gets tokens all the time.
 func TestConvergesUnderRandomFaults(t *testing.T) {
 	cluster := env.Start(t)
 	t.Logf("The seed is %d", *faultSeed)
@@ -169,8 +169,8 @@ func (m *model) awaitCollected(t *testing.T) {
 	})
 }
 
-// tryAll tries every secret that any client has ever had. Every token server accepts the valid ones and
-// rejects all others.
+// tryAll tries every secret that any client has ever had. Every token server accepts the valid ones
+// and rejects all others.
 func (m *model) tryAll(t *testing.T) {
 	t.Helper()
 	valid := m.valid(t)

@@ -19,15 +19,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// changeScenario makes the operator perform each kind of write. It creates objects, and changes them
-// once they are Ready. Meanwhile a prober continuously requests tokens with the workloads' credentials.
+// changeScenario makes the operator perform each kind of write. It creates objects, and changes
+// them once they are Ready. Meanwhile a prober continuously requests tokens with the workloads'
+// credentials.
 type changeScenario struct {
 	inst  *install.Installation
 	team  string
 	realm *v1alpha1.Realm
-	// One client for each change: rotation of the generated secret, deletion of the client, deletion
-	// of the credentials Secret, change of the provided secret, change of the hash, and change of the
-	// kind of secret.
+	// One client for each change: rotation of the generated secret, deletion of the client,
+	// deletion of the credentials Secret, change of the provided secret, change of the hash, and
+	// change of the kind of secret.
 	rotated, deleted, lost, provided, hashed, moved *v1alpha1.ApiClient
 	external, other                                 *corev1.Secret
 	before, after, third                            string // client secrets that users chose

@@ -128,7 +128,8 @@ func TestManifestsSetEveryField(t *testing.T) {
 	}
 }
 
-// rejectedFields lists the fields of private keys. The schema contains them only so that they are rejected.
+// rejectedFields lists the fields of private keys. The schema contains them only so that they are
+// rejected.
 var rejectedFields = []string{
 	"ApiClient.spec.publicKeys.d", "ApiClient.spec.publicKeys.p", "ApiClient.spec.publicKeys.q", "ApiClient.spec.publicKeys.dp",
 	"ApiClient.spec.publicKeys.dq", "ApiClient.spec.publicKeys.qi", "ApiClient.spec.publicKeys.k",

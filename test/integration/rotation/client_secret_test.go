@@ -21,8 +21,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// While 20 clients rotate their secrets five times by schedule, each requests tokens from both token
-// servers with its credentials Secret. No request fails, and every client stays Ready.
+// While 20 clients rotate their secrets five times by schedule, each requests tokens from both
+// token servers with its credentials Secret. No request fails, and every client stays Ready.
 func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	const clients, rotations = 20, 5
 	cluster := env.Start(t)

@@ -62,8 +62,8 @@ func TestTokenTimesFollowMedianOfClocks(t *testing.T) {
 	}
 }
 
-// Operator and token servers start with the same time, so that no heartbeat looks old. Here it is the
-// time of an API server whose clock is two hours behind the machine's.
+// Operator and token servers start with the same time, so that no heartbeat looks old. Here it is
+// the time of an API server whose clock is two hours behind the machine's.
 func TestHeartbeatTimesFollowMedianOfClocks(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})

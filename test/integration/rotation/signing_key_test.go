@@ -26,8 +26,8 @@ var (
 )
 
 // Signing keys rotate by schedule while clients request tokens continuously, and the operator is
-// killed in between. No request fails, no token is rejected by verifiers that cache keys for as long
-// as they may, and realm and client stay Ready.
+// killed in between. No request fails, no token is rejected by verifiers that cache keys for as
+// long as they may, and realm and client stay Ready.
 func TestKeyRotationUnderLoad(t *testing.T) {
 	cluster := env.Start(t)
 	// A key signs for 8 s and is published 4 s ahead. Verifiers may cache it for 2 s.
@@ -108,7 +108,8 @@ func TestHangingServerDelaysKeyActivation(t *testing.T) {
 	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
 }
 
-// awaitActiveKeyChange waits until another key is active, and checks that realm and client stay Ready.
+// awaitActiveKeyChange waits until another key is active, and checks that realm and client stay
+// Ready.
 func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
 	t.Helper()
 	before := activeKey(realm)

@@ -165,8 +165,8 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 	}
 }
 
-// deleteClients deletes all ApiClients in one request, or in several if the API server times out. The
-// cleanup of the installation would send a request for each.
+// deleteClients deletes all ApiClients in one request, or in several if the API server times out.
+// The cleanup of the installation would send a request for each.
 func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	inst.StopOperator(t)
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -183,8 +183,9 @@ func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	}
 }
 
-// awaitHeartbeats waits until each token server has renewed its Lease that many times. By then earlier
-// work is complete, and periodic work, such as the operator's check of the Leases, has happened.
+// awaitHeartbeats waits until each token server has renewed its Lease that many times. By then
+// earlier work is complete, and periodic work, such as the operator's check of the Leases, has
+// happened.
 func awaitHeartbeats(t *testing.T, inst *install.Installation, times int) {
 	t.Helper()
 	for range times {

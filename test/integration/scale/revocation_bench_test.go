@@ -22,8 +22,8 @@ import (
 
 var bystanders = flag.Int("bystanders", 1000, "Number of other clients that are loaded during the measurement; docs/operations.md describes longer runs")
 
-// BenchmarkRevocation measures how long it takes after the API server accepts a revocation of a client
-// or a secret until every token server rejects it. It reports percentiles in milliseconds.
+// BenchmarkRevocation measures how long it takes after the API server accepts a revocation of a
+// client or a secret until every token server rejects it. It reports percentiles in milliseconds.
 func BenchmarkRevocation(b *testing.B) {
 	cluster := env.Start(b)
 	inst := install.New(b, cluster, install.Settings{})
