@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// failureRate is the number of requests of which one fails.
+	// failureRate means that one in this many requests fails.
 	failureRate = 20
 	// longestWatch bounds the duration of a watch.
 	longestWatch = 5 * time.Second

@@ -42,7 +42,7 @@ type Result struct {
 }
 
 const (
-	// sample is the number of tokens of which one is verified again.
+	// sample means that one in this many tokens is verified again.
 	sample = 16
 	// early is the time before its expiration at which a token is verified again.
 	early = 2 * time.Second

@@ -64,6 +64,6 @@ func TestRestartedOperatorWritesNothing(t *testing.T) {
 			continue
 		}
 		object, _ := json.Marshal(ref)
-		t.Errorf("the restarted operator writes: %s %s", write.Verb, object)
+		t.Errorf("the restarted operator made a write: %s %s", write.Verb, object)
 	}
 }

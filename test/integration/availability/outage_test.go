@@ -24,11 +24,11 @@ func TestTokensWithoutAPIServer(t *testing.T) {
 		for range 50 {
 			a, err := install.RequestToken(t, s, httpClient, credentials)
 			if err != nil || a.AccessToken == "" {
-				t.Fatalf("%s without the API server: %+v, %v", s.Name, a, err)
+				t.Fatalf("%s issues no token while the API server is unavailable: %+v, %v", s.Name, a, err)
 			}
 		}
 		if err := s.Ready(t.Context()); err != nil {
-			t.Errorf("%s without the API server: %v", s.Name, err)
+			t.Errorf("%s is not ready while the API server is unavailable: %v", s.Name, err)
 		}
 	}
 

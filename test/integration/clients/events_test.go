@@ -71,11 +71,11 @@ func TestOneEventPerChange(t *testing.T) {
 	ofClient.expectMore(t)
 }
 
-// eventLog contains the Events of an object in the order of time.
+// eventLog contains the Events about an object in chronological order.
 type eventLog struct {
 	inst   *install.Installation
 	object client.Object
-	seen   []string // type and reason of each
+	seen   []string // type and reason of each Event
 }
 
 // eventsOf waits for the Events of a new object. The last one must have the reason of its status.
@@ -115,11 +115,11 @@ func (l *eventLog) expectMore(t *testing.T, more ...string) {
 	}
 }
 
-// check checks the other fields of an Event.
+// check checks the fields of an Event other than its type and reason.
 func (l *eventLog) check(t *testing.T, e eventsv1.Event) {
 	t.Helper()
 	if e.Action == "" || e.ReportingController != v1alpha1.EventController || e.Series != nil || e.Regarding.APIVersion != v1alpha1.GroupVersion.String() {
-		t.Errorf("%s has the Event %+v", l.object.GetName(), e)
+		t.Errorf("an Event about %s has unexpected fields: %+v", l.object.GetName(), e)
 	}
 	if e.Action == string(v1alpha1.EventActionRotate) {
 		return

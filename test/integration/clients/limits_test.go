@@ -17,7 +17,8 @@ func testTokensPerSecond(t *testing.T, inst *install.Installation) {
 	credentials := inst.CredentialsSecret(t, c)
 	inst.AwaitTokens(t, credentials, true)
 
-	// limited requests tokens from each token server as fast as it can.
+	// limited requests tokens from each token server as fast as possible, and checks whether the
+	// server limits the rate.
 	limited := func(t *testing.T, want bool) {
 		t.Helper()
 		for _, s := range inst.Servers() {
@@ -28,12 +29,12 @@ func testTokensPerSecond(t *testing.T, inst *install.Installation) {
 					t.Fatal(err)
 				}
 				if a.Status != http.StatusOK && (a.Status != http.StatusTooManyRequests || a.Error != "temporarily_unavailable") {
-					t.Errorf("%s responds with %d %s", s.Name, a.Status, a.Error)
+					t.Errorf("%s responded with %d %s, want 200 or 429 temporarily_unavailable", s.Name, a.Status, a.Error)
 				}
 				got = got || a.Status == http.StatusTooManyRequests
 			}
 			if got != want {
-				t.Errorf("%s limits: %t, want %t", s.Name, got, want)
+				t.Errorf("%s limited the rate: %t, want %t", s.Name, got, want)
 			}
 		}
 	}

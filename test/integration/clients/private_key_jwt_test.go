@@ -96,7 +96,7 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	inst.Create(t, install.Realm("jwt"), c)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
-		t.Errorf("status has Secret %q and secrets %v", c.Status.SecretName, c.Status.Secrets)
+		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
 	}
 	for _, s := range inst.Servers() { // Ready means that all servers accept the key
 		a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, c.Status.ClientID, old.sign(t, c))
@@ -106,7 +106,7 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	}
 	secrets := &corev1.SecretList{}
 	if err := cluster.Client.List(t.Context(), secrets, client.InNamespace(c.Namespace)); err != nil || len(secrets.Items) != 0 {
-		t.Errorf("the namespace contains %d Secrets, %v", len(secrets.Items), err)
+		t.Errorf("the namespace contains %d Secrets, want none: %v", len(secrets.Items), err)
 	}
 
 	next.awaitGrants(t, inst, c, false)
@@ -146,11 +146,11 @@ func testMigrationFromSecretToKey(t *testing.T, inst *install.Installation) {
 	holder.awaitGrants(t, inst, c, true)
 	install.Eventually(t, "the credentials Secret to be deleted", func() error {
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), credentials.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it still exists: %v", err)
+			return fmt.Errorf("it still exists, or reading it failed: %v", err)
 		}
 		return nil
 	})
 	if c.Status.SecretName != "" {
-		t.Errorf("status has Secret %q", c.Status.SecretName)
+		t.Errorf("status has secretName %q, want none", c.Status.SecretName)
 	}
 }

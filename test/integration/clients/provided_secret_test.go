@@ -36,7 +36,7 @@ func TestProvidedSecret(t *testing.T) {
 	inst.Create(t, early)
 	inst.AwaitReady(t, early, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
 	if records := scenario.Records(t, inst); len(records) != 1 {
-		t.Errorf("%d records, want only that of the realm, because no secret is generated", len(records))
+		t.Errorf("there are %d records, want only that of the realm, because no secret is generated", len(records))
 	}
 	secret := scenario.ProvidedSecret(team, password)
 	inst.Create(t, secret)
@@ -114,7 +114,7 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 	inst.AwaitTokens(t, scenario.Credentials(c, strong), false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if got := c.Status.Secrets; len(got) != 1 || got[0].ID != "2026-04" || c.Status.SecretName != "" {
-		t.Errorf("status has the secrets %v and the Secret %q", got, c.Status.SecretName)
+		t.Errorf("status has secrets %v and secretName %q, want only 2026-04 and no secretName", got, c.Status.SecretName)
 	}
 	plaintextOnlyIn(t, inst, team, password)
 	plaintextOnlyIn(t, inst, team, strong)
@@ -148,15 +148,15 @@ func TestMigrationToProvidedSecret(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("reading it returns %v", err)
+		return fmt.Errorf("reading it returned %v, want not found", err)
 	})
 	inst.AwaitTokens(t, credentials, false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || c.Status.SecretName != "" {
-		t.Errorf("reading the provided Secret returns %v; status has the Secret %q", err, c.Status.SecretName)
+		t.Errorf("reading the provided Secret returned %v, and status has secretName %q, want none", err, c.Status.SecretName)
 	}
 	if got := inst.OperatorMetric(t, `realmkeeper_swept_total{kind="consumer_secret"}`); got != "1" {
-		t.Errorf("the operator counts %q obsolete credentials Secrets", got)
+		t.Errorf("the operator counts %q deleted credentials Secrets, want 1", got)
 	}
 
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = nil })

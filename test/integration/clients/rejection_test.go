@@ -102,14 +102,14 @@ func testClientIDConflict(t *testing.T, inst *install.Installation) {
 	install.Eventually(t, "the third client to report a conflict with the second", func() error {
 		inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
 		if message := scenario.ConditionMessage(t, third, v1alpha1.ConditionAccepted); !strings.Contains(message, team+"/b") {
-			return fmt.Errorf("its message is: %s", message)
+			return fmt.Errorf("its message is %q", message)
 		}
 		return nil
 	})
 }
 
-// Which ApiClient has the client ID is decided again when a namespace is allowed or no longer
-// allowed.
+// The operator decides again which ApiClient has a client ID when a namespace is allowed or no
+// longer allowed.
 func testClientIDConflictAfterNamespaceChange(t *testing.T, inst *install.Installation) {
 	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "namespaces"}}}
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "namespaces"}}}
@@ -214,7 +214,7 @@ func TestCorruptRecords(t *testing.T) {
 			for _, s := range inst.Servers() {
 				install.Eventually(t, s.Name+" to count the corrupt record", func() error {
 					if got := s.Metric(t, "realmkeeper_registry_unreadable_records"); got != "1" {
-						return fmt.Errorf("it counts %s", got)
+						return fmt.Errorf("the count is %s", got)
 					}
 					return nil
 				})

@@ -140,7 +140,7 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 		scenario.AwaitUsable(t, inst, again)
 		inst.AwaitTokens(t, credentials, false) // neither the old secret nor the old token is valid again
 		inst.AwaitValid(t, realm.Name, token, false)
-		noRecord(t, inst, record.SecretName(record.KindClient, c.UID))
+		awaitNoRecord(t, inst, record.SecretName(record.KindClient, c.UID))
 		events.expectMore(t)
 		c, events = again, eventsOf(t, inst, again)
 	})
@@ -152,13 +152,13 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 		install.Eventually(t, "the realm to be deleted", func() error {
 			a, err := install.RequestToken(t, s, s.Client(t), old)
 			if err == nil && a.Status != http.StatusNotFound {
-				err = fmt.Errorf("the status is %d", a.Status)
+				err = fmt.Errorf("the status is %d, want 404", a.Status)
 			}
 			return err
 		})
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
 		events.expectMore(t, "Warning RealmNotFound")
-		noRecord(t, inst, record.SecretName(record.KindRealm, realm.UID))
+		awaitNoRecord(t, inst, record.SecretName(record.KindRealm, realm.UID))
 
 		again := install.Realm("revocation")
 		inst.Create(t, again)
@@ -169,14 +169,14 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 	})
 }
 
-// noRecord waits until a record is deleted.
-func noRecord(t *testing.T, inst *install.Installation, name string) {
+// awaitNoRecord waits until a record is deleted.
+func awaitNoRecord(t *testing.T, inst *install.Installation, name string) {
 	t.Helper()
 	install.Eventually(t, "record "+name+" to be deleted", func() error {
 		err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.Namespace, Name: name}, &corev1.Secret{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("reading it returns %v", err)
+		return fmt.Errorf("reading it returned %v, want not found", err)
 	})
 }

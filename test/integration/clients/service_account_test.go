@@ -148,7 +148,7 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "late")
 	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
-		t.Errorf("status has Secret %q and secrets %v", c.Status.SecretName, c.Status.Secrets)
+		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
 	}
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
 	good := projected(t, cluster, pod, true, issuer)
@@ -161,7 +161,7 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	}
 	secrets := &corev1.SecretList{}
 	if err := cluster.Client.List(t.Context(), secrets, client.InNamespace(team)); err != nil || len(secrets.Items) != 0 {
-		t.Errorf("the namespace contains %d Secrets, %v", len(secrets.Items), err)
+		t.Errorf("the namespace contains %d Secrets, want none: %v", len(secrets.Items), err)
 	}
 
 	late := account(t, inst, team, "late")
@@ -221,10 +221,10 @@ func TestDeletedServiceAccount(t *testing.T) {
 	cluster.StopAPIServer(t) // token servers keep using their keys
 	for _, s := range inst.Servers() {
 		if a := requestToken(t, s, c, c.Status.ClientID, token); a.AccessToken == "" {
-			t.Errorf("%s without the API server responds with %+v", s.Name, a)
+			t.Errorf("%s issues no token while the API server is unavailable: %+v", s.Name, a)
 		}
 		if a := requestToken(t, s, c, c.Status.ClientID, resigned(t, cluster, token, map[string]any{"aud": "x"})); a.Error != "invalid_client" {
-			t.Errorf("%s without the API server responds to a wrong audience with %+v", s.Name, a)
+			t.Errorf("%s responded to a wrong audience with %+v while the API server was unavailable, want invalid_client", s.Name, a)
 		}
 	}
 	cluster.StartAPIServer(t)

@@ -12,21 +12,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var crashAll = flag.Bool("crash-all", false, "Let each single write fail instead of a sample")
+var everyWrite = flag.Bool("every-write", false, "Inject a fault at every write instead of a sample")
 
-// stride is the number of writes between two at which the operator is killed, in a sample.
+// stride is the number of writes from one at which the operator is killed to the next. The sample
+// skips the writes in between.
 const stride = 96
 
-// failureRate is the number of writes of which one fails if the operator isn't killed.
+// failureRate means that one in this many writes fails if the operator is not killed.
 const failureRate = 2
 
-// Writes fail before or after they take effect, and the operator is killed during writes. The final
-// state is the same as without faults, and workloads always have valid credentials.
+// TestAnyWriteFails makes writes fail before or after they take effect, or kills the operator at
+// them. The final state must be the same as without faults, and workloads must have valid
+// credentials at all times.
 func TestAnyWriteFails(t *testing.T) {
 	cluster := env.Start(t)
 	want, writes := runWithoutFaults(t, cluster)
 	step, runs := stride, 1
-	if *crashAll {
+	if *everyWrite {
 		step, runs = 1, failureRate
 	}
 	for name, test := range map[string]struct {
@@ -58,7 +60,7 @@ func TestAnyWriteFails(t *testing.T) {
 			continue
 		}
 		for rest := test.first; rest < test.first+runs; rest++ {
-			run(fmt.Sprintf("%s, one write in %d, %d", name, failureRate, rest), func(number int) bool { return (number+rest)%failureRate == 0 })
+			run(fmt.Sprintf("%s, one in %d writes, offset %d", name, failureRate, rest), func(number int) bool { return (number+rest)%failureRate == 0 })
 		}
 	}
 }
@@ -73,9 +75,9 @@ func runWithoutFaults(t *testing.T, cluster *env.Env) (want scenario.State, writ
 		want, writes = scenario.StateOf(t, s.inst, s.team), proxy.Writes()
 	})
 	if writes == 0 {
-		t.Fatal("the run without faults writes nothing")
+		t.Fatal("the run without faults made no writes")
 	}
-	t.Logf("The run without faults makes %d writes", writes)
+	t.Logf("The run without faults made %d writes", writes)
 	return want, writes
 }
 
@@ -89,9 +91,9 @@ func runWithFaults(t *testing.T, cluster *env.Env, want scenario.State, kill boo
 		faults.Then = func() { s.inst.KillAndRestartOperator(t) }
 	}
 	proxy := s.run(t, faults)
-	install.Eventually(t, "the state of the run without faults", func() error {
+	install.Eventually(t, "the state to match the run without faults", func() error {
 		if diff := cmp.Diff(want, scenario.StateOf(t, s.inst, s.team)); diff != "" {
-			return fmt.Errorf("it differs (-want +got):\n%s", diff)
+			return fmt.Errorf("the state differs (-want +got):\n%s", diff)
 		}
 		return nil
 	})

@@ -30,8 +30,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// canary is a secret and the places that may contain it. The search must find it in all of these
-// places; otherwise the search doesn't work.
+// canary is a secret and the places that are allowed to contain it. The search must find it in all
+// of these places, because otherwise the search itself is broken.
 type canary struct {
 	name    string
 	secrets []string // the secret and values derived from it, such as an Authorization header
@@ -139,7 +139,7 @@ func (f *leakFixture) generated() {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("reading it gives %v", err)
+		return fmt.Errorf("reading it returned %v, want not found", err)
 	})
 	f.add("the secret of a deleted client", formsInRequests(deleted, string(credentials.Data[v1alpha1.SecretKeyClientSecret])))
 }
@@ -228,7 +228,7 @@ func (f *leakFixture) signingKeys() {
 	for _, key := range stored.Body.Keys {
 		private, err := base64.RawURLEncoding.DecodeString(key.JWK.D)
 		if err != nil || len(private) == 0 {
-			f.t.Fatalf("a key has no private part: %v", err)
+			f.t.Fatalf("the record contains a key without a private part: %v", err)
 		}
 		f.add("the private part of a key in state "+key.State, []string{key.JWK.D, string(private)}, where...)
 	}
@@ -276,7 +276,7 @@ func (f *leakFixture) invalidRequests() {
 			}
 			response.Body.Close()
 			if response.StatusCode < http.StatusBadRequest {
-				f.t.Errorf("%s: %s", name, response.Status)
+				f.t.Errorf("%s: the response is %s, want an error", name, response.Status)
 			}
 		}
 		f.add(name, []string{secret, basicAuthorization(id, secret)})

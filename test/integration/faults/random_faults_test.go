@@ -23,16 +23,17 @@ import (
 
 // The duration and the seed of random faults. docs/operations.md describes longer runs.
 var (
-	faultDuration = flag.Duration("storm", 5*time.Second, "Duration of the random faults")
-	faultSeed     = flag.Uint64("storm-seed", 1, "Seed of the random faults and changes")
+	faultDuration = flag.Duration("faults", 5*time.Second, "Duration of the random faults")
+	faultSeed     = flag.Uint64("faults-seed", 1, "Seed of the random faults and changes")
 )
 
 // betweenChanges is the time between two rounds of changes.
 const betweenChanges = 400 * time.Millisecond
 
-// While one in twenty requests of operator and token servers fails and every watch ends early,
-// random changes are made. The final state is the one that an installation without faults reaches
-// from the final specs. A client that isn't changed gets tokens all the time.
+// TestConvergesUnderRandomFaults makes random changes while one in twenty requests of the operator
+// and the token servers fails and every watch ends early. The final state must be the same as that
+// of an installation without faults that starts with the final specs. A client that isn't changed
+// must get tokens at all times.
 func TestConvergesUnderRandomFaults(t *testing.T) {
 	cluster := env.Start(t)
 	t.Logf("The seed is %d", *faultSeed)
@@ -120,7 +121,7 @@ func settles(t *testing.T, m *model, proxy *install.FaultProxy) {
 				return err
 			}
 			if states := scenario.SigningKeyStates(realm); len(states) != 1 || states[0] != v1alpha1.SigningKeyActive {
-				return fmt.Errorf("its keys are %v", states)
+				return fmt.Errorf("its keys are in the states %v", states)
 			}
 			return nil
 		})
@@ -143,7 +144,7 @@ func settles(t *testing.T, m *model, proxy *install.FaultProxy) {
 }
 
 // awaitCollected waits until the garbage collector has removed the Secrets of deleted clients. A
-// client with the same name may exist again, so the name of a Secret doesn't tell.
+// client with the same name may exist again, so the UID of the owner identifies the client.
 func (m *model) awaitCollected(t *testing.T) {
 	t.Helper()
 	install.Eventually(t, "the Secrets of deleted clients to be collected", func() error {
@@ -195,7 +196,7 @@ func (m *model) tryAll(t *testing.T) {
 		}
 	}
 	tried.Wait()
-	t.Logf("%d secrets are valid, and %d attempts with invalid secrets were made", len(valid), rejected)
+	t.Logf("Tried %d valid secrets, and made %d attempts with invalid ones", len(valid), rejected)
 }
 
 // withoutHistory removes the parts of a state that depend on how it was reached.

@@ -127,12 +127,12 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 	scenario.AwaitSigningKeys(t, s.inst, s.realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
 	install.Eventually(t, "obsolete objects to be deleted", func() error {
 		if records := scenario.Records(t, s.inst); len(records) != 6 {
-			return fmt.Errorf("there are %d records", len(records))
+			return fmt.Errorf("there are %d records, want 6", len(records))
 		}
 		for _, c := range []*v1alpha1.ApiClient{s.deleted, s.moved} {
 			err := s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})
 			if !apierrors.IsNotFound(err) {
-				return fmt.Errorf("reading Secret %s gives %v", c.Name, err)
+				return fmt.Errorf("reading Secret %s returned %v, want not found", c.Name, err)
 			}
 		}
 		return nil

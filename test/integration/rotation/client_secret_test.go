@@ -21,7 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// While 20 clients rotate their secrets five times by schedule, each requests tokens from both
+// While 20 clients rotate their secrets five times on schedule, each requests tokens from both
 // token servers with its credentials Secret. No request fails, and every client stays Ready.
 func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	const clients, rotations = 20, 5
@@ -104,7 +104,7 @@ func TestOperatorKilledDuringRotation(t *testing.T) {
 	}
 	writes := rotation(t, 0)
 	if writes < 4 {
-		t.Errorf("a rotation without faults makes %d writes", writes)
+		t.Errorf("a rotation without faults made only %d writes", writes)
 	}
 	for number := 1; number <= writes; number++ {
 		t.Run(fmt.Sprintf("killed after write %d of %d", number, writes), func(t *testing.T) { rotation(t, number) })

@@ -25,7 +25,7 @@ var (
 	tokens    = flag.Int64("tokens", 1000, "Minimum number of tokens under load")
 )
 
-// Signing keys rotate by schedule while clients request tokens continuously, and the operator is
+// Signing keys rotate on schedule while clients request tokens continuously, and the operator is
 // killed in between. No request fails, no token is rejected by verifiers that cache keys for as
 // long as they may, and realm and client stay Ready.
 func TestKeyRotationUnderLoad(t *testing.T) {
@@ -65,7 +65,7 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	}
 	next, err := strconv.ParseFloat(inst.OperatorMetric(t, `realmkeeper_realm_next_key_rotation_timestamp_seconds{realm="acme"}`), 64)
 	if wait := time.Until(time.Unix(int64(next), 0)); err != nil || wait.Abs() > time.Minute {
-		t.Errorf("the operator reports the next rotation in %s, %v", wait, err)
+		t.Errorf("the operator reports the next rotation in %s: %v", wait, err)
 	}
 	t.Logf("%d keys signed %d tokens in %s; %d were verified again before they expired", len(r.Keys), r.Tokens, time.Since(began).Round(time.Second), r.Verified)
 	if r.Failed > 0 || len(r.Keys) <= *rotations || r.Tokens < *tokens {

@@ -71,10 +71,10 @@ func TestManyClients(t *testing.T) {
 	}
 	awaitHeartbeats(t, inst, 1)
 	if now := writesByOperator(t, cluster); now != before {
-		t.Errorf("the restarted operator writes %d times", now-before)
+		t.Errorf("the restarted operator made %d writes, want none", now-before)
 	}
 	if now := reconcilesOf(t, inst); now > 2**manyClients {
-		t.Errorf("the restarted operator reconciles %d times for %d ApiClients", now, *manyClients)
+		t.Errorf("the restarted operator reconciled %d times for %d ApiClients", now, *manyClients)
 	}
 	logMemory(t, inst)
 }
