@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// authority is a certificate authority that issues certificates and is forgotten.
+// authority is a certificate authority. Its key is never stored.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -38,7 +38,7 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// issueServing returns the API server's certificate and key, PEM-encoded.
+// issueServing returns the serving certificate and key of the API server, PEM-encoded.
 func (a *authority) issueServing(hosts []string, addresses []net.IP) (cert, key []byte, err error) {
 	template := certificate(apiServerName)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -47,8 +47,9 @@ func (a *authority) issueServing(hosts []string, addresses []net.IP) (cert, key 
 	return a.issue(template)
 }
 
-// issueKubeletClient returns the certificate and key by which kubelets know the API
-// server. They ask it what its own user may do, so that is an administrator.
+// issueKubeletClient returns the client certificate and key of the API server for kubelets.
+// Kubelets ask the API server whether the user of this certificate has access, so the user
+// is an administrator.
 func (a *authority) issueKubeletClient() (cert, key []byte, err error) {
 	template := certificate("kube-apiserver-kubelet-client")
 	template.Subject.Organization = []string{"system:masters"}
@@ -83,7 +84,7 @@ func certificate(commonName string) *x509.Certificate {
 
 func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// encodeKey uses SEC 1, the only form in which Kubernetes reads service account keys.
+// encodeKey uses SEC 1, the only format in which Kubernetes reads service account keys.
 func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 func BinDir(ctx context.Context, progress io.Writer, others ...string) (string, error) {
 	root, err := RepositoryRoot()
 	if err != nil {
-		return "", fmt.Errorf("find the control plane's sources: %w", err)
+		return "", fmt.Errorf("find the sources of the control plane: %w", err)
 	}
 	build := exec.CommandContext(ctx, filepath.Join(root, "test", "controlplane", "build.sh"), others...)
 	build.Stderr = progress

@@ -13,11 +13,11 @@ const (
 	apiServerName = "kube-apiserver"
 	managerName   = "kube-controller-manager"
 
-	// dataDir is etcd's directory in Options.Dir.
+	// dataDir is the directory of etcd in Options.Dir.
 	dataDir = "etcd"
 )
 
-// command runs one of the binaries.
+// command returns the command that runs a binary.
 func (c *ControlPlane) command(name string, args []string) process.Command {
 	return process.Command{
 		Name:   name,
@@ -30,8 +30,8 @@ func (c *ControlPlane) command(name string, args []string) process.Command {
 
 func (c *ControlPlane) file(name string) string { return filepath.Join(c.options.Dir, name) }
 
-// etcdCommand has etcd inherit the locks on the directory and on all ports, so that they
-// are held as long as it lives; the API server may come and go meanwhile.
+// etcdCommand returns the command that runs etcd. It inherits the locks on the directory and
+// on all ports, so the locks are held while etcd runs, even if the API server restarts.
 func (c *ControlPlane) etcdCommand() process.Command {
 	client := "http://" + c.ports.etcdClient.Address()
 	peer := "http://" + c.ports.etcdPeer.Address()
@@ -43,8 +43,8 @@ func (c *ControlPlane) etcdCommand() process.Command {
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		// The data is worth nothing after a power cut, and syncing is most of the
-		// cost of a write.
+		// The data need not survive a power failure, and syncing is most of the cost of
+		// a write.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	})
@@ -76,15 +76,15 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 		args = append(args, c.withNodes()...)
 	}
 	if !c.options.ControllerManager {
-		// It refuses pods of a namespace without service account, and only the
-		// controller manager makes one.
+		// The plugin rejects Pods in namespaces without a ServiceAccount, and only the
+		// controller manager creates the default one.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
 	if c.options.AuditLog != "" {
 		args = append(args,
 			"--audit-policy-file="+c.file(auditPolicyFile),
 			"--audit-log-path="+c.options.AuditLog,
-			// In megabytes: whoever counts in the log wants it in one piece.
+			// In megabytes. Tests count events, so the log must not be rotated.
 			"--audit-log-maxsize=100000",
 		)
 	}
@@ -93,17 +93,17 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 	}
 	command := c.command(apiServerName, args)
 	if c.options.Proxy != "" {
-		// Loopback addresses, where all else is that it talks to, are never asked of a proxy.
+		// Requests to loopback addresses never use a proxy, so this affects only the issuers.
 		command.Env = []string{"HTTPS_PROXY=" + c.options.Proxy, "NO_PROXY="}
 	}
 	return command
 }
 
 func (c *ControlPlane) managerCommand() process.Command {
-	// Nobody signs certificates for requests here.
+	// There is no signing key for certificate requests.
 	controllers := "*,-certificatesigningrequest-signing-controller"
 	if c.options.Nodes == nil {
-		// Nor is there anyone to serve for nodes and volumes.
+		// Without nodes, the controllers for nodes and volumes have nothing to do.
 		controllers += ",-node-lifecycle-controller,-node-ipam-controller,-taint-eviction-controller" +
 			",-persistentvolume-binder-controller,-persistentvolume-attach-detach-controller" +
 			",-persistentvolume-expander-controller"
@@ -115,7 +115,7 @@ func (c *ControlPlane) managerCommand() process.Command {
 		"--root-ca-file=" + c.file(caFile),
 		"--service-account-private-key-file=" + c.file(serviceAccountKeyFile),
 		"--use-service-account-credentials",
-		// The defaults spread the start over seconds to spare a shared API server.
+		// The default limits delay the start by several seconds.
 		"--kube-api-qps=1000",
 		"--kube-api-burst=1000",
 		"--controllers=" + controllers,

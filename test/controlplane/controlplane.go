@@ -1,10 +1,11 @@
 // Package controlplane runs a Kubernetes control plane without containers: etcd,
-// kube-apiserver and, when asked for, kube-controller-manager, as processes of this
-// machine that listen on 127.0.0.1 alone.
+// kube-apiserver and, optionally, kube-controller-manager, as local processes that listen
+// only on 127.0.0.1.
 //
-// Tests run one that dies with them, the demo one that stays. Any number can run side
-// by side. There are no nodes and no scheduler: a Pod stays Pending. Package cluster
-// adds a node, for which the API server listens where pods reach it.
+// The control plane of a test exits with the test. The control plane of the demo keeps
+// running. Any number of control planes can run at the same time. There are no nodes and no
+// scheduler, so Pods stay Pending. Package cluster adds a node; then the API server listens
+// on an address that Pods can reach.
 package controlplane
 
 import (
@@ -22,49 +23,49 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-// grace is how long a detached process may take to end before it is killed.
+// grace is how long a detached process may take to exit before it is killed.
 const grace = 10 * time.Second
 
-// Options says what to start and where.
+// Options configure a control plane.
 type Options struct {
-	// Dir holds everything that belongs to the control plane: data, credentials, logs,
-	// the kubeconfig, and the process records when detached. It is created when
-	// missing. The data of an earlier run in it is removed.
+	// Dir contains data, credentials, logs, the kubeconfig and, if detached, the process
+	// records. It is created if it does not exist. Data of an earlier run is removed.
 	Dir string
 
-	// BinDir holds the binaries; left out, it is what BinDir returns.
+	// BinDir is the directory of the binaries. It defaults to the result of BinDir.
 	BinDir string
 
-	// ControllerManager starts kube-controller-manager too. Without it nothing is
-	// garbage-collected, namespaces never finish terminating, and no workload
-	// controller acts.
+	// ControllerManager also starts kube-controller-manager. Without it, there is no
+	// garbage collection, namespaces never finish terminating, and workload controllers
+	// don't run.
 	ControllerManager bool
 
-	// Nodes prepares for nodes with pods. Left out, there is no place for any: the API
-	// server listens on 127.0.0.1, and no controller looks after nodes and volumes.
+	// Nodes configures the control plane for nodes with Pods. If nil, the API server
+	// listens on 127.0.0.1, and the controllers for nodes and volumes don't run.
 	Nodes *Nodes
 
-	// AuditLog is the file to which the API server appends an audit.k8s.io/v1 event of
-	// level Metadata per completed request, a JSON object a line. Left out: no log.
+	// AuditLog is the file to which the API server appends an audit.k8s.io/v1 event at level
+	// Metadata for each completed request, one JSON object per line. If empty, there is no
+	// log.
 	AuditLog string
 
-	// AuthenticationConfig is the file with the issuers whose tokens the API server takes
-	// too, an AuthenticationConfiguration of apiserver.config.k8s.io. The API server reads
-	// it again when it changes. Left out: none.
+	// AuthenticationConfig is a file with an AuthenticationConfiguration of
+	// apiserver.config.k8s.io, which lists additional token issuers. The API server reloads
+	// the file when it changes. If empty, there are no additional issuers.
 	AuthenticationConfig string
 
-	// Proxy is the URL of the HTTP proxy through which the API server finds those
-	// issuers. Left out: none.
+	// Proxy is the URL of an HTTP proxy through which the API server connects to those
+	// issuers. If empty, it connects directly.
 	Proxy string
 
-	// Detach lets the control plane outlive this process, until StopDetached.
+	// Detach keeps the control plane running after this process exits, until StopDetached.
 	Detach bool
 }
 
 // ControlPlane is a running control plane. Its methods are safe for concurrent use.
 type ControlPlane struct {
 	options Options
-	lock    filelock.Lock // on Options.Dir; etcd, which owns the data in it, holds it too
+	lock    filelock.Lock // on Options.Dir; etcd inherits it
 	ports   ports
 	config  *rest.Config
 
@@ -75,9 +76,9 @@ type ControlPlane struct {
 }
 
 // Start starts the control plane and returns when the API server is ready and, with
-// ControllerManager, its controllers work. ctx bounds the start alone. When a
-// component ends early the error holds the end of its log. After an error nothing of
-// the control plane runs.
+// ControllerManager, the controllers are working. ctx applies only to the start. If a
+// component exits early, the error contains the end of its log. After an error, no component
+// is running.
 func Start(ctx context.Context, options Options) (_ *ControlPlane, err error) {
 	if options.BinDir == "" {
 		if options.BinDir, err = BinDir(ctx, os.Stderr); err != nil {
@@ -92,7 +93,7 @@ func Start(ctx context.Context, options Options) (_ *ControlPlane, err error) {
 	}
 	lock, err := filelock.Try(filepath.Join(options.Dir, "lock"))
 	if errors.Is(err, filelock.ErrLocked) {
-		return nil, fmt.Errorf("start a control plane: one is running in %s", options.Dir)
+		return nil, fmt.Errorf("start a control plane: another one is running in %s", options.Dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("start a control plane: %w", err)
 	}
@@ -131,34 +132,33 @@ func (c *ControlPlane) startAll(ctx context.Context) (err error) {
 	return c.start(ctx, &c.manager, c.managerCommand(), c.managerReady)
 }
 
-// RESTConfig reaches the API server as an administrator (group system:masters), with
-// no client-side limit on the rate of requests. The caller owns it.
+// RESTConfig returns a new configuration for an administrator (group system:masters) without
+// a client-side rate limit.
 func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Kubeconfig is the path of a kubeconfig, mode 0600, with the credentials of RESTConfig.
+// Kubeconfig returns the path of a kubeconfig, mode 0600, with the credentials of RESTConfig.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.options.Dir, kubeconfigFile) }
 
 // BinDir returns the directory that contains the binaries.
 func (c *ControlPlane) BinDir() string { return c.options.BinDir }
 
-// StartAPIServer starts the API server again after StopAPIServer, at the same address
-// with the same data, and returns when it is ready. It does nothing while it runs.
+// StartAPIServer restarts the API server after StopAPIServer, with the same address and data,
+// and returns when it is ready. It does nothing if the API server is running.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.start(ctx, &c.apiServer, c.apiServerCommand(), c.apiServerReady)
 }
 
-// StopAPIServer ends the API server alone, as a crash would: clients find their
-// connections broken and new ones refused until StartAPIServer.
+// StopAPIServer kills only the API server, like a crash. Connections of clients break, and
+// new ones are refused until StartAPIServer.
 func (c *ControlPlane) StopAPIServer() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return stop(&c.apiServer)
 }
 
-// Stop ends every component, in the reverse order of the start. The error names those
-// that had ended by themselves before. Dir stays. Nobody waits for them to end in
-// good order: what counts is in etcd's files, and whoever wants them again, wants
-// them as they are.
+// Stop kills all components in reverse start order. The error names components that had
+// already exited. Stop keeps Dir. It does not wait for a graceful shutdown, because nothing
+// reads the data afterwards.
 func (c *ControlPlane) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +168,7 @@ func (c *ControlPlane) Stop() error {
 	return err
 }
 
-// start starts a component unless it runs, and waits until it is ready.
+// start starts a component if it isn't running and waits until it is ready.
 func (c *ControlPlane) start(
 	ctx context.Context, component **process.Process, command process.Command, ready func(context.Context) error,
 ) error {

@@ -25,7 +25,7 @@ func start(t *testing.T, options controlplane.Options) (*controlplane.ControlPla
 	return controlplane.Start(ctx, options)
 }
 
-func TestDetachedStaysUntilStopped(t *testing.T) {
+func TestDetachedRunsUntilStopped(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	c, err := start(t, controlplane.Options{Dir: dir, BinDir: binDir(t), Detach: true})
@@ -35,7 +35,7 @@ func TestDetachedStaysUntilStopped(t *testing.T) {
 	g.Expect(filepath.Join(dir, "kube-apiserver.pid")).To(BeARegularFile())
 
 	_, err = start(t, controlplane.Options{Dir: dir, BinDir: binDir(t)})
-	g.Expect(err).To(MatchError(ContainSubstring("one is running in " + dir)))
+	g.Expect(err).To(MatchError(ContainSubstring("another one is running in " + dir)))
 	g.Expect(listNamespaces(t, c.RESTConfig())).To(Succeed())
 
 	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
@@ -45,14 +45,14 @@ func TestDetachedStaysUntilStopped(t *testing.T) {
 	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
 }
 
-func TestAPIServerOfADetachedOneRestarts(t *testing.T) {
+func TestRestartDetachedAPIServer(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	c, err := start(t, controlplane.Options{Dir: dir, BinDir: binDir(t), Detach: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(controlplane.StopDetached(dir)).To(Succeed()) })
 	g.Expect(createNamespace(t, c.RESTConfig(), "kept")).To(Succeed())
-	g.Expect(controlplane.StartDetachedAPIServer(t.Context(), dir)).To(Succeed()) // runs already
+	g.Expect(controlplane.StartDetachedAPIServer(t.Context(), dir)).To(Succeed()) // already running
 
 	g.Expect(controlplane.StopDetachedAPIServer(dir)).To(Succeed())
 	g.Expect(listNamespaces(t, c.RESTConfig())).NotTo(Succeed())
@@ -64,17 +64,17 @@ func TestAPIServerOfADetachedOneRestarts(t *testing.T) {
 	g.Expect(createNamespace(t, c.RESTConfig(), "kept")).To(MatchError(ContainSubstring("already exists")))
 
 	g.Expect(controlplane.StopDetached(dir)).To(Succeed())
-	g.Expect(controlplane.StartDetachedAPIServer(ctx, dir)).To(MatchError(ContainSubstring("etcd doesn't run")))
+	g.Expect(controlplane.StartDetachedAPIServer(ctx, dir)).To(MatchError(ContainSubstring("etcd is not running")))
 }
 
-func TestOthersAreRefused(t *testing.T) {
+func TestRequiresCredentials(t *testing.T) {
 	g := NewWithT(t)
 	c, err := start(t, controlplane.Options{Dir: t.TempDir(), BinDir: binDir(t)})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(c.Stop()).To(Succeed()) })
 
-	stranger := rest.AnonymousClientConfig(c.RESTConfig())
-	g.Expect(listNamespaces(t, stranger)).NotTo(Succeed())
+	anonymous := rest.AnonymousClientConfig(c.RESTConfig())
+	g.Expect(listNamespaces(t, anonymous)).NotTo(Succeed())
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(c.Kubeconfig()), "*"))
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, file := range files {
@@ -84,17 +84,17 @@ func TestOthersAreRefused(t *testing.T) {
 	}
 }
 
-func TestEarlyExitTellsWhy(t *testing.T) {
+func TestEarlyExitReturnsLog(t *testing.T) {
 	g := NewWithT(t)
 	bin := t.TempDir()
 	broken := []byte("#!/bin/sh\necho no space left on device\nexit 1\n")
 	g.Expect(os.WriteFile(filepath.Join(bin, "etcd"), broken, 0o700)).To(Succeed())
 
 	_, err := start(t, controlplane.Options{Dir: t.TempDir(), BinDir: bin})
-	g.Expect(err).To(MatchError(And(ContainSubstring("etcd ended"), ContainSubstring("no space left on device"))))
+	g.Expect(err).To(MatchError(And(ContainSubstring("etcd exited"), ContainSubstring("no space left on device"))))
 }
 
-func TestStartIsBoundedByItsContext(t *testing.T) {
+func TestStartStopsWhenContextExpires(t *testing.T) {
 	g := NewWithT(t)
 	bin := t.TempDir()
 	idle := []byte("#!/bin/sh\necho thinking\nexec sleep 600\n")
@@ -107,7 +107,7 @@ func TestStartIsBoundedByItsContext(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("thinking")))
 }
 
-func TestPortsAreHeldUntilReleased(t *testing.T) {
+func TestPortsAreReservedUntilReleased(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[int]bool{}
 	for range 50 {
@@ -119,11 +119,11 @@ func TestPortsAreHeldUntilReleased(t *testing.T) {
 	}
 }
 
-func TestBinDirPrefersTheUsersBinaries(t *testing.T) {
+func TestBinDirPrefersKubebuilderAssets(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	built := binDir(t)
-	// A cache of its own, in which all is built, keeps the links out of the real one.
+	// Use another cache with the same binaries, so that the test adds no links to the real one.
 	cache := t.TempDir()
 	version := filepath.Dir(built)
 	g.Expect(os.Mkdir(filepath.Join(cache, "realmkeeper"), 0o700)).To(Succeed())

@@ -27,8 +27,8 @@ const (
 	managerKubeconfigFile = "kube-controller-manager.kubeconfig"
 )
 
-// auditPolicy leaves out the event of a request's arrival, so that a request is one
-// line, or two if it is a watch.
+// auditPolicy omits the event for a received request, so that each request is one line, or
+// two for a watch.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -36,12 +36,12 @@ rules:
 - level: Metadata
 `
 
-// writeCredentials makes new keys and tokens, writes every file that the components
-// read, and returns the administrator's configuration.
+// writeCredentials generates keys and tokens, writes all files that the components read, and
+// returns the configuration of the administrator.
 func (c *ControlPlane) writeCredentials() (*rest.Config, error) {
 	authority, err := newAuthority()
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate authority: %w", err)
+		return nil, fmt.Errorf("create a certificate authority: %w", err)
 	}
 	files, err := c.certificates(authority)
 	if err != nil {
@@ -83,23 +83,23 @@ func (c *ControlPlane) writeCredentials() (*rest.Config, error) {
 	}, nil
 }
 
-// certificates makes keys and certificates, by file name.
+// certificates generates keys and certificates and returns them by file name.
 func (c *ControlPlane) certificates(authority *authority) (map[string][]byte, error) {
 	cert, key, err := authority.issueServing(c.names())
 	if err != nil {
-		return nil, fmt.Errorf("make the API server's certificate: %w", err)
+		return nil, fmt.Errorf("create the serving certificate of the API server: %w", err)
 	}
 	clientCert, clientKey, err := authority.issueKubeletClient()
 	if err != nil {
-		return nil, fmt.Errorf("make the API server's certificate for kubelets: %w", err)
+		return nil, fmt.Errorf("create the kubelet client certificate of the API server: %w", err)
 	}
 	serviceAccountKey, err := newKey()
 	if err != nil {
-		return nil, fmt.Errorf("make the service accounts' key: %w", err)
+		return nil, fmt.Errorf("generate the service account key: %w", err)
 	}
 	serviceAccountPEM, err := encodeKey(serviceAccountKey)
 	if err != nil {
-		return nil, fmt.Errorf("make the service accounts' key: %w", err)
+		return nil, fmt.Errorf("generate the service account key: %w", err)
 	}
 	return map[string][]byte{
 		caFile:                authority.pem,
@@ -120,7 +120,7 @@ func kubeconfig(server string, ca []byte, user, token string) ([]byte, error) {
 	config.CurrentContext = name
 	content, err := clientcmd.Write(*config)
 	if err != nil {
-		return nil, fmt.Errorf("write the kubeconfig of %s: %w", user, err)
+		return nil, fmt.Errorf("write the kubeconfig for %s: %w", user, err)
 	}
 	return content, nil
 }

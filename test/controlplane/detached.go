@@ -13,8 +13,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-// detachedFile in Options.Dir tells later processes how a detached control plane was
-// started.
+// detachedFile in Options.Dir records how a detached control plane was started, for later
+// processes.
 const detachedFile = "detached.json"
 
 type detached struct {
@@ -23,19 +23,19 @@ type detached struct {
 	APIServer  int
 }
 
-// StopDetached ends every process that is on record in the directory of a detached
-// control plane, the youngest first, also those that others put there with
-// process.Start. It is no error that nothing runs or that dir doesn't exist.
+// StopDetached stops all processes that are recorded in the directory of a detached control
+// plane, newest first, including processes that others started there with process.Start. It
+// returns no error if nothing is running or dir doesn't exist.
 func StopDetached(dir string) error { return process.StopRecorded(dir, grace) }
 
-// StopDetachedAPIServer ends the API server of a detached control plane alone, as
-// StopAPIServer does.
+// StopDetachedAPIServer stops only the API server of a detached control plane, like
+// StopAPIServer.
 func StopDetachedAPIServer(dir string) error {
 	return process.StopNamed(dir, apiServerName, 0)
 }
 
-// StartDetachedAPIServer starts it again, at the same address with the same data, and
-// returns when it is ready. It does nothing while it runs.
+// StartDetachedAPIServer restarts the API server of a detached control plane, with the same
+// address and data, and returns when it is ready. It does nothing if it is running.
 func StartDetachedAPIServer(ctx context.Context, dir string) error {
 	if process.Running(dir, apiServerName) {
 		return nil
@@ -47,7 +47,7 @@ func StartDetachedAPIServer(ctx context.Context, dir string) error {
 	return c.StartAPIServer(ctx)
 }
 
-// remember writes what reopen reads.
+// remember writes the file that reopen reads.
 func (c *ControlPlane) remember() error {
 	content, err := json.Marshal(detached{
 		Options:    c.options,
@@ -60,7 +60,7 @@ func (c *ControlPlane) remember() error {
 	return os.WriteFile(c.file(detachedFile), content, 0o600)
 }
 
-// reopen returns the detached control plane in dir as far as its API server needs it.
+// reopen returns the detached control plane in dir with the fields that StartAPIServer needs.
 func reopen(dir string) (*ControlPlane, error) {
 	content, err := os.ReadFile(filepath.Join(dir, detachedFile))
 	if err != nil {
@@ -71,10 +71,10 @@ func reopen(dir string) (*ControlPlane, error) {
 		return nil, err
 	}
 	c := &ControlPlane{options: d.Options, ports: ports{
-		etcdClient: &Port{number: d.EtcdClient}, apiServer: &Port{number: d.APIServer}, // etcd has the locks
+		etcdClient: &Port{number: d.EtcdClient}, apiServer: &Port{number: d.APIServer}, // etcd holds the locks
 	}}
 	if !process.Running(dir, etcdName) {
-		return nil, errors.New("its etcd doesn't run")
+		return nil, errors.New("etcd is not running")
 	}
 	c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	return c, err

@@ -12,22 +12,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
 )
 
-// The ports lie below those that the kernel gives to outgoing connections (32768 and
-// up on Linux), so that none is lost between the reservation and the listening.
+// The ports are below the range that the kernel uses for outgoing connections (32768 and
+// higher on Linux), so that the kernel doesn't take a port between its reservation and use.
 const (
 	firstPort = 20000
 	lastPort  = 29999
 )
 
-// Port is a TCP port of 127.0.0.1 that no other holder of a Port has.
+// Port is a TCP port on 127.0.0.1 that is reserved for its holder.
 type Port struct {
 	number int
 	lock   filelock.Lock
 }
 
-// ReservePort reserves a port that nobody listens on. It stays reserved until Release
-// or until this process ends, however that happens, because the reservation is a file
-// lock. Runs of the same user on one machine therefore never collide.
+// ReservePort reserves an unused port until Release or until this process exits or crashes,
+// because the reservation is a file lock. Processes of the same user never reserve the same
+// port.
 func ReservePort() (*Port, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -37,10 +37,10 @@ func ReservePort() (*Port, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
-	// A random start keeps a port that has just been in use, whose clients may still
-	// be calling, from being the first to be taken again.
+	// Start at a random port, so that a recently used port, whose clients may still be
+	// connecting, isn't the first to be reused.
 	const count = lastPort - firstPort + 1
-	start := rand.IntN(count) //nolint:gosec // Nothing is guarded by it.
+	start := rand.IntN(count) //nolint:gosec // Not used for security.
 	for i := range count {
 		number := firstPort + (start+i)%count
 		lock, err := filelock.Try(filepath.Join(dir, strconv.Itoa(number)))
@@ -55,10 +55,11 @@ func ReservePort() (*Port, error) {
 		}
 		port.Release()
 	}
-	return nil, fmt.Errorf("reserve a port: all from %d to %d are taken", firstPort, lastPort)
+	return nil, fmt.Errorf("reserve a port: all ports from %d to %d are in use", firstPort, lastPort)
 }
 
-// free tells whether nobody listens, not even one who knows nothing of the locks.
+// free reports whether no program listens on the port, including programs that don't use
+// the locks.
 func (p *Port) free() bool {
 	listener, err := net.Listen("tcp", p.Address())
 	if err != nil {
@@ -67,20 +68,20 @@ func (p *Port) free() bool {
 	return listener.Close() == nil
 }
 
-// Number is the port's number.
+// Number returns the port number.
 func (p *Port) Number() int { return p.number }
 
-// Address is the port's host:port.
+// Address returns the host:port of the port.
 func (p *Port) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.number)) }
 
-// Lock is the file whose lock is the reservation. A child process that inherits it
-// (process.Command.Inherit) keeps the port reserved as long as it lives.
+// Lock returns the locked file. A child process that inherits it (process.Command.Inherit)
+// keeps the port reserved while it runs.
 func (p *Port) Lock() *os.File { return p.lock.File() }
 
-// Release gives this process's hold on the port up.
+// Release releases this process's reservation.
 func (p *Port) Release() { p.lock.Release() }
 
-// ports are those of one control plane.
+// ports are the ports of one control plane.
 type ports struct {
 	etcdClient, etcdPeer, apiServer *Port
 }

@@ -14,14 +14,14 @@ func (c *ControlPlane) etcdReady(ctx context.Context) error {
 	return succeeds(ctx, http.DefaultClient, "http://"+c.ports.etcdClient.Address()+"/readyz")
 }
 
-// apiServerReady also asks for the namespace that everyone takes for granted and the
-// API server makes a moment after it calls itself ready.
+// apiServerReady also requests the default namespace, because the API server creates it
+// shortly after /readyz succeeds.
 func (c *ControlPlane) apiServerReady(ctx context.Context) error {
 	return c.serves(ctx, "/readyz", "/api/v1/namespaces/default")
 }
 
-// managerReady takes the first work of the controllers for their readiness: they serve
-// no health endpoint, since that would need a port more.
+// managerReady checks the first result of the controllers. The controller manager serves no
+// health endpoint, which would require another port.
 func (c *ControlPlane) managerReady(ctx context.Context) error {
 	return c.serves(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
 }
@@ -40,7 +40,7 @@ func (c *ControlPlane) serves(ctx context.Context, paths ...string) error {
 }
 
 func succeeds(ctx context.Context, client *http.Client, url string) error {
-	// A component may accept a connection before it can answer.
+	// A component may accept a connection before it can respond.
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)

@@ -1,4 +1,4 @@
-// Package progress tells a person what a program is doing, and how long it has been at it.
+// Package progress prints what a program is doing and the time since it started.
 package progress
 
 import (
@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Progress writes lines for a person.
+// Progress prints lines to a writer.
 type Progress struct {
 	out   io.Writer
 	begin time.Time
 }
 
-// New starts the clock.
+// New returns a Progress that counts from now.
 func New(out io.Writer) *Progress { return &Progress{out: out, begin: time.Now()} }
 
-// Say writes a line.
+// Say prints a line.
 func (p *Progress) Say(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
 
-// Step writes a line with the seconds since the beginning.
+// Step prints a line that begins with the seconds since New.
 func (p *Progress) Step(format string, args ...any) {
 	p.Say("%4.0f s  "+format, append([]any{time.Since(p.begin).Seconds()}, args...)...)
 }

@@ -1,6 +1,6 @@
-// Package filelock locks files and directories against other processes. The kernel
-// drops a lock with the last process that holds the file open, however that ends, so
-// a lock never outlives its owner. A child that inherits the file holds it too.
+// Package filelock locks files and directories against other processes. The kernel releases
+// a lock when the last process that has the file open exits or crashes, so a lock never
+// outlives its owner. A child process that inherits the file also holds the lock.
 package filelock
 
 import (
@@ -11,25 +11,25 @@ import (
 	"syscall"
 )
 
-// ErrLocked means that another holds the lock.
+// ErrLocked means that another process holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// held keeps locked files from being garbage-collected, and so closed and unlocked,
-// while their owner goes on without looking at them.
+// held references locked files, because the garbage collector closes and thereby unlocks
+// unreachable files.
 var held sync.Map
 
-// Lock is a held lock.
+// Lock is an acquired lock.
 type Lock struct{ file *os.File }
 
-// Try takes the lock on path or fails with ErrLocked. A file is made when path doesn't
-// exist.
-func Try(path string) (Lock, error) { return take(path, syscall.LOCK_EX|syscall.LOCK_NB) }
+// Try locks path, or returns ErrLocked if another process holds the lock. It creates a file
+// if path doesn't exist.
+func Try(path string) (Lock, error) { return acquire(path, syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// Wait takes the lock on path as soon as nobody else holds it. A file is made when
-// path doesn't exist.
-func Wait(path string) (Lock, error) { return take(path, syscall.LOCK_EX) }
+// Wait locks path and waits while another process holds the lock. It creates a file if path
+// doesn't exist.
+func Wait(path string) (Lock, error) { return acquire(path, syscall.LOCK_EX) }
 
-func take(path string, how int) (Lock, error) {
+func acquire(path string, how int) (Lock, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	if errors.Is(err, syscall.EISDIR) {
 		file, err = os.Open(path)
@@ -48,11 +48,11 @@ func take(path string, how int) (Lock, error) {
 	return Lock{file}, nil
 }
 
-// File is the locked file, for a child process to inherit.
+// File returns the locked file, which a child process can inherit.
 func (l Lock) File() *os.File { return l.file }
 
-// Release gives up this process's hold. The file stays: one who opened it just before
-// it was removed would hold a lock that nobody else sees. The zero Lock is released.
+// Release releases this process's lock. It keeps the file, because another process may just
+// have opened it and would then lock a removed file. Releasing the zero Lock does nothing.
 func (l Lock) Release() {
 	if l.file == nil {
 		return

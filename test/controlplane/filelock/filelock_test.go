@@ -11,7 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
 )
 
-func TestOneHolderAtATime(t *testing.T) {
+func TestLockIsExclusive(t *testing.T) {
 	for name, path := range map[string]string{
 		"file":      filepath.Join(t.TempDir(), "lock"),
 		"directory": t.TempDir(),
@@ -36,19 +36,19 @@ func TestOneHolderAtATime(t *testing.T) {
 	}
 }
 
-func TestALockThatNobodyLooksAtIsHeld(t *testing.T) {
+func TestUnreachableLockIsHeld(t *testing.T) {
 	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "lock")
 	_, err := filelock.Try(path)
 	g.Expect(err).NotTo(HaveOccurred())
-	for range 3 { // A file is closed a collection after it became unreachable.
+	for range 3 { // A file is closed in the collection after it becomes unreachable.
 		runtime.GC()
 	}
 	_, err = filelock.Try(path)
 	g.Expect(err).To(MatchError(filelock.ErrLocked))
 }
 
-func TestErrorsNameThePath(t *testing.T) {
+func TestErrorContainsPath(t *testing.T) {
 	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "missing", "lock")
 	_, err := filelock.Try(path)

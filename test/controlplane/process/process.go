@@ -1,9 +1,9 @@
-// Package process starts the programs that tests and the demo run beside
-// themselves, and makes sure that none outlives its purpose.
+// Package process starts the programs that the tests and the demo need and ensures that they
+// are stopped.
 //
-// A process is either attached or detached. An attached one dies with whoever
-// started it, even when that is killed with SIGKILL. A detached one stays, and is
-// on record in a directory, from which a later process can stop it.
+// A process is either attached or detached. An attached process is killed when the process
+// that started it exits, even by SIGKILL. A detached process keeps running. It is recorded in
+// a directory, so that a later process can stop it.
 package process
 
 import (
@@ -19,33 +19,32 @@ import (
 	"time"
 )
 
-// Command says what to run and where its traces go.
+// Command describes a program to run and the location of its log and record.
 type Command struct {
-	// Name names the process in errors, its log <Dir>/<Name>.log and, when it is
-	// detached, its record <Dir>/<Name>.pid.
+	// Name is the name of the process in errors, in its log <Dir>/<Name>.log and, if it is
+	// detached, in its record <Dir>/<Name>.pid.
 	Name string
 
-	// Path is the executable, Args are its arguments without the name.
+	// Path is the executable. Args are its arguments without the program name.
 	Path string
 	Args []string
 
-	// Env is added to the environment of the starting process.
+	// Env is added to the environment of this process.
 	Env []string
 
-	// Dir holds the log and the record. It must exist.
+	// Dir contains the log and the record. It must exist.
 	Dir string
 
-	// Detach lets the process outlive the one that started it.
+	// Detach keeps the process running after this process exits.
 	Detach bool
 
-	// Isolate gives the process namespaces of its own for process ids, mounts and
-	// network. It is the first process in them: all others die with it, and only then
-	// has it ended. It takes Linux and root.
+	// Isolate runs the process as the first process in new PID, mount and network
+	// namespaces. When it exits, the kernel kills all other processes in the namespaces and
+	// then reports the exit. It requires Linux and root.
 	Isolate bool
 
-	// Inherit is held open as long as the process lives, from file descriptor 3 on. A
-	// lock on such a file is released by the kernel at the very moment the process
-	// ends.
+	// Inherit lists files that the process inherits, starting at file descriptor 3. The
+	// kernel releases a lock on such a file when the process exits.
 	Inherit []*os.File
 }
 
@@ -56,14 +55,14 @@ type Process struct {
 	record  string // empty unless detached
 	cmd     *exec.Cmd
 	done    chan struct{}
-	err     error // how it ended; read it after done
+	err     error // of the exit; read it after done is closed
 	stopped atomic.Bool
 }
 
-// Start runs the command and returns as soon as the program is executing. Output
-// is appended to the log, so that a restart keeps what was said before.
+// Start starts the command and returns when the program is executing. Output is appended to
+// the log, so that a restart keeps earlier output.
 //
-// A detached command whose record names a live process is refused.
+// Start fails for a detached command if the recorded process is still running.
 func Start(c Command) (*Process, error) {
 	p := &Process{
 		name: c.Name,
@@ -74,7 +73,7 @@ func Start(c Command) (*Process, error) {
 	if c.Detach {
 		p.record = filepath.Join(c.Dir, c.Name+recordSuffix)
 		if running, err := readRecord(p.record); err == nil && running.alive() {
-			return nil, fmt.Errorf("start %s: %s is running already, as process %d", c.Name, p.record, running.pid)
+			return nil, fmt.Errorf("start %s: already running as process %d, recorded in %s", c.Name, running.pid, p.record)
 		}
 	}
 
@@ -93,19 +92,19 @@ func Start(c Command) (*Process, error) {
 	}
 	if p.record != "" {
 		if err := writeRecord(p.record, p.PID()); err != nil {
-			err = fmt.Errorf("start %s: %w; the end of %s:\n%s", c.Name, err, p.log, p.LogTail())
+			err = fmt.Errorf("start %s: %w; end of %s:\n%s", c.Name, err, p.log, p.LogTail())
 			return nil, errors.Join(err, p.Kill())
 		}
 	}
 	return p, nil
 }
 
-// run starts the program and has a goroutine wait for its end.
+// run starts the program and a goroutine that waits for it to exit.
 func (p *Process) run() error {
 	started := make(chan error)
 	go func() {
-		// An attached process is killed when the thread that started it ends, so
-		// the thread is kept for as long as the process lives.
+		// The kernel kills an attached process when the thread that started it exits, so
+		// keep the thread until the process exits.
 		unlock := keepThread()
 		defer unlock()
 		err := p.cmd.Start()
@@ -122,17 +121,17 @@ func (p *Process) run() error {
 	return <-started
 }
 
-// PID is the process id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Log is the path of the file that holds what the process wrote.
+// Log returns the path of the log file.
 func (p *Process) Log() string { return p.log }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has exited.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exited tells how the process ended without being asked to, with the end of its
-// log. It is nil while the process runs, and after Stop or Kill.
+// Exited returns an error with the end of the log if the process has exited unexpectedly. It
+// returns nil while the process runs and after Stop or Kill.
 func (p *Process) Exited() error {
 	select {
 	case <-p.done:
@@ -146,11 +145,11 @@ func (p *Process) Exited() error {
 	if p.err != nil {
 		how = p.err.Error()
 	}
-	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, how, p.log, p.LogTail())
+	return fmt.Errorf("%s exited (%s); end of %s:\n%s", p.name, how, p.log, p.LogTail())
 }
 
-// Stop asks the process to end, kills it if it hasn't within grace, and returns when
-// it is gone. If it had ended by itself before, the error says how.
+// Stop sends SIGTERM, kills the process if it is still running after grace, and returns when
+// it has exited. It returns the error of Exited if the process had already exited.
 func (p *Process) Stop(grace time.Duration) error {
 	if err := p.Exited(); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	}
 }
 
-// Kill ends the process with SIGKILL and returns when it is gone.
+// Kill sends SIGKILL and returns when the process has exited.
 func (p *Process) Kill() error {
 	p.stopped.Store(true)
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -177,7 +176,7 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// LogTail is the end of the log: at most 4 KiB, in whole lines.
+// LogTail returns the end of the log: at most 4 KiB, complete lines.
 func (p *Process) LogTail() string {
 	const limit = 4 << 10
 	log, err := os.Open(p.log)

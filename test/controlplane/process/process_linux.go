@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// attributes has the kernel kill an attached process with its parent, and gives a
-// detached one a session of its own, which the terminal's Ctrl-C doesn't reach.
+// attributes makes the kernel kill an attached process when its parent exits. A detached
+// process gets a new session, so that Ctrl-C in the terminal doesn't stop it.
 func attributes(c Command) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if c.Detach {
@@ -23,15 +23,15 @@ func attributes(c Command) *syscall.SysProcAttr {
 	return a
 }
 
-// keepThread keeps the calling goroutine on its thread, which no other goroutine then
-// uses or ends: to the kernel, a process's parent is the thread that started it.
+// keepThread locks the calling goroutine to its thread, so that the thread keeps running. To
+// the kernel, the parent of a process is the thread that started it.
 func keepThread() (unlock func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
 }
 
-// startOf identifies a live process by the boot it belongs to and the clock tick at
-// which it started. A zombie has ended and only waits to be collected.
+// startOf identifies a running process by the boot ID and the clock tick at which it started.
+// It returns os.ErrProcessDone for a zombie, which has exited.
 func startOf(pid int) (string, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -41,11 +41,11 @@ func startOf(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The second field is the program's name in parentheses and may hold anything;
-	// state is the first field behind it and the start the twentieth (proc(5)).
+	// The second field is the program name in parentheses and can contain any character.
+	// After it, the first field is the state and the twentieth is the start time (proc(5)).
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 20 {
-		return "", errors.New("unexpected form of /proc/<pid>/stat")
+		return "", errors.New("unexpected format of /proc/<pid>/stat")
 	}
 	if state := fields[0][0]; state == 'Z' || state == 'X' {
 		return "", os.ErrProcessDone

@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// attributes gives a detached process a session of its own. Only Linux can tie an
-// attached process's life to its parent's; elsewhere one survives its parent's SIGKILL.
-// Nor can others isolate one.
+// attributes starts a detached process in a new session. Only Linux can kill an attached
+// process with its parent; elsewhere it survives if the parent is killed by SIGKILL. Only
+// Linux supports Isolate.
 func attributes(c Command) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: c.Detach}
 }
 
 func keepThread() (unlock func()) { return func() {} }
 
-// startOf identifies a live process by the time at which it started.
+// startOf identifies a running process by its start time.
 func startOf(pid int) (string, error) {
 	out, err := exec.Command("ps", "-o", "stat=,lstart=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
@@ -27,7 +27,7 @@ func startOf(pid int) (string, error) {
 	}
 	state, start, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
 	if strings.HasPrefix(state, "Z") {
-		return "", fmt.Errorf("process %d has ended", pid)
+		return "", fmt.Errorf("process %d has exited", pid)
 	}
 	return strings.TrimSpace(start), nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-// starterEnv makes the test binary a program that starts a process, attached or
-// detached, tells its id, and waits to be killed.
+// starterEnv makes the test binary a program that starts an attached or detached process,
+// prints its ID, and waits until it is killed.
 const starterEnv = "REALMKEEPER_PROCESS_STARTER"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func shell(dir, script string, detach bool) process.Command {
 	return process.Command{Name: "shell", Path: "/bin/sh", Args: []string{"-c", script}, Dir: dir, Detach: detach}
 }
 
-func TestAttachedDiesWithItsStarter(t *testing.T) {
+func TestAttachedProcessIsKilledWithItsStarter(t *testing.T) {
 	g := NewWithT(t)
 	starter, pid := startStarter(t, "attached "+t.TempDir())
 	g.Expect(alive(pid)).To(BeTrue())
@@ -48,17 +48,17 @@ func TestAttachedDiesWithItsStarter(t *testing.T) {
 	g.Eventually(func() bool { return alive(pid) }).Should(BeFalse())
 }
 
-func TestDetachedOutlivesItsStarterUntilStopped(t *testing.T) {
+func TestDetachedProcessRunsUntilStopped(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	starter, pid := startStarter(t, "detached "+dir)
 	g.Expect(starter.Process.Kill()).To(Succeed())
-	_ = starter.Wait() // Killed, as just asked.
+	_ = starter.Wait() // It was killed.
 	g.Expect(alive(pid)).To(BeTrue())
 	g.Expect(process.Running(dir, "shell")).To(BeTrue())
 
 	_, err := process.Start(shell(dir, "true", true))
-	g.Expect(err).To(MatchError(ContainSubstring("running already")))
+	g.Expect(err).To(MatchError(ContainSubstring("already running")))
 
 	g.Expect(process.StopRecorded(dir, 10*time.Second)).To(Succeed())
 	g.Expect(alive(pid)).To(BeFalse())
@@ -66,7 +66,7 @@ func TestDetachedOutlivesItsStarterUntilStopped(t *testing.T) {
 	g.Expect(filepath.Join(dir, "shell.pid")).NotTo(BeAnExistingFile())
 }
 
-func TestStopRecordedKillsWhatDoesNotEnd(t *testing.T) {
+func TestStopRecordedKillsAfterGrace(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	p, err := process.Start(shell(dir, `trap "" TERM; echo ready; while :; do sleep 1; done`, true))
@@ -76,33 +76,33 @@ func TestStopRecordedKillsWhatDoesNotEnd(t *testing.T) {
 	g.Eventually(p.Done()).Should(BeClosed())
 }
 
-func TestStopRecordedSparesAStranger(t *testing.T) {
+func TestStopRecordedKeepsOtherProcesses(t *testing.T) {
 	for name, start := range map[string]string{
-		"of the same boot": "", // filled in below
-		"of another boot":  "00000000-0000-0000-0000-000000000000/1",
+		"same boot":  "", // set below
+		"other boot": "00000000-0000-0000-0000-000000000000/1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			dir := t.TempDir()
-			stranger, err := process.Start(shell(dir, "exec sleep 600", true))
+			other, err := process.Start(shell(dir, "exec sleep 600", true))
 			g.Expect(err).NotTo(HaveOccurred())
-			t.Cleanup(func() { g.Expect(stranger.Kill()).To(Succeed()) })
+			t.Cleanup(func() { g.Expect(other.Kill()).To(Succeed()) })
 			record := filepath.Join(dir, "shell.pid")
 			if start == "" {
 				content, err := os.ReadFile(record)
 				g.Expect(err).NotTo(HaveOccurred())
-				start = strings.Fields(string(content))[1] + "0" // ten times as late
+				start = strings.Fields(string(content))[1] + "0" // another start time
 			}
-			g.Expect(os.WriteFile(record, fmt.Appendf(nil, "%d\n%s\n", stranger.PID(), start), 0o600)).To(Succeed())
+			g.Expect(os.WriteFile(record, fmt.Appendf(nil, "%d\n%s\n", other.PID(), start), 0o600)).To(Succeed())
 
 			g.Expect(process.StopRecorded(dir, time.Second)).To(Succeed())
-			g.Expect(alive(stranger.PID())).To(BeTrue())
+			g.Expect(alive(other.PID())).To(BeTrue())
 			g.Expect(record).NotTo(BeAnExistingFile())
 		})
 	}
 }
 
-func TestStopNamedSparesTheOthers(t *testing.T) {
+func TestStopNamedKeepsOtherProcesses(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	for _, name := range []string{"one", "other"} {
@@ -121,7 +121,7 @@ func TestStopNamedSparesTheOthers(t *testing.T) {
 
 func TestAwait(t *testing.T) {
 	g := NewWithT(t)
-	missing := errors.New("no answer yet")
+	missing := errors.New("no response yet")
 	never := func(context.Context) error { return missing }
 	ended, err := process.Start(shell(t.TempDir(), "echo port in use; exit 3", false))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -142,28 +142,28 @@ func TestAwait(t *testing.T) {
 	g.Expect(idle.Await(ctx, never)).To(And(MatchError(context.Canceled), MatchError(missing)))
 }
 
-func TestStopRecordedRefusesWhatIsNoRecord(t *testing.T) {
+func TestStopRecordedRejectsInvalidRecords(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty":         "",
-		"no number":     "etcd\nboot/1\n",
+		"not a number":  "etcd\nboot/1\n",
 		"init":          "1\nboot/1\n",
 		"process group": "-5\nboot/1\n",
-		"id alone":      "12345\n",
+		"ID only":       "12345\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			dir := t.TempDir()
 			g.Expect(os.WriteFile(filepath.Join(dir, "etcd.pid"), []byte(content), 0o600)).To(Succeed())
-			g.Expect(process.StopRecorded(dir, time.Second)).To(MatchError(ContainSubstring("no record of a process")))
+			g.Expect(process.StopRecorded(dir, time.Second)).To(MatchError(ContainSubstring("not a process record")))
 		})
 	}
 }
 
-func TestStopRecordedOfNothing(t *testing.T) {
+func TestStopRecordedWithoutDirectory(t *testing.T) {
 	NewWithT(t).Expect(process.StopRecorded(filepath.Join(t.TempDir(), "missing"), time.Second)).To(Succeed())
 }
 
-func TestStopGivesTheChanceToEndInGoodOrder(t *testing.T) {
+func TestStopAllowsGracefulExit(t *testing.T) {
 	g := NewWithT(t)
 	p, err := process.Start(shell(t.TempDir(), `trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.01; done`, false))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -174,7 +174,7 @@ func TestStopGivesTheChanceToEndInGoodOrder(t *testing.T) {
 	g.Expect(p.Exited()).To(Succeed())
 }
 
-func TestExitedTellsTheEndOfTheLog(t *testing.T) {
+func TestExitedReturnsLogTail(t *testing.T) {
 	g := NewWithT(t)
 	p, err := process.Start(shell(t.TempDir(), "seq 1 10000; echo port in use >&2; exit 3", false))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -184,14 +184,14 @@ func TestExitedTellsTheEndOfTheLog(t *testing.T) {
 	g.Expect(p.Stop(time.Second)).To(MatchError(ContainSubstring("exit status 3")))
 }
 
-func TestStartNamesWhatIsMissing(t *testing.T) {
+func TestStartNamesTheProcess(t *testing.T) {
 	g := NewWithT(t)
 	_, err := process.Start(process.Command{Name: "etcd", Path: "/nonexistent/etcd", Dir: t.TempDir()})
 	g.Expect(err).To(MatchError(os.ErrNotExist))
 	g.Expect(err).To(MatchError(HavePrefix("start etcd: ")))
 }
 
-// startStarter runs the test binary as a starter, and returns the id of what it started.
+// startStarter runs the test binary as a starter and returns the ID of the started process.
 func startStarter(t *testing.T, mode string) (*exec.Cmd, int) {
 	t.Helper()
 	starter := exec.Command(os.Args[0])
@@ -204,7 +204,7 @@ func startStarter(t *testing.T, mode string) (*exec.Cmd, int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = starter.Process.Kill() // It has ended, if all went well.
+		_ = starter.Process.Kill() // It has usually exited already.
 		_ = starter.Wait()
 	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
@@ -213,13 +213,12 @@ func startStarter(t *testing.T, mode string) (*exec.Cmd, int) {
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil {
-		t.Fatalf("The starter said: %s", line)
+		t.Fatalf("starter printed: %s", line)
 	}
 	return starter, pid
 }
 
-// alive tells whether the process runs. One that has ended and that nobody has
-// collected yet is a zombie.
+// alive reports whether the process is running. A zombie has exited.
 func alive(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return err == nil && !strings.Contains(string(status), "State:\tZ")

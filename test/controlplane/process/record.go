@@ -16,37 +16,37 @@ import (
 
 const recordSuffix = ".pid"
 
-// record identifies a detached process. A process id alone is given out again after
-// the process has ended, so the instant of its start goes with it.
+// record identifies a detached process. It contains the start time, because process IDs are
+// reused.
 type record struct {
 	pid   int
-	start string // as startOf tells it
+	start string // as returned by startOf
 }
 
-// StopRecorded stops every detached process on record in dir, the youngest first:
-// each is asked to end, and killed if it hasn't within grace. A record whose process
-// has gone, or whose id belongs to another process by now, is only removed. It is no
-// error that dir doesn't exist.
+// StopRecorded stops all detached processes that are recorded in dir, newest first. It sends
+// SIGTERM, and SIGKILL after grace. If a recorded process has exited, or if another process
+// now has its ID, StopRecorded only removes the record. It returns no error if dir doesn't
+// exist.
 func StopRecorded(dir string, grace time.Duration) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+recordSuffix))
 	if err != nil {
-		return fmt.Errorf("list the processes on record in %s: %w", dir, err)
+		return fmt.Errorf("list the processes recorded in %s: %w", dir, err)
 	}
-	type aged struct {
+	type recordFile struct {
 		path    string
 		written time.Time
 	}
-	var records []aged
+	var records []recordFile
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // It ended between the listing and now.
+			continue // The process has exited since the listing.
 		} else if err != nil {
-			return fmt.Errorf("list the processes on record in %s: %w", dir, err)
+			return fmt.Errorf("list the processes recorded in %s: %w", dir, err)
 		}
-		records = append(records, aged{path, info.ModTime()})
+		records = append(records, recordFile{path, info.ModTime()})
 	}
-	slices.SortFunc(records, func(a, b aged) int {
+	slices.SortFunc(records, func(a, b recordFile) int {
 		return cmp.Or(b.written.Compare(a.written), cmp.Compare(a.path, b.path))
 	})
 
@@ -57,20 +57,21 @@ func StopRecorded(dir string, grace time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// StopNamed stops the detached process of this name on record in dir as StopRecorded
-// does. It is no error that there is none.
+// StopNamed stops the detached process with this name that is recorded in dir, like
+// StopRecorded. It returns no error if there is none.
 func StopNamed(dir, name string, grace time.Duration) error {
 	return stopRecorded(filepath.Join(dir, name+recordSuffix), grace)
 }
 
-// Running tells whether the detached process of this name on record in dir is alive.
+// Running reports whether the detached process with this name that is recorded in dir is
+// running.
 func Running(dir, name string) bool {
 	r, err := readRecord(filepath.Join(dir, name+recordSuffix))
 	return err == nil && r.alive()
 }
 
-// RecordedPID is the id of the detached process of this name on record in dir. It fails
-// with os.ErrProcessDone when that has ended.
+// RecordedPID returns the ID of the detached process with this name that is recorded in dir.
+// It returns os.ErrProcessDone if the process has exited.
 func RecordedPID(dir, name string) (int, error) {
 	path := filepath.Join(dir, name+recordSuffix)
 	r, err := readRecord(path)
@@ -90,13 +91,13 @@ func stopRecorded(path string, grace time.Duration) error {
 	} else if err != nil {
 		return err
 	}
-	// The handle is taken before the process is identified, so that the signal
-	// can't reach another one that gets the same id in between.
+	// Get the handle before checking the identity of the process, so that the signal can't
+	// reach another process that gets the same ID in between.
 	handle, err := os.FindProcess(r.pid)
 	if err != nil {
 		return fmt.Errorf("stop the process of %s: %w", path, err)
 	}
-	defer handle.Release() //nolint:errcheck // There is nothing to do about it.
+	defer handle.Release() //nolint:errcheck // It can't be handled.
 
 	for _, step := range []struct {
 		signal syscall.Signal
@@ -108,17 +109,17 @@ func stopRecorded(path string, grace time.Duration) error {
 		if err := handle.Signal(step.signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("stop process %d of %s: %w", r.pid, path, err)
 		}
-		r.awaitEnd(step.wait)
+		r.awaitExit(step.wait)
 	}
 	if r.alive() {
-		return fmt.Errorf("stop process %d of %s: it outlived SIGKILL", r.pid, path)
+		return fmt.Errorf("stop process %d of %s: still running after SIGKILL", r.pid, path)
 	}
 	return removeIfExists(path)
 }
 
-// awaitEnd returns when the process has ended or the time is over. It isn't our
-// child, so there is nothing but looking.
-func (r record) awaitEnd(limit time.Duration) {
+// awaitExit returns when the process has exited or after the limit. It polls, because the
+// process isn't a child of this one.
+func (r record) awaitExit(limit time.Duration) {
 	deadline := time.After(limit)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -136,17 +137,17 @@ func (r record) alive() bool {
 	return err == nil && start == r.start
 }
 
-// readRecord reads what writeRecord wrote: the process id on the first line, so that
-// a person can use it, and the start on the second.
+// readRecord reads a record of writeRecord: the process ID on the first line, so that users
+// can read it, and the start on the second line.
 func readRecord(path string) (record, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return record{}, fmt.Errorf("read the process on record: %w", err)
+		return record{}, fmt.Errorf("read the recorded process: %w", err)
 	}
 	id, start, _ := strings.Cut(strings.TrimSpace(string(content)), "\n")
 	pid, err := strconv.Atoi(id)
 	if err != nil || pid <= 1 || start == "" {
-		return record{}, fmt.Errorf("%s is no record of a process; remove it once nothing of it runs", path)
+		return record{}, fmt.Errorf("%s is not a process record; remove it after its process has exited", path)
 	}
 	return record{pid: pid, start: start}, nil
 }

@@ -97,7 +97,7 @@ func get(ctx context.Context, httpClient *http.Client, url string, wanted int) e
 // reachTimeout limits how long a Service may take to become reachTimeout.
 const reachTimeout = time.Minute
 
-// reach retries until there is any response, because a Service becomes reachTimeout some time after
+// reach retries until there is any response, because a Service becomes reachable some time after
 // its Pod is Ready.
 func reach(httpClient *http.Client, req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), reachTimeout)
