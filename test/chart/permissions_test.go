@@ -25,7 +25,7 @@ import (
 var update = flag.Bool("update", false, "Update the golden files")
 
 const (
-	goldenRights = "testdata/rights.txt"
+	goldenRights = "testdata/permissions.txt"
 	operator     = "realmkeeper-operator"
 	tokenServer  = "realmkeeper-token-server"
 )
