@@ -25,14 +25,14 @@ import (
 var update = flag.Bool("update", false, "Update the golden files")
 
 const (
-	goldenRights = "testdata/permissions.txt"
-	operator     = "realmkeeper-operator"
-	tokenServer  = "realmkeeper-token-server"
+	goldenFile  = "testdata/permissions.txt"
+	operator    = "realmkeeper-operator"
+	tokenServer = "realmkeeper-token-server"
 )
 
-// TestRights compares all permissions that the API server reports with the golden file, both for
-// the chart and for the manifests in config.
-func TestRights(t *testing.T) {
+// TestPermissions compares all permissions that the API server reports with the golden file, both
+// for the chart and for the manifests in config.
+func TestPermissions(t *testing.T) {
 	cluster := env.Start(t)
 	golden := readGolden(t)
 	var tokenServers string
@@ -44,14 +44,14 @@ func TestRights(t *testing.T) {
 		elsewhere := cluster.Namespace(t)
 		account := serviceAccount(i.Namespace, tokenServer)
 		install.Eventually(t, "permissions of the token server", func() error {
-			if len(rightsIn(t, cluster, i.Namespace, account)) == 0 {
+			if len(permissionsIn(t, cluster, i.Namespace, account)) == 0 {
 				return errors.New("the account has no permissions")
 			}
 			return nil
 		})
 		tokenServers = golden.await(t, func(b *strings.Builder) {
-			section(b, "token server, in the system namespace", rightsIn(t, cluster, i.Namespace, account))
-			section(b, "token server, in every other namespace", rightsIn(t, cluster, elsewhere, account))
+			section(b, "token server, in the system namespace", permissionsIn(t, cluster, i.Namespace, account))
+			section(b, "token server, in every other namespace", permissionsIn(t, cluster, elsewhere, account))
 		})
 	})
 	t.Run("kustomize", func(t *testing.T) {
@@ -82,27 +82,27 @@ func installed(t *testing.T, cluster *env.Env, golden *golden, namespace string)
 		users[role] = holder(t, cluster, role)
 	}
 	return golden.await(t, func(b *strings.Builder) {
-		everywhere := rightsIn(t, cluster, elsewhere, serviceAccount(namespace, operator))
-		here := rightsIn(t, cluster, namespace, serviceAccount(namespace, operator))
+		everywhere := permissionsIn(t, cluster, elsewhere, serviceAccount(namespace, operator))
+		here := permissionsIn(t, cluster, namespace, serviceAccount(namespace, operator))
 		section(b, "operator, in every namespace", everywhere)
-		section(b, "operator, in the system namespace: that, and", here.without(everywhere))
-		section(b, "role "+roles[0], rightsIn(t, cluster, elsewhere, users[roles[0]]))
+		section(b, "operator, additionally in the system namespace", here.without(everywhere))
+		section(b, "role "+roles[0], permissionsIn(t, cluster, elsewhere, users[roles[0]]))
 		for _, role := range roles[1:] {
-			section(b, "role "+role+" of Kubernetes, of ours", onlyRealmkeeper(rightsIn(t, cluster, elsewhere, users[role])))
+			section(b, "Kubernetes role "+role+", for Realmkeeper resources", onlyRealmkeeper(permissionsIn(t, cluster, elsewhere, users[role])))
 		}
 	})
 }
 
-func section(b *strings.Builder, title string, r rights) { fmt.Fprintf(b, "\n# %s\n%s", title, r) }
+func section(b *strings.Builder, title string, r permissions) { fmt.Fprintf(b, "\n# %s\n%s", title, r) }
 
 // golden is the golden file.
 type golden struct{ text string }
 
-const goldenTitle = "Who may do what, beyond what every account may. Made by: go test -C test ./chart -run TestRights -update\n"
+const goldenTitle = "Permissions by account, without those that every account has. To update: go test -C test ./chart -run TestPermissions -update\n"
 
 func readGolden(t *testing.T) *golden {
 	t.Helper()
-	text, err := os.ReadFile(goldenRights)
+	text, err := os.ReadFile(goldenFile)
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 	t.Helper()
 	var part string
 	unchanged := 0
-	install.Eventually(t, "the permissions in the golden file; to update it: go test -C test ./chart -run TestRights -update", func() error {
+	install.Eventually(t, "the permissions in the golden file; to update it: go test -C test ./chart -run TestPermissions -update", func() error {
 		var b strings.Builder
 		write(&b)
 		before := part
@@ -130,7 +130,7 @@ func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 			return nil
 		}
 		// Lines that are missing here can belong to the other part.
-		return fmt.Errorf("%s differs from the permissions that the API server reports (-want +got):\n%s", goldenRights, cmp.Diff(strings.Split(g.text, "\n"), strings.Split(part, "\n")))
+		return fmt.Errorf("%s differs from the permissions that the API server reports (-want +got):\n%s", goldenFile, cmp.Diff(strings.Split(g.text, "\n"), strings.Split(part, "\n")))
 	})
 	return part
 }
@@ -141,22 +141,22 @@ func (g *golden) wantAll(t *testing.T, parts string) {
 	got := goldenTitle + parts
 	if *update {
 		g.text = got
-		if err := os.WriteFile(goldenRights, []byte(got), 0o600); err != nil {
+		if err := os.WriteFile(goldenFile, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if diff := cmp.Diff(strings.Split(g.text, "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", goldenRights, diff)
+		t.Errorf("%s (-want +got):\n%s", goldenFile, diff)
 	}
 }
 
-// rights maps resources to verbs. A resource is written as apps/deployments or, for a single
+// permissions maps resources to verbs. A resource is written as apps/deployments or, for a single
 // object, as leases:name.
-type rights map[string][]string
+type permissions map[string][]string
 
-func (r rights) String() string {
+func (r permissions) String() string {
 	if len(r) == 0 {
-		return "nothing\n"
+		return "none\n"
 	}
 	var b strings.Builder
 	for _, resource := range slices.Sorted(maps.Keys(r)) {
@@ -166,8 +166,8 @@ func (r rights) String() string {
 }
 
 // without returns the permissions that r has in addition to other.
-func (r rights) without(other rights) rights {
-	beyond := rights{}
+func (r permissions) without(other permissions) permissions {
+	beyond := permissions{}
 	for resource, verbs := range r {
 		verbs = slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return slices.Contains(other[resource], v) })
 		if len(verbs) > 0 {
@@ -178,7 +178,7 @@ func (r rights) without(other rights) rights {
 }
 
 // onlyRealmkeeper returns the permissions for Realmkeeper's resources.
-func onlyRealmkeeper(r rights) rights {
+func onlyRealmkeeper(r permissions) permissions {
 	part := maps.Clone(r)
 	maps.DeleteFunc(part, func(resource string, _ []string) bool {
 		return !strings.HasPrefix(resource, v1alpha1.GroupVersion.Group+"/")
@@ -186,14 +186,14 @@ func onlyRealmkeeper(r rights) rights {
 	return part
 }
 
-// rightsIn returns the permissions of an account in a namespace, except for those that every
+// permissionsIn returns the permissions of an account in a namespace, except for those that every
 // account has.
-func rightsIn(t *testing.T, cluster *env.Env, namespace, account string) rights {
+func permissionsIn(t *testing.T, cluster *env.Env, namespace, account string) permissions {
 	t.Helper()
 	return review(t, cluster, namespace, account).without(review(t, cluster, namespace, serviceAccount(namespace, "nobody")))
 }
 
-func review(t *testing.T, cluster *env.Env, namespace, account string) rights {
+func review(t *testing.T, cluster *env.Env, namespace, account string) permissions {
 	t.Helper()
 	cfg := rest.CopyConfig(cluster.Config)
 	cfg.Impersonate.UserName = account
@@ -205,7 +205,7 @@ func review(t *testing.T, cluster *env.Env, namespace, account string) rights {
 	if err := impersonated.Create(t.Context(), reviewed); err != nil {
 		t.Fatalf("Failed to review the permissions of %s: %v", account, err)
 	}
-	found := rights{}
+	found := permissions{}
 	if reviewed.Status.Incomplete {
 		found.add("incomplete: "+reviewed.Status.EvaluationError, nil)
 	}
@@ -227,7 +227,7 @@ func review(t *testing.T, cluster *env.Env, namespace, account string) rights {
 	return found
 }
 
-func (r rights) add(resource string, verbs []string) {
+func (r permissions) add(resource string, verbs []string) {
 	all := slices.Sorted(slices.Values(slices.Concat(r[resource], verbs)))
 	r[resource] = slices.Compact(all)
 }

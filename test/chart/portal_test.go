@@ -19,12 +19,12 @@ func TestPortalHasNoPermissions(t *testing.T) {
 	r := installChart(t, helm4, slices.Concat(values["defaults"], []string{"--set", "portal.enabled=true"})...)
 	elsewhere := r.cluster.Namespace(t)
 	for _, namespace := range []string{r.namespace, elsewhere} {
-		if got := rightsIn(t, r.cluster, namespace, serviceAccount(r.namespace, portal)); len(got) > 0 {
+		if got := permissionsIn(t, r.cluster, namespace, serviceAccount(r.namespace, portal)); len(got) > 0 {
 			t.Errorf("Permissions of the portal in namespace %s: got\n%swant none", namespace, got)
 		}
 	}
-	want := rightsIn(t, r.cluster, elsewhere, holder(t, r.cluster, "manage-api-credentials"))
-	if got := rightsIn(t, r.cluster, elsewhere, serviceAccount(r.namespace, "initial-admin")); got.String() != want.String() {
+	want := permissionsIn(t, r.cluster, elsewhere, holder(t, r.cluster, "manage-api-credentials"))
+	if got := permissionsIn(t, r.cluster, elsewhere, serviceAccount(r.namespace, "initial-admin")); got.String() != want.String() {
 		t.Errorf("Permissions of the initial admin: got\n%swant those of the role:\n%s", got, want)
 	}
 }
