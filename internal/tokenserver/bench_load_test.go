@@ -254,7 +254,7 @@ var errResponse = errors.New("unexpected response")
 
 // exchange sends a request and reads the whole response, whose status must be 200.
 func (c *connection) exchange() error {
-	request := c.requests[mathrand.IntN(len(c.requests))] //nolint:gosec // Not used for security.
+	request := c.requests[mathrand.IntN(len(c.requests))]
 	if _, err := c.conn.Write(request); err != nil {
 		return err
 	}

@@ -82,7 +82,6 @@ func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, toke
 // share the cores, so the times of the parts of a request add up.
 func compareRates(b *testing.B, p *population, requests [][]byte, name string, compute func() error) {
 	b.Helper()
-	//nolint:gosec // Timeouts would make the limit slower.
 	plain := &http.Server{Handler: fixedResponse(responseTo(b, p.handler, requests[0]))}
 	rates := measure(b, map[string]rate{
 		"product": serve(b, productServer(p.handler), requests).rate,
@@ -119,7 +118,7 @@ func BenchmarkAudit(b *testing.B) {
 	}
 	defer file.Close()
 	log := audit.Open(file, slog.New(slog.DiscardHandler), time.Now)
-	defer log.Close(context.Background()) //nolint:errcheck // The rates are measured already.
+	defer log.Close(context.Background())
 	without := benchPopulation(b, signingkey.ES256)
 	with := newPopulation(b, signingkey.ES256, func(o *tokenserver.Options) { o.Audit = log })
 	rates := measure(b, map[string]rate{
@@ -169,8 +168,8 @@ func BenchmarkHandler(b *testing.B) {
 	}
 	writer := &nullWriter{header: http.Header{}}
 	request := func() error {
-		i := mathrand.IntN(len(p.requests)) //nolint:gosec // Not used for security.
-		r := requests[i%benchRealms]        // in the CPU's caches, like a request that was just read
+		i := mathrand.IntN(len(p.requests))
+		r := requests[i%benchRealms] // in the CPU's caches, like a request that was just read
 		r.Header["Authorization"][0] = p.authorizations[i]
 		clear(writer.header)
 		p.handler.ServeHTTP(writer, r)

@@ -26,7 +26,7 @@ func Main(m *testing.M, program func()) {
 // Run starts the program without access to an API server and returns its exit code and output.
 func Run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // The test binary runs itself.
 	cmd.Env = []string{"HOME=" + t.TempDir(), programVariable + "=1"}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

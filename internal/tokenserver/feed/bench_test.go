@@ -84,7 +84,7 @@ func newLoadedFeed(b *testing.B, clients int) (*loadedFeed, float64) {
 		b.Fatalf("loaded %d clients, want %d", got, clients)
 	}
 	for range min(clients, 1000) {
-		f.changes = append(f.changes, clientRecord(b, mathrand.IntN(clients), true)) //nolint:gosec // Not used for security.
+		f.changes = append(f.changes, clientRecord(b, mathrand.IntN(clients), true))
 	}
 	return f, memory
 }

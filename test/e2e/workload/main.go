@@ -18,7 +18,7 @@ const usage = `Usage:
   workload call [flags]   request a token with a mounted Secret and call that API
   workload token [flags]  request a token with a mounted Secret and print it
   workload load [flags]   request tokens until it is stopped, and print a report
-  workload stop           stop the load of this container
+  workload stop           end the load in this container
 `
 
 func main() {

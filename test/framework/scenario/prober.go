@@ -102,11 +102,11 @@ func (p *Prober) try(ctx context.Context, t *testing.T, s *install.TokenServer, 
 		rejection := fmt.Errorf("it has no credentials")
 		for _, credential := range had {
 			p.calls.Add(1)
-			a, err := install.RequestToken(t, s, httpClient, credential)
+			a, err := install.RequestToken(t, s, httpClient, credential) //nolint:contextcheck // It uses the context of the test.
 			if err == nil && a.Status == http.StatusOK {
 				return nil
 			}
-			rejection = fmt.Errorf("%d %s %s, %v", a.Status, a.Error, a.Description, err)
+			rejection = fmt.Errorf("%d %s %s, %w", a.Status, a.Error, a.Description, err)
 		}
 		has, err := of(ctx)
 		if err != nil {

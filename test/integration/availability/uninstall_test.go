@@ -45,7 +45,7 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 	for _, obj := range tokenService(inst) {
 		install.Eventually(t, fmt.Sprintf("the %T of the token service to be deleted", obj), func() error {
 			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("reading %T returned %v, want not found", obj, err)
+				return fmt.Errorf("reading %T returned %w, want not found", obj, err)
 			}
 			return nil
 		})

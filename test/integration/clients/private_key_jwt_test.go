@@ -146,7 +146,7 @@ func testMigrationFromSecretToKey(t *testing.T, inst *install.Installation) {
 	holder.awaitGrants(t, inst, c, true)
 	install.Eventually(t, "the credentials Secret to be deleted", func() error {
 		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), credentials.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it still exists, or reading it failed: %v", err)
+			return fmt.Errorf("it still exists, or reading it failed: %w", err)
 		}
 		return nil
 	})

@@ -148,7 +148,7 @@ func TestMigrationToProvidedSecret(t *testing.T) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("reading it returned %v, want not found", err)
+		return fmt.Errorf("reading it returned %w, want not found", err)
 	})
 	inst.AwaitTokens(t, credentials, false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
