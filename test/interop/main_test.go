@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(tunnel)) // runs until the process ends
-	env.Main(m, env.WithForeignIssuers(proxy.URL))
+	env.Main(m, env.WithExternalIssuers(proxy.URL))
 }
 
 // tunnel is an HTTP proxy that only connects to names below localhost, which are loopback names

@@ -44,8 +44,8 @@ func oidcSignIn(t *testing.T, i *instance, b *browser) {
 	unprivileged.wantText("kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=oidc:nobody")
 
 	t.Run("session expires with the token", func(t *testing.T) {
-		idp.TokensLast(2 * time.Second)
-		defer idp.TokensLast(time.Hour)
+		idp.SetTokenLifetime(2 * time.Second)
+		defer idp.SetTokenLifetime(time.Hour)
 		short := b.tab(t)
 		short.signInAs("grace")
 		install.Eventually(t, "session expiration", func() error {

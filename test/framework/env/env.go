@@ -60,7 +60,7 @@ type Env struct {
 	AuditLog string
 
 	// AuthenticationConfig is the path of the API server's AuthenticationConfiguration, which
-	// contains no issuer at first. It is empty without WithForeignIssuers.
+	// contains no issuer at first. It is empty without WithExternalIssuers.
 	AuthenticationConfig string
 
 	controlPlane *controlplane.ControlPlane
@@ -118,7 +118,7 @@ func start(o *options) (*Env, error) {
 	if o.auditLog {
 		env.AuditLog = filepath.Join(binary.dir.path, "audit.log")
 	}
-	if o.foreignIssuers {
+	if o.externalIssuers {
 		env.AuthenticationConfig = filepath.Join(binary.dir.path, "authentication.yaml")
 		issuers := o.authentication
 		if issuers == nil {

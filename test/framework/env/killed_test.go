@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// childEnv makes TestChild do its part in a test binary of its own.
+// childEnv is the environment variable that makes TestChild start a control plane.
 const childEnv = "REALMKEEPER_TESTENV_CHILD"
 
 const dirPrefix = "control plane in "

@@ -19,7 +19,7 @@ type Option func(*options)
 type options struct {
 	controllerManager bool
 	auditLog          bool
-	foreignIssuers    bool
+	externalIssuers   bool
 	proxy             string
 	authentication    []byte
 	scheme            *runtime.Scheme
@@ -52,17 +52,17 @@ func WithAuditLog() Option {
 	return func(o *options) { o.auditLog = true }
 }
 
-// WithForeignIssuers makes the API server accept tokens from the issuers that tests write to
+// WithExternalIssuers makes the API server accept tokens from the issuers that tests write to
 // Env.AuthenticationConfig. It reaches them through the HTTP proxy at that URL, because DNS
 // doesn't resolve names below localhost.
-func WithForeignIssuers(proxy string) Option {
-	return func(o *options) { o.foreignIssuers, o.proxy = true, proxy }
+func WithExternalIssuers(proxy string) Option {
+	return func(o *options) { o.externalIssuers, o.proxy = true, proxy }
 }
 
 // WithAuthentication makes the API server accept tokens from the issuers in an
 // AuthenticationConfiguration, which is the initial content of Env.AuthenticationConfig.
 func WithAuthentication(configuration []byte) Option {
-	return func(o *options) { o.foreignIssuers, o.authentication = true, configuration }
+	return func(o *options) { o.externalIssuers, o.authentication = true, configuration }
 }
 
 // WithScheme sets the types that Env.Client supports. It defaults to those of Kubernetes,

@@ -30,9 +30,9 @@ type Issuer struct {
 	server *httptest.Server
 	key    *ecdsa.PrivateKey
 
-	mu     sync.Mutex
-	grants map[string]grant // by code
-	lasts  time.Duration
+	mu       sync.Mutex
+	grants   map[string]grant // by code
+	lifetime time.Duration
 }
 
 // grant is the sign-in that an authorization code represents. A code can be used once.
@@ -46,11 +46,11 @@ func Start() (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting an issuer: %w", err)
 	}
-	i := &Issuer{key: key, grants: map[string]grant{}, lasts: time.Hour}
+	i := &Issuer{key: key, grants: map[string]grant{}, lifetime: time.Hour}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", i.discover)
 	mux.HandleFunc("GET /keys", i.keys)
-	mux.HandleFunc("GET /authorize", i.ask)
+	mux.HandleFunc("GET /authorize", i.signIn)
 	mux.HandleFunc("POST /authorize", i.authorize)
 	mux.HandleFunc("POST /token", i.token)
 	i.server = httptest.NewTLSServer(mux)
@@ -81,11 +81,11 @@ func (i *Issuer) AuthenticationConfiguration() ([]byte, error) {
 	})
 }
 
-// TokensLast sets the lifetime of tokens that are issued later.
-func (i *Issuer) TokensLast(d time.Duration) {
+// SetTokenLifetime sets the lifetime of tokens that are issued later.
+func (i *Issuer) SetTokenLifetime(d time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.lasts = d
+	i.lifetime = d
 }
 
 func (i *Issuer) discover(w http.ResponseWriter, _ *http.Request) {
@@ -105,12 +105,12 @@ func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
 }
 
-var askPage = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>Issuer</title>
-<form method="post" action="/authorize?{{.}}"><label>Who are you? <input name="user" id="user"></label> <button>Continue</button></form></html>`))
+var signInPage = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>Issuer</title>
+<form method="post" action="/authorize?{{.}}"><label>User name <input name="user" id="user"></label> <button>Continue</button></form></html>`))
 
-func (i *Issuer) ask(w http.ResponseWriter, r *http.Request) {
+func (i *Issuer) signIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = askPage.Execute(w, template.URL(r.URL.RawQuery)) //nolint:gosec // it is the query of the same request
+	_ = signInPage.Execute(w, template.URL(r.URL.RawQuery)) //nolint:gosec // it is the query of the same request
 }
 
 func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +132,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	g, ok := i.grants[r.PostFormValue("code")]
 	delete(i.grants, r.PostFormValue("code"))
-	lasts := i.lasts
+	lifetime := i.lifetime
 	i.mu.Unlock()
 	verifier := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
 	if !ok || g.redirect != r.PostFormValue("redirect_uri") || g.challenge != base64.RawURLEncoding.EncodeToString(verifier[:]) {
@@ -140,22 +140,22 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, map[string]string{"error": "invalid_grant"})
 		return
 	}
-	token, err := i.sign(g, lasts)
+	token, err := i.sign(g, lifetime)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	writeJSON(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": int(lasts.Seconds()), "id_token": token})
+	writeJSON(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": int(lifetime.Seconds()), "id_token": token})
 }
 
-func (i *Issuer) sign(g grant, lasts time.Duration) (string, error) {
+func (i *Issuer) sign(g grant, lifetime time.Duration) (string, error) {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil)
 	if err != nil {
 		return "", err
 	}
 	now := time.Now()
 	return jwt.Signed(signer).Claims(map[string]any{
-		"iss": i.URL(), "aud": ClientID, "sub": g.user, "nonce": g.nonce, "iat": now.Unix(), "exp": now.Add(lasts).Unix(),
+		"iss": i.URL(), "aud": ClientID, "sub": g.user, "nonce": g.nonce, "iat": now.Unix(), "exp": now.Add(lifetime).Unix(),
 	}).Serialize()
 }
 

@@ -100,17 +100,17 @@ func (l *Load) Result() Result {
 	return r
 }
 
-// held is a token that is verified again later.
-type held struct {
-	token string
-	until time.Time
+// issuedToken is a token that is verified again later.
+type issuedToken struct {
+	token   string
+	expires time.Time
 }
 
 // work alternates between the servers and between the verifiers.
 func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*http.Client) {
-	var waiting []held // ordered by expiration
+	var waiting []issuedToken // ordered by expiration
 	for n := worker; ctx.Err() == nil; n++ {
-		for len(waiting) > 0 && time.Until(waiting[0].until) < early {
+		for len(waiting) > 0 && time.Until(waiting[0].expires) < early {
 			_, err := l.verifiers[n%len(l.verifiers)].Verify(ctx, waiting[0].token)
 			l.note(ctx, nil, err)
 			waiting = waiting[1:]
@@ -123,7 +123,7 @@ func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*ht
 		verified, err := l.verifiers[n/len(clients)%len(l.verifiers)].Verify(ctx, token)
 		l.note(ctx, verified, err)
 		if verified != nil && n%sample == 0 {
-			waiting = append(waiting, held{token, verified.Expires})
+			waiting = append(waiting, issuedToken{token, verified.Expires})
 		}
 	}
 }

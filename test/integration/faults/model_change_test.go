@@ -19,12 +19,12 @@ import (
 // change makes a random change.
 func (m *model) change(t *testing.T) {
 	t.Helper()
-	name := fmt.Sprint(prefix, m.random.IntN(changing))
+	name := fmt.Sprint(prefix, m.random.IntN(changingClients))
 	switch m.random.IntN(16) {
 	case 0:
-		m.rotateKeys(t, steady)
+		m.rotateKeys(t, stable)
 	case 1:
-		m.rotateSecret(t, steady)
+		m.rotateSecret(t, stable)
 	case 2, 3:
 		m.changeRealm(t)
 	case 4, 5:
@@ -50,25 +50,25 @@ func (m *model) rotateSecret(t *testing.T, name string) {
 
 func thisInstant() *metav1.Time { return &metav1.Time{Time: time.Now()} }
 
-// changeRealm changes the realm "fickle".
+// changeRealm changes the realm "unstable".
 func (m *model) changeRealm(t *testing.T) {
 	t.Helper()
-	realm := m.realms[fickle]
+	realm := m.realms[unstable]
 	if realm == nil {
-		m.realms[fickle] = realmOf(fickle)
-		m.inst.Create(t, m.realms[fickle])
+		m.realms[unstable] = realmOf(unstable)
+		m.inst.Create(t, m.realms[unstable])
 		return
 	}
 	switch m.random.IntN(4) {
 	case 0:
 		m.inst.Delete(t, realm)
-		delete(m.realms, fickle)
+		delete(m.realms, unstable)
 	case 1:
 		install.Change(t, m.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = !r.Spec.Suspend })
 	case 2:
 		install.Change(t, m.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Scopes = m.someScopes() })
 	default:
-		m.rotateKeys(t, fickle)
+		m.rotateKeys(t, unstable)
 	}
 }
 
@@ -147,11 +147,11 @@ func (m *model) providedRef(name string) *corev1.Secret {
 // client that isn't accepted keeps state that depends on its history.
 func (m *model) repair(t *testing.T) {
 	t.Helper()
-	if m.realms[fickle] == nil {
+	if m.realms[unstable] == nil {
 		m.changeRealm(t)
 	}
-	install.Change(t, m.inst, m.realms[fickle], func(r *v1alpha1.Realm) { r.Spec.Scopes = allScopes })
-	for i := range changing {
+	install.Change(t, m.inst, m.realms[unstable], func(r *v1alpha1.Realm) { r.Spec.Scopes = allScopes })
+	for i := range changingClients {
 		if name := fmt.Sprint(prefix, i); m.external[name] == nil {
 			m.changeProvided(t, name)
 		}

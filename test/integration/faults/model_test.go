@@ -20,7 +20,7 @@ import (
 )
 
 // model contains the desired state of an installation and changes it at random. The same seed makes
-// the same changes. The client "steady" and its realm never change except for keys and secrets.
+// the same changes. The client "stable" and its realm never change except for keys and secrets.
 type model struct {
 	inst     *install.Installation
 	team     string
@@ -35,10 +35,10 @@ type model struct {
 }
 
 const (
-	steady   = "steady"
-	fickle   = "fickle"
-	prefix   = "client-"
-	changing = 6 // number of clients that change
+	stable          = "stable"
+	unstable        = "unstable"
+	prefix          = "client-"
+	changingClients = 6 // number of clients that change
 )
 
 var allScopes = []string{"admin", "read", "write"}
@@ -46,11 +46,11 @@ var allScopes = []string{"admin", "read", "write"}
 func newModel(inst *install.Installation, team string, seed uint64) *model {
 	m := emptyModel(inst, team)
 	m.random = rand.New(rand.NewPCG(seed, 1))
-	for _, name := range []string{steady, fickle} {
+	for _, name := range []string{stable, unstable} {
 		m.realms[name] = realmOf(name)
 	}
-	m.clients[steady] = install.ApiClient(team, steady, steady, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
-	for i := range changing {
+	m.clients[stable] = install.ApiClient(team, stable, stable, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
+	for i := range changingClients {
 		name := fmt.Sprint(prefix, i)
 		m.external[name] = labeledSecret(team, "external-"+name, m.secret())
 		m.clients[name] = m.newClient(name)
@@ -73,7 +73,7 @@ func realmOf(name string) *v1alpha1.Realm {
 }
 
 func (m *model) newClient(name string) *v1alpha1.ApiClient {
-	realm := []string{steady, fickle}[m.random.IntN(2)]
+	realm := []string{stable, unstable}[m.random.IntN(2)]
 	return install.ApiClient(m.team, name, realm, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = m.someScopes() })
 }
 

@@ -68,10 +68,10 @@ func runWithRandomFaults(t *testing.T, cluster *env.Env) (*model, scenario.State
 		inst.Create(t, obj)
 	}
 	m.collect(t)
-	bystander := m.clients[steady]
+	bystander := m.clients[stable]
 	inst.AwaitReady(t, bystander, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	prober := scenario.StartProber(t, inst)
-	prober.Watch(steady, scenario.MountedCredentials(inst, bystander))
+	prober.Watch(stable, scenario.MountedCredentials(inst, bystander))
 
 	proxy.StartRandomFaults(*faultSeed)
 	changes := 0
