@@ -136,12 +136,13 @@ func measureAll(ctx context.Context, root string, o options, wanted []row, out i
 		if err != nil {
 			return nil, err
 		}
-		noisy := watch.others(used) > tolerated
+		busy := watch.others(used) > tolerated
 		for _, r := range wanted[:n] {
 			metrics := rounds["Benchmark"+r.benchmark]
 			if len(metrics[r.metric]) != o.rounds {
 				return nil, fmt.Errorf("measure %s: got %d rounds, want %d", r.name, len(metrics[r.metric]), o.rounds)
 			}
+			noisy := busy && !r.robust()
 			r.print(out, metrics, noisy)
 			if r.missed(metrics[r.metric]) && !noisy {
 				missed = append(missed, r)

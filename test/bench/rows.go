@@ -100,6 +100,10 @@ func (r row) missed(values []float64) bool {
 	return !r.target.met(median(values)) && 2*misses > len(values)
 }
 
+// robust reports whether other processes hardly affect the metric: memory, and the CPU time and the
+// allocations of calls without a socket.
+func (r row) robust() bool { return r.benchmark == "Handler" || r.metric == "KiB/client" }
+
 // parent returns the name of the benchmark without that of the sub-benchmark.
 func (r row) parent() string {
 	parent, _, _ := strings.Cut(r.benchmark, "/")
