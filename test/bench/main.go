@@ -31,7 +31,7 @@ about 3 min and 1 GB of memory on two cores. The machine should be idle.
 
 The exit code is 1 if a target is missed. A row misses its target if its median and most
 of its rounds do, and again when the row is repeated. Rows during which other processes
-used more than 10 % of the cores don't count as missed.
+used more than 10 % of the cores don't count as missed, except handler and memory.
 
 Flags:
 `
