@@ -223,7 +223,7 @@ c-compiler: ## Install gcc where it is missing: the race detector needs it.
 	@hack/c-compiler.sh
 
 .PHONY: peers
-peers: ## Install what the tests with real clients need, where it is missing: nginx, Node.js, curl.
+peers: ## Install nginx, Node.js and curl for the interoperability tests if they are missing.
 	@test/interop/peers.sh
 
 .PHONY: chromium
