@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -56,6 +57,15 @@ func Conditions(obj client.Object) []metav1.Condition {
 		return o.Status.Conditions
 	}
 	return nil
+}
+
+// NotFound returns nil if err means that an object doesn't exist. Otherwise it returns an error, also
+// if err is nil.
+func NotFound(err error) error {
+	if err == nil {
+		return errors.New("it still exists")
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // cleanUpContext returns a context for cleanups, because the context of the test is canceled by

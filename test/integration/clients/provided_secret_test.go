@@ -3,13 +3,11 @@ package clients_test
 import (
 	"bytes"
 	"crypto/rand"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -144,11 +142,7 @@ func TestMigrationToProvidedSecret(t *testing.T) {
 	})
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
 	install.Eventually(t, "the credentials Secret to be deleted", func() error {
-		err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("reading it returned %w, want not found", err)
+		return install.NotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{}))
 	})
 	inst.AwaitTokens(t, credentials, false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -173,10 +172,6 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 func awaitNoRecord(t *testing.T, inst *install.Installation, name string) {
 	t.Helper()
 	install.Eventually(t, "record "+name+" to be deleted", func() error {
-		err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.Namespace, Name: name}, &corev1.Secret{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("reading it returned %v, want not found", err)
+		return install.NotFound(inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.Namespace, Name: name}, &corev1.Secret{}))
 	})
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,11 +134,7 @@ func (f *leakFixture) generated() {
 	f.inst.Delete(f.t, deleted)
 	f.inst.AwaitTokens(f.t, credentials, false)
 	install.Eventually(f.t, "the credentials Secret of a deleted client to be deleted", func() error {
-		err := f.inst.Env.Client.Get(f.t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("reading it returned %v, want not found", err)
+		return install.NotFound(f.inst.Env.Client.Get(f.t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{}))
 	})
 	f.add("the secret of a deleted client", formsInRequests(deleted, string(credentials.Data[v1alpha1.SecretKeyClientSecret])))
 }

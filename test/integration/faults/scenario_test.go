@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,9 +129,8 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 			return fmt.Errorf("there are %d records, want 6", len(records))
 		}
 		for _, c := range []*v1alpha1.ApiClient{s.deleted, s.moved} {
-			err := s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})
-			if !apierrors.IsNotFound(err) {
-				return fmt.Errorf("reading Secret %s returned %v, want not found", c.Name, err)
+			if err := install.NotFound(s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})); err != nil {
+				return fmt.Errorf("Secret %s: %w", c.Name, err)
 			}
 		}
 		return nil
