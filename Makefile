@@ -1,5 +1,5 @@
-# Everything a contributor runs. It needs Go, make, git and bash; what else is
-# needed is built from pinned sources, once. `make help` lists the targets.
+# Everything that contributors run. It needs Go, make, git, and bash; everything else is built
+# once from pinned sources. `make help` lists the targets.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -8,27 +8,27 @@ SHELL := bash
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 REVISION ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-# The time of everything in the image: that of the commit, so that it is built alike anywhere.
+# The timestamp of all files in the image is that of the commit, so that builds are reproducible.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 FUZZTIME ?= 60s
 
 STAMP := github.com/realmkeeper/realmkeeper/internal/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
-# The same on every machine, with a C compiler or without; so one build cache serves
-# all targets. Only the race detector needs cgo.
+# With or without a C compiler, all targets share one build cache. Only the race detector needs
+# cgo.
 export CGO_ENABLED := 0
 
-# The tools are pinned in modules of their own; go builds them once and keeps them.
+# The tools are pinned in modules of their own. Go builds them once and caches them.
 TOOL := go tool -modfile=hack/tools/go.mod
 GOLANGCI_LINT := go tool -modfile=hack/tools/golangci/go.mod golangci-lint
 HELM_TOOL := go tool -modfile=hack/tools/helm/go.mod
 HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 
-# What `make generate` writes, and `make verify` expects unchanged.
+# Files that `make generate` writes and `make verify` checks.
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/README.md
-# All but hack/tools/crds, from which nothing is built.
+# All modules except hack/tools/crds, which contains no code to build.
 MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/kubernetes hack/image test/promql
 
 ##@ General
@@ -47,16 +47,16 @@ demo: ## Run everything on this machine without containers: get a token, open th
 	@go run -C test ./demo up
 
 .PHONY: demo-down
-demo-down: ## Stop the demo and remove all that it made.
+demo-down: ## Stop the demo and remove everything it created.
 	@go run -C test ./demo down
 
 .PHONY: cluster-up
-cluster-up: ## Run a Kubernetes cluster of one node on this machine, as root, without Docker.
+cluster-up: ## Run a single-node Kubernetes cluster on this machine, as root, without Docker.
 	@echo "Building the cluster; about 9 min the first time ..."
 	@go run -C test ./cluster up
 
 .PHONY: cluster-down
-cluster-down: ## Stop the cluster and remove all that it made.
+cluster-down: ## Stop the cluster and remove everything it created.
 	@go run -C test ./cluster down
 
 ##@ Build
@@ -73,28 +73,28 @@ image: ## Build the container image for amd64 and arm64 into dist/, without Dock
 	@go run -C hack/image . --source "$(CURDIR)" --version "$(VERSION)" --revision "$(REVISION)" \
 		--source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)"
 
-# The chart has the version of the image, where that is one of SemVer; a bare commit isn't.
+# The chart has the version of the image if that is a semantic version; a bare commit is not.
 CHART_VERSION = $(shell [[ "$(VERSION:v%=%)" =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$$ ]] && \
 	echo "$(VERSION:v%=%)" || echo "0.1.0-dev.g$(VERSION)")
 
 .PHONY: chart
 chart: ## Package the Helm chart into dist/, for the image of the same version.
-	@echo "Packaging the chart into dist/; some seconds, 4 min the first time because Helm is built ..."
+	@echo "Packaging the chart into dist/; a few seconds, 4 min the first time to build Helm ..."
 	@$(HELM) package charts/realmkeeper --destination dist --version "$(CHART_VERSION)" --app-version "$(VERSION)"
 
 .PHONY: control-plane
-control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, once per version (5 min).
+control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubectl, once for each version (5 min).
 	@test/controlplane/build.sh kubectl >/dev/null
 
 .PHONY: clean
-clean: ## Remove what was built here. The shared caches and a running demo stay.
+clean: ## Remove build output of this checkout, but not shared caches or a running demo.
 	@rm -rf bin dist .test coverage* test/interop/node/node_modules
 
 ##@ Develop
 
 .PHONY: generate
-generate: ## Write deepcopy, apply configurations, CRDs, RBAC, the API reference and what the chart has of them anew.
-	@echo "Generating code, CRDs, RBAC, the API reference and the chart; about 20 s, 2 min the first time ..."
+generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the API reference, and their copies in the chart.
+	@echo "Generating code, CRDs, RBAC, the API reference, and the chart; about 20 s, 2 min the first time ..."
 	@$(TOOL) controller-gen paths=./api/... \
 		object:headerFile=hack/boilerplate.go.txt \
 		applyconfiguration:headerFile=hack/boilerplate.go.txt \
@@ -112,8 +112,8 @@ fmt: ## Format the Go code.
 	@$(GOLANGCI_LINT) fmt .
 
 .PHONY: lint
-lint: ## Lint, with the import rules of the architecture.
-	@echo "Linting; about 1 min, 3 min the first time because the linter is built ..."
+lint: ## Lint the Go code, including the import rules of the architecture.
+	@echo "Linting; about 1 min, 3 min the first time to build the linter ..."
 	@$(GOLANGCI_LINT) run --allow-serial-runners ./...
 	@cd test && go tool -modfile=../hack/tools/golangci/go.mod golangci-lint run --allow-serial-runners ./...
 
@@ -142,23 +142,23 @@ RACE_BINARIES := $(CURDIR)/.test/bin
 SUITES := REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=1 -parallel 8 -timeout 20m
 
 .PHONY: test-integration
-test-integration: control-plane race-binaries ## Run operator and token servers against real API servers.
+test-integration: control-plane race-binaries ## Run the operator and token servers against real API servers.
 	@echo "Running the integration tests; 4 min ..."
 	@$(SUITES) -p 8 ./integration/...
 
 .PHONY: test-extra
-test-extra: control-plane race-binaries peers chromium helm ## Test portal, interoperability, chart, demo, harness, and image.
+test-extra: control-plane race-binaries peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, and the image.
 	@echo "Running the other tests; 5 min ..."
 	@go test -C hack/image ./...
 	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v /test/integration/)
 
 .PHONY: race-binaries
 race-binaries: c-compiler
-	@echo "Building the binaries with the race detector; some seconds, 3 min the first time ..."
+	@echo "Building the binaries with the race detector; a few seconds, 3 min the first time ..."
 	@CGO_ENABLED=1 go build -race -buildvcs=false -o $(RACE_BINARIES)/ ./cmd/...
 
 .PHONY: e2e
-e2e: ## Test in a real cluster: the node of cluster-up, or that of KUBECONFIG.
+e2e: ## Test in a real cluster: the node of cluster-up, or the cluster of KUBECONFIG.
 	@test/e2e/run.sh
 
 .PHONY: fuzz
@@ -170,19 +170,19 @@ bench: ## Measure the token server against limits of this machine.
 	@go run -C test ./bench
 
 .PHONY: verify
-verify: verify-generated verify-format verify-modules vet lint chart-lint ## Fail on anything stale or untidy: all of the following, and lint.
+verify: verify-generated verify-format verify-modules vet lint chart-lint ## Fail if anything is stale or untidy: generated files, formatting, modules, vet, lint, and the chart.
 
 .PHONY: verify-generated
-verify-generated: generate ## Fail when a generated file differs from what is committed.
+verify-generated: generate ## Fail if a generated file differs from the committed one.
 	@stale=$$(git status --porcelain -- $(GENERATED)); \
 	if [[ -n $$stale ]]; then \
 		git --no-pager diff -- $(GENERATED); \
-		printf 'Generated files differ from what is committed:\n%s\nRun make generate and commit the result.\n' "$$stale" >&2; \
+		printf 'Generated files differ from the committed ones:\n%s\nRun make generate and commit the result.\n' "$$stale" >&2; \
 		exit 1; \
 	fi
 
 .PHONY: verify-format
-verify-format: ## Fail when Go code isn't formatted.
+verify-format: ## Fail if Go code is not formatted.
 	@unformatted=$$($(TOOL) gofumpt -l .); \
 	if [[ -n $$unformatted ]]; then \
 		printf 'Not formatted:\n%s\nRun make fmt.\n' "$$unformatted" >&2; \
@@ -190,8 +190,8 @@ verify-format: ## Fail when Go code isn't formatted.
 	fi
 
 .PHONY: verify-modules
-verify-modules: ## Fail when a go.mod isn't tidy, or the product and its tests require different versions.
-	@echo "Checking that the go.mod files are tidy; some seconds, 1 min the first time ..."
+verify-modules: ## Fail if a go.mod is not tidy, or if the product and its tests require different versions.
+	@echo "Checking that the go.mod files are tidy; a few seconds, 1 min the first time ..."
 	@for module in $(MODULES); do (cd "$$module" && go mod tidy -diff); done
 	@requirements() { awk '/^\t/ && $$2 ~ /^v/ { print $$1, $$2 }' "$$1" | sort; }; \
 	different=$$(join <(requirements go.mod) <(requirements test/go.mod) | awk '$$2 != $$3'); \
@@ -201,16 +201,16 @@ verify-modules: ## Fail when a go.mod isn't tidy, or the product and its tests r
 	fi
 
 .PHONY: chart-lint
-chart-lint: ## Lint the Helm chart with every file of values, and run its unit tests.
-	@echo "Linting the chart and running its unit tests; some seconds, 4 min the first time because Helm is built ..."
+chart-lint: ## Lint the Helm chart with every values file, and run its unit tests.
+	@echo "Linting the chart and running its unit tests; a few seconds, 4 min the first time to build Helm ..."
 	@for values in charts/realmkeeper/{values,values-testing,values-production,ci/everything-values}.yaml; do \
 		$(HELM) lint --strict --quiet charts/realmkeeper --values "$$values" --set instance.domain=example.com; \
 	done
 	@$(HELM_TOOL) helm-unittest --strict charts/realmkeeper
 
 .PHONY: helm
-helm: ## Build Helm 3 and 4, which the tests of the chart run.
-	@echo "Building Helm; some seconds, 4 min the first time ..."
+helm: ## Build Helm 3 and 4 for the chart tests.
+	@echo "Building Helm; a few seconds, 4 min the first time ..."
 	@for major in v3 v4; do $(HELM_TOOL) "helm.sh/helm/$$major/cmd/helm" version >/dev/null; done
 
 .PHONY: vet
@@ -219,13 +219,13 @@ vet: ## Run go vet.
 	@cd test && go vet -tags e2e ./...
 
 .PHONY: c-compiler
-c-compiler: ## Install gcc where it is missing: the race detector needs it.
+c-compiler: ## Install gcc, which the race detector needs, if it is missing.
 	@hack/c-compiler.sh
 
 .PHONY: peers
-peers: ## Install nginx, Node.js and curl for the interoperability tests if they are missing.
+peers: ## Install nginx, Node.js, and curl for the interoperability tests if they are missing.
 	@test/interop/peers.sh
 
 .PHONY: chromium
-chromium: ## Install chromium where it is missing: the tests of the portal need it.
+chromium: ## Install Chromium, which the portal tests need, if it is missing.
 	@test/portal/chromium.sh
