@@ -27,7 +27,7 @@ const (
 	workloadImage = "realmkeeper-workload:e2e"
 )
 
-// The versions of the image that make e2e builds.
+// Image versions built by `make e2e`.
 const (
 	firstVersion  = "0.0.1-e2e"
 	secondVersion = "0.0.2-e2e"

@@ -35,7 +35,7 @@ const (
 // Faults defines which writes of a program fail. Writes of Leases don't count, because heartbeats
 // and leader election write them periodically. Writes of Events don't count either.
 type Faults struct {
-	// Of returns the fault of the write with that number, counted from 1. If it is nil, none fails.
+	// Of returns the fault for the nth write (1-based). If nil, no write fails.
 	Of func(number int) Fault
 	// Then, if set, is called after a fault while the program waits for the response.
 	Then func()
@@ -62,7 +62,7 @@ type FaultProxy struct {
 // SetClock sets how far the time in the API server's responses is ahead of the actual time.
 func (p *FaultProxy) SetClock(ahead time.Duration) { p.ahead.Store(int64(ahead)) }
 
-// StartFaultProxy starts a proxy with these faults.
+// StartFaultProxy starts a proxy that injects the given faults.
 func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy {
 	t.Helper()
 	target, err := url.Parse(i.Env.Config.Host)

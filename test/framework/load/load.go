@@ -137,7 +137,7 @@ func (l *Load) request(t testing.TB, server int, clients []*http.Client) (string
 }
 
 // note counts a token that was verified after it was issued or, if verified is nil, once more
-// before it expired. Failures because the load is stopped don't count.
+// before it expired. Failures caused by stopping the load don't count.
 func (l *Load) note(ctx context.Context, verified *Verified, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

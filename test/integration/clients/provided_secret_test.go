@@ -126,8 +126,8 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
 }
 
-// The kind of a client's secret can change. The credentials Secret is deleted when the generated
-// secret expires, and no other Secret is.
+// A client can switch to a different kind of secret. The credentials Secret is deleted when the
+// generated secret expires. No other Secret is deleted.
 func TestMigrationToProvidedSecret(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)

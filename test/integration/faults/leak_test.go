@@ -229,7 +229,7 @@ func (f *leakFixture) signingKeys() {
 	}
 }
 
-// invalidRequests sends invalid requests with secrets in all their parts.
+// invalidRequests sends invalid requests that carry a secret in each part of the request.
 func (f *leakFixture) invalidRequests() {
 	c := &v1alpha1.ApiClient{}
 	if err := f.inst.Env.Client.Get(f.t.Context(), types.NamespacedName{Namespace: f.team, Name: "generated"}, c); err != nil {

@@ -26,7 +26,8 @@ import (
 func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	const clients, rotations = 20, 5
 	cluster := env.Start(t)
-	// An hour takes a second. A secret is replaced after 4 s and expires a second later.
+	// One hour is scaled down to one second. A secret is replaced after 4 s and expires a second
+	// later.
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)

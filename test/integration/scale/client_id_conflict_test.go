@@ -19,8 +19,8 @@ import (
 
 var claimants = flag.Int("claimants", 60, "Number of ApiClients with the same client ID")
 
-// Of many ApiClients with the same client ID, the oldest has it, and the status of the others names
-// it. When it is deleted, the next oldest gets the client ID. No status changes back and forth.
+// If many ApiClients have the same client ID, the oldest one holds it, and the status of the others
+// names that ApiClient. When it is deleted, the next oldest gets the client ID. No status flaps.
 func TestManyClientsWithSameClientID(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
