@@ -55,13 +55,14 @@ type Reconciler struct {
 	Now       func() time.Time
 	Random    io.Reader
 
-	// pending are the secrets that are recorded but not delivered, because token servers have not
+	// pending holds the secrets that are recorded but not delivered, because token servers have not
 	// acknowledged them or because the credentials Secret cannot be written, for example due to a
-	// quota or an admission policy. Retries deliver the same secret; a new one for each retry would
-	// make every token server load another record. After a crash the operator generates new ones.
+	// quota or an admission policy. Retries deliver the same secret; generating a new one on each
+	// retry would force every token server to reload. After a crash, the operator generates new
+	// secrets.
 	pending memory
-	// secretsOnly are the resource versions of records that token servers have not loaded, but
-	// whose change does not affect workloads.
+	// secretsOnly holds the resource versions of records that token servers have not loaded yet but
+	// whose changes do not affect workloads.
 	secretsOnly memory
 	// hashing serializes Argon2id hashes, each of which takes one core and 19 MiB.
 	hashing sync.Mutex

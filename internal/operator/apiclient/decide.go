@@ -24,11 +24,11 @@ import (
 type decision struct {
 	// accepted is the result for the Accepted condition.
 	accepted condition.Result
-	// blocked is why nothing is written although the spec is accepted; nil if something is.
+	// blocked is the reason why nothing is written despite an accepted spec; otherwise nil.
 	blocked *condition.Result
 	// record is the desired record; nil leaves it unchanged, even if there is none.
 	record *record.Client
-	// plan is the plan for the secrets, which the record contains.
+	// plan is the plan for the client's secrets. Its secrets are already included in record.
 	plan secrets.Plan
 	// secretsOnly reports whether the record changes only in its secrets and the active secret is
 	// valid before and after. Workloads then do not depend on which token servers have loaded it.

@@ -158,7 +158,7 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 }
 
 // Every attempt to write the credentials Secret delivers the same secret. Otherwise all token
-// servers would load another record for each attempt.
+// servers would have to load a new record on every attempt.
 func TestDecideRetriesWithSameSecret(t *testing.T) {
 	seen := observe()
 	first := reconciled(t, seen)
@@ -237,8 +237,8 @@ func unexpired(recorded []record.ClientSecret, at time.Time) []record.ClientSecr
 	return secrets.Look(secrets.Facts{Recorded: recorded}, at).Valid
 }
 
-// A client that acquires its client ID from an older client has it since then, and not since its
-// creation. Otherwise tokens of the older client would be accepted as its own.
+// A client that acquires its client ID from an older client counts as holding it only from then on,
+// not from its creation. Otherwise the older client's tokens would be accepted as its own.
 func TestDecideRecordsWhenClientIDWasAcquired(t *testing.T) {
 	later := now.Add(time.Hour)
 	since := func(seen observed, at time.Time) (observed, time.Time) {

@@ -22,8 +22,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// status is a pure function that returns the status of the ApiClient. It reports a decision only as
-// far as it was written.
+// status is a pure function that returns the status of the ApiClient. It reports only the parts of
+// the decision that were written.
 func status(seen observed, d decision, done applied, instance *config.Instance, now time.Time) v1alpha1.ApiClientStatus {
 	c := seen.client
 	s := v1alpha1.ApiClientStatus{
@@ -162,7 +162,7 @@ func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 }
 
 // writeStatus applies the status if it has changed, and records Events for the change. It fails if
-// the ApiClient is stale, because the same Events would be recorded twice.
+// the ApiClient is stale; otherwise the same Events would be recorded twice.
 func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v1alpha1.ApiClientStatus) error {
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil

@@ -29,8 +29,8 @@ func IsStale(err error) bool {
 }
 
 // MaxConflicts is the number of consecutive conflicts of one object that are retried as part of
-// normal operation. A conflict that lasts longer needs an administrator, for example because a
-// Secret of another owner has the name.
+// normal operation. A conflict that lasts longer requires an administrator, for example because a
+// Secret with that name belongs to another owner.
 const MaxConflicts = 10
 
 // RetryConflicts returns a reconciler that runs r and retries it after ConflictDelay if the

@@ -34,8 +34,8 @@ func NotReady(reason v1alpha1.ConditionReason, message string) Result {
 	return Result{metav1.ConditionFalse, reason, message}
 }
 
-// Set collects the new conditions of an object. Conditions that are not put again are removed. A
-// condition keeps its transition time while its status stays the same.
+// Set collects the new conditions of an object. Conditions that are not set again are removed. A
+// condition keeps its transition time until its status changes.
 type Set struct {
 	before     []metav1.Condition
 	after      []metav1.Condition

@@ -263,8 +263,8 @@ func (i *Instance) TokenLifetime(set *metav1.Duration) time.Duration {
 	return i.Security.DefaultTokenLifetime.Duration
 }
 
-// Scaled returns the rotation interval d divided by testing.speedUp. All rotation intervals go
-// through it, so that their proportions stay the same.
+// Scaled returns the rotation interval d divided by testing.speedUp. Use it for every rotation
+// interval so that the ratios between them are preserved.
 func (i *Instance) Scaled(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, i.Testing.SpeedUp))
 }

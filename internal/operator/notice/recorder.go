@@ -20,8 +20,8 @@ type Recorder struct {
 
 	mu sync.Mutex
 	// progressing holds the reason that Ready had before the object became Progressing. If Ready
-	// returns to that reason, there is no second Event. A restart loses this memory and may repeat
-	// an Event.
+	// returns to that reason, there is no second Event. This state is lost on restart, so an Event
+	// may be repeated.
 	progressing map[types.NamespacedName]previousReady
 }
 

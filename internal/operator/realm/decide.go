@@ -29,11 +29,12 @@ type decision struct {
 	lifetime time.Duration
 	// policy is the realm's key policy.
 	policy signingkey.Policy
-	// onlyKeys means that nothing but the keys in the record changes.
+	// onlyKeys means that only the keys in the record change.
 	onlyKeys bool
 	// rotates means that the active key changes.
 	rotates bool
-	// next is the time of the next reconcile. Zero means when an object changes.
+	// next is the time of the next reconcile. Zero means that only an object change triggers a
+	// reconcile.
 	next time.Time
 	// nextRotation is the time at which the next key becomes active. Zero means unknown.
 	nextRotation time.Time

@@ -178,8 +178,8 @@ func env(name, value string) *corev1ac.EnvVarApplyConfiguration {
 }
 
 // fieldEnv returns an environment variable from a field of the Pod. It sets the API version because
-// the reference is owned as a whole. Otherwise, the API server's default would be a permanent
-// difference.
+// the reference is owned as a whole. Otherwise, the API server's default would show up as a
+// permanent diff.
 func fieldEnv(name, path string) *corev1ac.EnvVarApplyConfiguration {
 	return corev1ac.EnvVar().WithName(name).
 		WithValueFrom(corev1ac.EnvVarSource().WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(path)))

@@ -29,9 +29,9 @@ func (w *Provided) Recorded(secrets []record.ClientSecret) bool {
 	return slices.ContainsFunc(secrets, func(s record.ClientSecret) bool { return s.Source == w.Source })
 }
 
-// plan accepts the provided value. A new value requires a hash. Another version with the same value
-// requires only a verification, and the record then contains the new version. The previous active
-// secret stays valid for the overlap.
+// plan adopts the provided value. A new value is hashed. If only the Secret's version changed, the
+// value is verified against the existing hash and the recorded version is updated. The previous
+// active secret stays valid for the overlap.
 func (w *Provided) plan(v View, now time.Time, random io.Reader) (Plan, error) {
 	if newest := len(v.Valid) - 1; newest >= 0 && w.matches(v.Valid[newest]) {
 		v.Valid[newest].Source = w.Source

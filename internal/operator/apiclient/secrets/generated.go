@@ -80,7 +80,8 @@ func announce(f Facts, v View) Plan {
 	return p
 }
 
-// replaceExternal announces a generated secret beside one that was provided or listed in the spec.
+// replaceExternal adds a pending generated secret alongside one that was provided or listed in the
+// spec.
 func replaceExternal(v View, now time.Time, random io.Reader) (Plan, error) {
 	p := Plan{Secrets: []record.ClientSecret{v.Valid[v.Active]}, Continuous: true}
 	if err := p.generate(now, random); err != nil {

@@ -1,12 +1,12 @@
-// Package secrets plans the life of a client's secrets. The plan is a pure function of what was
-// read, the time, and the random source.
+// Package secrets plans the lifecycle of a client's secrets. The plan is a pure function of what
+// was read, the time, and the random source.
 //
 // The operator replaces a generated secret in steps. Each step is one write, and after a crash
 // between any two the next plan continues from the facts:
 //
-//  1. Generate a secret in memory and record its verifier beside the active one (Announced).
+//  1. Generate a secret in memory and record its verifier alongside the active one (Announced).
 //  2. When every live token server has acknowledged the record, deliver the secret. A crash
-//     before that loses it (Lost), and the operator generates another. The old one stays valid.
+//     before that loses it (Lost), and the operator generates a new one. The old one stays valid.
 //  3. Let the old secret expire after the overlap, counted from now (Overlapping).
 //  4. Remove it after it has expired (Settled). Token servers check the expiration themselves.
 //
@@ -56,7 +56,7 @@ type Step string
 
 // The steps of a rotation.
 const (
-	// StepBegun means that a new secret was generated, which token servers must load.
+	// StepBegun means that a new secret has been generated and the token servers must load it.
 	StepBegun Step = "begun"
 	// StepLost means that the new secret was lost before delivery.
 	StepLost Step = "lost"
@@ -64,8 +64,8 @@ const (
 	StepCompleted Step = "completed"
 )
 
-// Make plans the secrets of a client. Planning twice changes nothing: if a plan's secrets and
-// pending plaintext become facts, the next plan contains the same ones.
+// Make plans the secrets of a client. Make is idempotent: feeding a plan's secrets and pending
+// plaintext back in yields the same plan.
 //
 // Errors come from the random source.
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {

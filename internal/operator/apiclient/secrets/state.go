@@ -28,13 +28,13 @@ type State string
 const (
 	// None means that no workload has a valid secret.
 	None State = "None"
-	// Announced means that a pending secret is recorded beside the active one. It is delivered when
-	// every live token server accepts it.
+	// Announced means that a pending secret is recorded alongside the active one. It is delivered
+	// once every live token server accepts it.
 	Announced State = "Announced"
 	// Lost means that the newest secret was lost before delivery, with the process that generated
 	// it.
 	Lost State = "Lost"
-	// Overlapping means that an older secret is still valid beside the active one.
+	// Overlapping means that an older secret is still valid alongside the active one.
 	Overlapping State = "Overlapping"
 	// Settled means that the active secret is the only one.
 	Settled State = "Settled"
