@@ -43,7 +43,7 @@ func audited(t testing.TB) (option func(*tokenserver.Options), lines func() []st
 	}
 }
 
-// Each credential decision is one audit event with everything known about it.
+// Each credential decision produces one audit event with all known details.
 func TestCredentialDecisionsAreAudited(t *testing.T) {
 	t.Parallel() // some responses are delayed
 	const source = "192.0.2.7"
@@ -146,7 +146,7 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 	}
 }
 
-// setSecretID gives the secret of a client an ID. The client "limited" gets one token per second.
+// setSecretID sets the ID of a client's secret. The client "limited" gets one token per second.
 func (s *server) setSecretID(t testing.TB, realm, id, secretID string) {
 	t.Helper()
 	s.registry.SetClient(newClient(t, realm, id, func(c *registry.Client) {

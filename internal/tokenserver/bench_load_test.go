@@ -36,8 +36,8 @@ type tally struct {
 	elapsed    time.Duration
 }
 
-// measure measures the rates in turn and reports them per second. Each turn starts with another
-// rate, so that a machine that becomes slower or faster affects all of them equally.
+// measure measures the rates alternately and reports them per second. Each round starts with a
+// different rate, so that changes in machine speed affect all rates equally.
 func measure(b *testing.B, rates map[string]rate) map[string]float64 {
 	b.Helper()
 	names := slices.Sorted(maps.Keys(rates))

@@ -21,8 +21,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
-// The benchmarks compare the token server with a limit that they measure in turn with it. The
-// metric "ratio" is independent of the machine. `make bench` runs them and checks the targets.
+// The benchmarks compare the token server with a baseline, the "limit". Both are measured
+// alternately, so the metric "ratio" doesn't depend on the machine. `make bench` runs the
+// benchmarks and checks the targets.
 
 // BenchmarkTokens measures tokens per second over loopback. The limit is the rate of a server that
 // only speaks HTTP and signs.
@@ -92,8 +93,8 @@ func compareRates(b *testing.B, p *population, requests [][]byte, name string, c
 	b.ReportMetric(rates["product"]/limit, "ratio")
 }
 
-// BenchmarkDocuments measures the prepared documents. The limit is the product's HTTP server with a
-// handler that only returns the same bytes.
+// BenchmarkDocuments measures requests for the precomputed documents. The limit is the rate of the
+// same HTTP server with a handler that only writes the same bytes.
 func BenchmarkDocuments(b *testing.B) {
 	for name, path := range map[string]string{"jwks": "/realm-0" + oauth.JWKSPath, "metadata": oauth.ServerMetadataPath + "/realm-0"} {
 		b.Run(name, func(b *testing.B) {

@@ -37,8 +37,8 @@ type clientRequest struct {
 	audited    bool             // credentials were checked
 }
 
-// read checks the method, realm, size, parameters and credentials of a request, in this order. With
-// an error, it returns what it has read so far.
+// read checks the method, realm, size, parameters and credentials of a request, in this order. On
+// error, it returns what it has read so far.
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest, error) {

@@ -71,7 +71,7 @@ func checkDocument(t *testing.T, got response) {
 	}
 }
 
-// The key set must include the keys of every state and algorithm, and nothing private.
+// The key set must include the keys of every state and algorithm, and no private key material.
 func TestJWKSHasAllPublicKeys(t *testing.T) {
 	s := start(t)
 	published := []signingkey.Key{

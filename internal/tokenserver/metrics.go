@@ -104,7 +104,8 @@ func (m *Metrics) issued(request *clientRequest) {
 	of.duration.Observe(time.Since(request.started).Seconds())
 }
 
-// rejected counts a request that gets an error response. It must run before the delay.
+// rejected counts a request that gets an error response. Call it before delaying the response, so
+// that the delay isn't included in the duration.
 func (m *Metrics) rejected(request *clientRequest, response *oauth.Error, reason audit.Reason) {
 	name := ""
 	if request.realm != nil {

@@ -23,8 +23,8 @@ func traced(routes http.Handler, tracer trace.Tracer) http.Handler {
 		r = r.WithContext(ctx)
 		response := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		routes.ServeHTTP(response, r)
-		// The mux has set the route by now. Before that, only the path was known, which may contain
-		// anything.
+		// The mux has set the route by now. Until then only the raw path is known, and it may
+		// contain anything.
 		if r.Pattern != "" {
 			_, route, _ := strings.Cut(" "+r.Pattern, " /")
 			span.SetName("HTTP " + method(r) + " /" + route)

@@ -13,8 +13,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
-// Each request has a span with the client and the result. It must contain nothing secret and no
-// text that the client made up.
+// Each request has a span with the client and the result. It must contain no secrets and no
+// arbitrary client-supplied text.
 func TestRequestsHaveSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))

@@ -20,8 +20,7 @@ func (e *verificationEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.VerificationPath, e)
 }
 
-// forwardedRealm returns the realm of a request whose path has the path of an API request appended
-// to the path of this endpoint.
+// forwardedRealm returns the realm of a request to /{realm}/oauth2/verify/<API path>.
 func forwardedRealm(path string) (realm string, ok bool) {
 	realm, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return realm, strings.HasPrefix("/"+rest, oauth.VerificationPath+"/")

@@ -181,7 +181,7 @@ func TestVerificationIsUnavailableUntilLoaded(t *testing.T) {
 	}
 }
 
-// withKeys sets the keys of a realm to keys of these algorithms.
+// withKeys replaces the realm's keys with one key for each given algorithm.
 func withKeys(active signingkey.Algorithm, retiring ...signingkey.Algorithm) func(*registry.RealmSettings) {
 	return func(r *registry.RealmSettings) {
 		r.Keys = []signingkey.Key{keyIn(signingkey.Active, active)}

@@ -53,8 +53,8 @@ func (a *Assertion) CheckSelfSigned(clientID string, audiences []string, now tim
 	return a.checkTimes(now, MaxLifetime)
 }
 
-// checkAudience requires exactly one audience, which must be one of wanted. The other recipient of
-// an assertion with a second audience could replay it here.
+// checkAudience requires exactly one audience, which must be in wanted. If an assertion had a
+// second audience, that recipient could replay it here.
 func (a *Assertion) checkAudience(wanted ...string) error {
 	if len(a.Claims.Audience) != 1 || !slices.Contains(wanted, a.Claims.Audience[0]) {
 		return ErrAudience

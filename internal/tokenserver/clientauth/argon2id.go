@@ -25,8 +25,9 @@ const (
 	// parameter that clientsecret accepts. The memory limit of a token server has room for it
 	// twice, because the garbage collector may not have freed earlier verifications yet.
 	maxArgon2idMemory = 64 << 20
-	// maxQueued limits how many requests wait or run at a time, which takes a few tenths of a
-	// second. maxQueuedPerClient keeps an attack on one client from filling the queue.
+	// maxQueued limits the number of queued and running verifications. A full queue takes a few
+	// tenths of a second to drain. maxQueuedPerClient keeps an attack on one client from filling
+	// the queue.
 	maxQueued          = 16
 	maxQueuedPerClient = 4
 	// maxRemembered is the size of each of the two generations of remembered results. Together
@@ -41,9 +42,9 @@ const (
 	outcomeBusy       = "busy"
 )
 
-// argon2idChecker checks Argon2id-hashed secrets, each of which takes milliseconds and megabytes.
-// It verifies a few at a time, queues a few more, and remembers the correct secrets. It is safe for
-// concurrent use.
+// argon2idChecker checks Argon2id-hashed secrets. Each check costs milliseconds of CPU and
+// megabytes of memory, so the checker runs only a few at a time, queues a few more, and remembers
+// correct secrets. It is safe for concurrent use.
 type argon2idChecker struct {
 	checks     *prometheus.CounterVec
 	memory     *semaphore.Weighted // in bytes
@@ -95,8 +96,8 @@ func argon2idCredentials(client *registry.Client, now time.Time) []*clientsecret
 	return current
 }
 
-// remembered returns the credential that has accepted the secret before, or nil. The caller must
-// check everything that does not depend on the secret, such as a suspension.
+// remembered returns the credential that the secret matched before, or nil. The caller must check
+// everything that does not depend on the secret, such as suspension.
 func (c *argon2idChecker) remembered(client *registry.Client, credentials []*clientsecret.Credential, secret string) *clientsecret.Credential {
 	for _, credential := range credentials {
 		if c.remembers(c.fingerprint(client.UID, &credential.Verifier, secret)) {

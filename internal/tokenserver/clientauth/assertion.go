@@ -34,7 +34,7 @@ func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, 
 }
 
 // bySignature authenticates a client by an assertion that it signed with its own key. It remembers
-// valid assertions only, so that nobody else can use up the "jti" values of a client.
+// only valid assertions, so that nobody else can use up a client's "jti" values.
 func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
 	identity := Identity{clientID: assertion.Claims.Subject}
 	client := realm.Client(identity.clientID)
@@ -67,7 +67,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 
 var errClientNotFound = errors.New("client not found")
 
-// wrongAssertion adds a reason that only the log contains.
+// wrongAssertion adds a reason that appears only in the log.
 func wrongAssertion(reason error) error {
 	return fmt.Errorf("%w: %w", errWrongAssertion, reason)
 }

@@ -84,9 +84,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm,
 	return identity, err
 }
 
-// checkUsable returns why a client must not get a token now although its credentials are right. The
-// suspension and expiration checks run after the credential checks, so that they reveal nothing to
-// anyone else.
+// checkUsable returns why a client is refused despite valid credentials. The suspension and
+// expiration checks run after the credential checks, so that they reveal nothing to anyone else.
 //
 // The error is oauth.ErrInvalidClient with the reason.
 func checkUsable(realm *registry.Realm, client *registry.Client, now time.Time) error {

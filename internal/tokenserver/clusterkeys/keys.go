@@ -62,7 +62,7 @@ func New(o Options) *Keys {
 }
 
 // Run refreshes the keys regularly until ctx is done. If a refresh fails, the last known good keys
-// stay.
+// remain in use.
 func (k *Keys) Run(ctx context.Context) {
 	for {
 		wait := refreshInterval

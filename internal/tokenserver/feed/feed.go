@@ -49,7 +49,7 @@ type Feed struct {
 	lastKnownGood *lastKnownGood
 
 	failed  chan struct{} // has a value after a request to the API server failed
-	loading sync.Mutex    // held while a list or the last known good records fill the registry
+	loading sync.Mutex    // held during a load from a list or from the last known good records
 
 	mu         sync.Mutex
 	unreadable map[string]bool // names of the unreadable records
@@ -97,8 +97,9 @@ func (f *Feed) Run(ctx context.Context) {
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			selector(&o)
 			events, err := records.Watch(ctx, o)
+			// An API error isn't an outage; it may just mean that a relist is needed.
 			if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-				f.recordFailure(err) // an API error is not a failure, because it may only request a new list
+				f.recordFailure(err)
 			}
 			return events, err
 		},

@@ -15,11 +15,11 @@ import (
 // Listing the records takes a fraction of it.
 const listTimeout = 30 * time.Second
 
-// lastKnownGood saves the served records for the next process. Until the first load, it also has
+// lastKnownGood saves the served records for the next process. Until the first load, it also holds
 // the records of the previous process.
 //
 // A change is saved before the heartbeat reports it. The next process therefore never serves an
-// older version than the operator knows about.
+// older version than the one last reported to the operator.
 type lastKnownGood struct {
 	log      *snapshot.Log // nil: no records are saved
 	previous snapshot.Records
@@ -46,7 +46,7 @@ func openLastKnownGood(o Options) *lastKnownGood {
 func (l *lastKnownGood) check(err error) {
 	if err != nil {
 		l.errors.Inc()
-		l.logger.Error("Failed to save last known good records, a restart needs the API server", "error", err)
+		l.logger.Error("Failed to save last known good records; a restarted server cannot serve until the API server is reachable", "error", err)
 	}
 }
 

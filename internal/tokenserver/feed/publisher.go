@@ -80,6 +80,6 @@ func (p *publisher) remove(ctx context.Context) {
 	defer cancel()
 	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, heartbeat.LeaseName(p.Server), metav1.DeleteOptions{})
 	if err != nil {
-		p.Logger.Warn("Failed to delete heartbeat Lease, the operator deletes it later", "error", err)
+		p.Logger.Warn("Failed to delete heartbeat Lease; the operator will delete it once it is stale", "error", err)
 	}
 }

@@ -1,5 +1,5 @@
 // Package limiter limits authentication failures and the rate of tokens per client. Its memory is
-// bounded, and a flood of requests does not make it forget its counts.
+// bounded, and a flood of requests can't reset existing counts.
 package limiter
 
 import (

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// minCleanupSize is the number of clients above which a RateLimiter removes idle clients.
+// minCleanupSize is the smallest table size at which a RateLimiter removes idle clients.
 const minCleanupSize = 1024
 
-// RateLimiter limits how often per second each client may do something. It is safe for concurrent
-// use. It remembers the clients of the last second, and at most as many idle clients.
+// RateLimiter enforces a per-client rate limit. It is safe for concurrent use. Idle clients are
+// removed once the table reaches max(minCleanupSize, twice the number of clients left after the
+// last cleanup).
 type RateLimiter struct {
 	mu sync.Mutex
 	// clients are the theoretical arrival times by client UID, in Unix nanoseconds.
@@ -22,9 +23,8 @@ func NewRateLimiter() *RateLimiter {
 	return &RateLimiter{clients: map[string]int64{}, cleanupSize: minCleanupSize}
 }
 
-// Allow reports whether the client with that UID is within its limit: perSecond events at once, and
-// as many in each following second. Rejected events do not count. If perSecond is 0, there is no
-// limit.
+// Allow reports whether the given client is within its limit: a burst of perSecond events, then
+// perSecond events per second. Rejected events don't count. If perSecond is 0, there is no limit.
 func (l *RateLimiter) Allow(clientUID string, perSecond int32, now time.Time) bool {
 	if perSecond == 0 {
 		return true

@@ -36,8 +36,9 @@ func BenchmarkLookup(b *testing.B) {
 	})
 }
 
-// compare runs the passes in turn and returns the median time of each in microseconds. The first
-// pass is the limit of the second one. Medians ignore the passes that other processes interrupt.
+// compare runs the passes alternately and returns the median time of each in microseconds. The
+// first pass is the baseline (the "limit") for the second. Medians ignore passes that other
+// processes interrupted.
 func compare(b *testing.B, passes ...func() time.Duration) []float64 {
 	b.Helper()
 	times := make([][]time.Duration, len(passes))

@@ -50,9 +50,9 @@ func (r *Registry) Size() (realms, clients int) {
 	return len(*r.served.Load()), len(r.clients)
 }
 
-// Replace makes the registry hold exactly these realms and clients, and those whose UIDs keep
-// accepts. The latter stay in their last known good state because they can't be read now. Replace
-// marks the registry as loaded.
+// Replace replaces the contents with the given realms and clients, but retains existing entries
+// whose UID is accepted by keep. Those entries can't be read now and remain in their last known
+// good state. Replace marks the registry as loaded.
 func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(uid string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -79,7 +79,7 @@ type ID [idBytes]byte
 func (id ID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // workspace is the memory in which a token is built. It is pooled, because allocating it for each
-// token costs time, also for garbage collection.
+// token is slow and adds GC pressure.
 type workspace struct {
 	id        ID
 	payload   []byte

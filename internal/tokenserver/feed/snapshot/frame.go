@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A file starts with magic, followed by frames. A frame is the length and the CRC-32C of its body,
-// four bytes each, and the body. The body is one byte for the kind and a Secret in protobuf, which
-// has only the fields that the kind needs.
+// A file starts with magic, followed by frames. Each frame has a 4-byte body length, a 4-byte
+// CRC-32C of the body, and the body: one byte for the kind, then a protobuf-encoded Secret with
+// only the fields that the kind needs.
 const (
 	magic      = "realmkeeper records 1\n"
 	headerSize = 8

@@ -32,9 +32,9 @@ type Records struct {
 	Version string
 }
 
-// Log is the snapshot file. Every change is appended to it. After an error the file is deleted and
-// nothing is saved until Replace, because an old state must not be mistaken for the last one. A Log
-// must be used by one goroutine only.
+// Log is the snapshot file. Every change is appended to it. After an error, the file is deleted and
+// nothing is saved until Replace is called, because a stale file must not be mistaken for the
+// latest state. A Log must be used by one goroutine only.
 type Log struct {
 	path    string
 	file    *os.File // nil: nothing is saved
@@ -151,7 +151,7 @@ func (l *Log) use(file *os.File, end int64) error {
 	return nil
 }
 
-// abandon deletes the file, which no longer has the last state, and returns err.
+// abandon deletes the file, which is now stale, and returns err.
 func (l *Log) abandon(err error) error {
 	return errors.Join(err, l.Close(), ignoreNotExist(os.Remove(l.path)))
 }

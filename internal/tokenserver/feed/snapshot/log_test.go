@@ -200,8 +200,8 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 	}
 }
 
-// After a change could not be written, the saved state is old. It is deleted, and nothing is saved
-// until the next list.
+// If a change can't be written, the saved state is stale. It is deleted, and nothing is saved until
+// the next list.
 func TestFailedWriteDeletesSnapshot(t *testing.T) {
 	dir, log := filled(t)
 	if err := log.Close(); err != nil {
