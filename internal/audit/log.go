@@ -38,9 +38,9 @@ type Log struct {
 	// The following fields belong to the writing goroutine.
 	spare    []Event // the other half of the double buffer
 	buffer   []byte
-	reported uint64 // how many of the lost events a line has reported
+	reported uint64 // number of lost events already reported in the log
 	failed   bool   // the last write failed
-	partial  bool   // the last write ended within a line
+	partial  bool   // the last write ended mid-line
 }
 
 // Open returns a log that writes to out until Close. It logs write errors to logger.

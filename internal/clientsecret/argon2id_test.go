@@ -48,8 +48,8 @@ func TestHashArgon2id(t *testing.T) {
 	}
 }
 
-// Argon2id hashes of another implementation verify. This one uses the reference implementation of
-// the Argon2 authors.
+// Hashes created by other Argon2id implementations can be verified. argon2-cffi uses the reference
+// implementation by the Argon2 authors.
 func TestVerifyArgon2idOfOtherImplementations(t *testing.T) {
 	for name, phc := range map[string]string{
 		"argon2-cffi": "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc",

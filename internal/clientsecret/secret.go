@@ -27,7 +27,7 @@ const Length = len(prefix) + entropyDigits + checksumDigits
 
 // Generate generates a secret: "rk_", 43 base62 characters with 256 bits read from random, and 6
 // base62 characters with their CRC-32. The checksum lets secret scanners recognize secrets and
-// reveals typing errors. No character needs escaping in URLs, headers or YAML.
+// catches typos. No character needs escaping in URLs, headers or YAML.
 //
 // The error is that of random.
 func Generate(random io.Reader) (string, error) {

@@ -51,9 +51,10 @@ func New(machine Machine) *Clock {
 // Now returns the median of the three clocks. A step of one clock in either direction has no
 // effect. A clock that is corrected is used again after the next observation.
 //
-// The API server's time is late and in whole seconds. While the machine's clock is within this
-// uncertainty, Now returns the machine's time. The result is therefore off by less than two seconds
-// if one clock steps. Without the API server, its time continues from the last observation.
+// The API server's time lags slightly and has one-second resolution. While the machine's clock is
+// within this uncertainty, Now returns the machine's time. The result is therefore off by less than
+// two seconds if one clock steps. Without the API server, its time continues from the last
+// observation.
 func (c *Clock) Now() time.Time {
 	return c.now(c.observed.Load())
 }

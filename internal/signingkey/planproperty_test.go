@@ -15,7 +15,7 @@ import (
 )
 
 // model is a realm whose keys are planned over time: an operator that plans with its clock, token
-// servers that load records sooner or later, and tokens.
+// servers that eventually load records, and tokens.
 type model struct {
 	now     time.Time // the true time
 	clock   func() time.Time
@@ -278,7 +278,7 @@ func TestPlanToleratesOneWrongClock(t *testing.T) {
 	})
 }
 
-// If the clock steps arbitrarily, still exactly one key signs, all token servers publish it, no key
+// Even if the clock steps arbitrarily, exactly one key signs, all token servers publish it, no key
 // returns to an earlier state, and planning twice changes nothing.
 func TestPlanToleratesClockSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

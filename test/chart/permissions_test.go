@@ -129,7 +129,7 @@ func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 		if *update && unchanged > settled || !*update && strings.Contains(g.text, part) {
 			return nil
 		}
-		// Lines that are missing here can belong to the other part.
+		// Lines missing here may be in the other part: the installation's or the token server's.
 		return fmt.Errorf("%s differs from the permissions that the API server reports (-want +got):\n%s", goldenFile, cmp.Diff(strings.Split(g.text, "\n"), strings.Split(part, "\n")))
 	})
 	return part

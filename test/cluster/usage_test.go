@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A typing error must not start or stop a node.
+// A typo must not start or stop a node.
 func TestRejectsInvalidCommandLines(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")

@@ -48,8 +48,8 @@ type demo struct {
 
 func (d *demo) file(name string) string { return filepath.Join(d.dir, name) }
 
-// runDir is the directory of the processes. The control plane uses the same directory,
-// because it stops all processes that are recorded there.
+// runDir holds the process records. It is shared with the control plane, which stops every process
+// recorded there.
 func (d *demo) runDir() string { return d.file("run") }
 
 // adminKubeconfig is a file that the control plane writes.

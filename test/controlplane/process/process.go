@@ -29,7 +29,7 @@ type Command struct {
 	Path string
 	Args []string
 
-	// Env is added to the environment of this process.
+	// Env is appended to the environment inherited from this process.
 	Env []string
 
 	// Dir contains the log and the record. It must exist.

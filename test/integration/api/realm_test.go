@@ -94,12 +94,12 @@ var rotationValidations = map[string]validation{
 	"publishAhead of more than half the default interval": {
 		spec: "signing: {publishAhead: 360h1s}", wantField: aheadField, wantRule: aheadHalfRule + "unset and defaults to 720h",
 	},
-	"publishAhead of the longest duration": {spec: "signing: {publishAhead: 99999h99999h99999h}", wantField: aheadField, wantRule: aheadHalfRule},
-	"publishAhead in days":                 {spec: "signing: {publishAhead: 1d}", wantField: aheadField, wantRule: `Invalid value: "1d": ` + aheadFormatRule},
-	"publishAhead with a fraction":         {spec: "signing: {publishAhead: 1.5h}", wantField: aheadField, wantRule: aheadFormatRule},
-	"empty publishAhead":                   {spec: `signing: {publishAhead: ""}`, wantField: aheadField, wantRule: aheadFormatRule},
-	"publishAhead as a number":             {spec: "signing: {publishAhead: 3600}", wantField: aheadField, wantRule: "must be of type string"},
-	"long publishAhead":                    {spec: "signing: {publishAhead: " + strings.Repeat("1h", 17) + "}", wantField: aheadField, wantRule: "may not be more than 32"},
+	"longest publishAhead that the format allows": {spec: "signing: {publishAhead: 99999h99999h99999h}", wantField: aheadField, wantRule: aheadHalfRule},
+	"publishAhead in days":                        {spec: "signing: {publishAhead: 1d}", wantField: aheadField, wantRule: `Invalid value: "1d": ` + aheadFormatRule},
+	"publishAhead with a fraction":                {spec: "signing: {publishAhead: 1.5h}", wantField: aheadField, wantRule: aheadFormatRule},
+	"empty publishAhead":                          {spec: `signing: {publishAhead: ""}`, wantField: aheadField, wantRule: aheadFormatRule},
+	"publishAhead as a number":                    {spec: "signing: {publishAhead: 3600}", wantField: aheadField, wantRule: "must be of type string"},
+	"long publishAhead":                           {spec: "signing: {publishAhead: " + strings.Repeat("1h", 17) + "}", wantField: aheadField, wantRule: "may not be more than 32"},
 
 	"rotateAfter in UTC":                 {spec: "signing: {rotateAfter: '2026-03-01T12:00:00Z'}"},
 	"rotateAfter with an offset":         {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+01:00'}"},

@@ -43,7 +43,7 @@ type validation struct {
 	wantRule  string // substring of the error for this path
 }
 
-// transition is a change of a spec, with fields as in validation.
+// transition is a change to a spec. The fields have the same meaning as in validation.
 type transition struct {
 	name          string
 	before, after string
@@ -113,8 +113,8 @@ func TestTransitions(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			for name, tc := range merged(kind.transitions) {
 				t.Run(name, func(t *testing.T) {
-					// Cluster-scoped kinds have no namespace, so the name also keeps the objects
-					// apart.
+					// Cluster-scoped objects have no namespace, so use the namespace's unique name
+					// as the object name.
 					namespace := cluster.Namespace(t)
 					name := tc.name
 					if name == "" {
