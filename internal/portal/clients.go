@@ -25,8 +25,7 @@ type listPage struct {
 	CanCreate bool
 	// Hidden is set if the user may not list clients in the namespace, or in all namespaces.
 	Hidden bool
-	// Grant is the command that grants the user the role.
-	Grant string
+	Grant  *grant
 	// Restarted is set if the continue token has expired and the list starts from the beginning.
 	Restarted bool
 }
@@ -36,7 +35,7 @@ func (p *portal) listClients(w http.ResponseWriter, req *request) error {
 	if !validName(q.Namespace) {
 		return fmt.Errorf("%w: the namespace name is not valid", errInput)
 	}
-	page := listPage{Query: q, States: allStates, Grant: req.session.User.GrantCommand(cmp.Or(q.Namespace, req.ownNamespace()))}
+	page := listPage{Query: q, States: allStates, Grant: req.grant(cmp.Or(q.Namespace, req.ownNamespace()))}
 	var allowedErr error
 	var checking sync.WaitGroup
 	checking.Go(func() { page.CanCreate, allowedErr = access.Allowed(req.ctx(), req.api, "create", q.Namespace, "") })

@@ -35,8 +35,8 @@ type createPage struct {
 	// Form is the user's input and Problem is what is wrong with it.
 	Form    clientForm
 	Problem string
-	// Grant is the command that grants the user the role. It is empty if the user has it.
-	Grant string
+	// Grant is nil if the user has the role.
+	Grant *grant
 }
 
 // clientForm contains the values of the form.
@@ -82,7 +82,7 @@ func (p *portal) renderCreate(w http.ResponseWriter, req *request, status int, r
 		return err
 	}
 	if !allowed {
-		page.Grant = req.session.User.GrantCommand(form.Namespace)
+		page.Grant = req.grant(form.Namespace)
 	}
 	if page.Namespaces, err = req.namespaces(); err != nil {
 		return err

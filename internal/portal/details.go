@@ -27,14 +27,14 @@ type clientPage struct {
 	Source  string
 	Secrets []secretView
 	// ManagedBy is the tool that manages the client, if any.
-	ManagedBy string
+	ManagedBy *manager
 	Events    []corev1.Event
 	Overlaps  []overlap
 	Expires   string // in the format of the form field
 	// The No fields explain why an action is disabled. They are empty if it is enabled.
 	NoSuspend, NoRotate, NoExpiry, NoDelete, NoRevoke string
-	// Grant is the command that grants the user the role. It is empty if the user has it.
-	Grant string
+	// Grant is nil if the user has the role.
+	Grant *grant
 }
 
 // secretView describes a client secret without its value.
@@ -77,7 +77,7 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 		ClientID: c.EffectiveClientID(), Lifetime: formatLifetime(c.Spec.TokenLifetime), Overlaps: overlaps,
 	}
 	if m, ok := managerOf(c); ok {
-		page.ManagedBy = m.String()
+		page.ManagedBy = &m
 	}
 	if c.Spec.ExpiresAt != nil {
 		page.Expires = c.Spec.ExpiresAt.UTC().Format(expiryLayout)
@@ -162,7 +162,7 @@ func setActions(req *request, page *clientPage) error {
 		return err
 	}
 	if !canChange || !canDelete {
-		page.Grant = req.session.User.GrantCommand(page.Namespace)
+		page.Grant = req.grant(page.Namespace)
 	}
 	disabled := func(allowed bool, path fieldpath.Path) string {
 		if !allowed {

@@ -14,7 +14,7 @@ import (
 
 var (
 	errPageNotFound = errors.New("page not found")
-	// errChanged means that the client is no longer as the user saw it.
+	// errChanged means that the client has changed since the user loaded the page.
 	errChanged = errors.New("client was changed after the page was opened")
 	// errManaged means that another tool would revert the change.
 	errManaged = errors.New("managed by another tool")
@@ -27,10 +27,20 @@ type errorPage struct {
 	Status  int
 	Title   string
 	Message string
-	// Grant is the command that grants the user the role. It is empty unless the role is missing.
-	Grant string
+	// Grant is nil unless the user lacks the role.
+	Grant *grant
 	// Back is the path of the page to return to.
 	Back string
+}
+
+// grant describes how an administrator can grant the role to the user.
+type grant struct {
+	Namespace string // empty for all namespaces
+	Command   string
+}
+
+func (req *request) grant(namespace string) *grant {
+	return &grant{Namespace: namespace, Command: req.session.User.GrantCommand(namespace)}
 }
 
 // showError shows an error page. If the API server rejects the user's token, it ends the session.
@@ -76,7 +86,7 @@ func newErrorPage(req *request, err error) errorPage {
 		return errorPage{
 			Status: http.StatusForbidden, Title: "Permission denied",
 			Message: "Kubernetes denied this request. Nothing was changed.",
-			Grant:   req.session.User.GrantCommand(namespace), Back: back,
+			Grant:   req.grant(namespace), Back: back,
 		}
 	case apierrors.IsNotFound(err):
 		return errorPage{Status: http.StatusNotFound, Title: "Not found", Message: "This object doesn't exist or was deleted.", Back: "/clients"}

@@ -84,15 +84,15 @@ func (m manager) String() string {
 	return m.Tool + " (" + m.Source + ")"
 }
 
-// revertReason explains how the tool would revert a change of a field. It returns an empty string
-// if the change would last. An empty path stands for the whole object.
+// revertReason explains how the managing tool would revert a change to the field at path, or the
+// deletion of the client if path is empty. It returns an empty string if the change would persist.
 func revertReason(c *v1alpha1.ApiClient, path fieldpath.Path) string {
 	m, ok := managerOf(c)
 	switch {
 	case !ok:
 		return ""
 	case len(path) == 0:
-		return fmt.Sprintf("%s would create the client again. Delete it in %s instead.", m, m.Tool)
+		return fmt.Sprintf("%s would recreate the client. Delete it in %s instead.", m, m.Tool)
 	case ownedBy(c, path, m.isOwner(c)):
 		return fmt.Sprintf("%s sets %s and would revert the change. Make the change in %s instead.", m, strings.TrimPrefix(path.String(), "."), m.Tool)
 	}

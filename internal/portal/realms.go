@@ -46,7 +46,7 @@ type realmsPage struct {
 	Realms []realmView
 	// Hidden is set if the user may not list realms.
 	Hidden bool
-	Grant  string
+	Grant  *grant
 }
 
 func (p *portal) listRealms(w http.ResponseWriter, req *request) error {
@@ -54,7 +54,7 @@ func (p *portal) listRealms(w http.ResponseWriter, req *request) error {
 	if err != nil {
 		return err
 	}
-	page := realmsPage{Hidden: hidden, Grant: req.session.User.GrantCommand("")}
+	page := realmsPage{Hidden: hidden, Grant: req.grant("")}
 	for k := range realms {
 		page.Realms = append(page.Realms, viewRealm(&realms[k]))
 	}

@@ -132,7 +132,7 @@ func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfigura
 // expiration that the portal has set.
 func removeSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, id string) error {
 	if ownedBy(live, hashedPath(id), isOtherManager) {
-		return fmt.Errorf("%w: remove the expired secret %s with the tool that added it; a client can have two secrets", errInput, id)
+		return fmt.Errorf("%w: remove the expired secret %s with the tool that added it; a client can have at most two secrets", errInput, id)
 	}
 	spec.Secret.Hashed = slices.DeleteFunc(spec.Secret.Hashed, func(h apply.HashedSecretApplyConfiguration) bool {
 		return h.ID != nil && *h.ID == id

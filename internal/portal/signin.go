@@ -95,7 +95,7 @@ func (p *portal) completeSignIn(w http.ResponseWriter, r *http.Request) {
 		p.renderSignIn(w, http.StatusForbidden, sentence(err))
 	case err != nil:
 		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusBadGateway, "The response of the identity provider is not valid. See the portal log.")
+		p.renderSignIn(w, http.StatusBadGateway, "The identity provider returned an invalid response. See the portal log.")
 	default:
 		p.signIn(w, r, token)
 	}

@@ -83,7 +83,7 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	}
 	b.open("/clients/new?realm=acme&namespace=" + team)
 	b.fill("#name", "orders")
-	b.fill("#description", "Order service of the shop")
+	b.fill("#description", "Order service for the shop")
 	b.click(`input[value="orders.read"]`)
 	b.press("Create client")
 	b.inspect("secret")

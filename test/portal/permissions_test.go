@@ -26,9 +26,9 @@ func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	b.open("/clients?namespace=" + team)
 	b.wantText("billing")
 	b.wantNoText("Create client")
-	b.wantText("You don't have permission to create clients here.")
+	b.wantText("You don't have permission to create clients in namespace " + team)
 	b.open("/clients/" + team + "/billing")
-	b.wantText("You don't have the role Manage api credentials here.")
+	b.wantText("You need the role Manage api credentials in namespace " + team)
 	b.wantText("kubectl create rolebinding NAME --namespace=" + team + " --clusterrole=manage-api-credentials --serviceaccount=" + i.Namespace + ":viewer")
 	if n := evaluate[int](b, `document.querySelectorAll(".actions button:not(:disabled), td button").length`); n != 0 {
 		t.Errorf("Page has %d enabled actions, want none", n)
@@ -78,7 +78,7 @@ func namespacedRole(t *testing.T, i *instance, b *browser) {
 	b.wantNoText("theirs")
 	for _, path := range []string{"/clients/" + theirs + "/theirs", "/clients?namespace=" + theirs, "/realms"} {
 		b.open(path)
-		b.wantText("You don't have the role Manage api credentials here.")
+		b.wantText("You need the role Manage api credentials")
 	}
 	// Creating a client doesn't require permission to read realms.
 	b.open("/clients/new?namespace=" + mine)

@@ -40,7 +40,7 @@ func oidcSignIn(t *testing.T, i *instance, b *browser) {
 
 	unprivileged := b.tab(t)
 	unprivileged.signInAs("nobody")
-	unprivileged.wantText("You don't have the role Manage api credentials here.")
+	unprivileged.wantText("You need the role Manage api credentials in the whole cluster")
 	unprivileged.wantText("kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=oidc:nobody")
 
 	t.Run("session expires with the token", func(t *testing.T) {

@@ -174,7 +174,7 @@ func (c *Cluster) Identify(ctx context.Context, token string) (User, error) {
 }
 
 // Allowed reports whether the user of a client has permission for a verb on an ApiClient. An empty
-// name stands for all ApiClients and an empty namespace for all namespaces. The result only
+// name means all ApiClients and an empty namespace means all namespaces. The result only
 // determines what pages show. The API server authorizes each change itself.
 func Allowed(ctx context.Context, api client.Client, verb, namespace, name string) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
