@@ -16,8 +16,8 @@ const containerName = "operator"
 
 var errNoImage = errors.New("no token server image: set tokenServer.image in the configuration, --token-server-image or POD_NAME")
 
-// ownPod returns the Pod of this process. It returns an empty Pod if POD_NAME is not set, as outside
-// a cluster.
+// ownPod returns the Pod of this process. It returns an empty Pod if POD_NAME is not set, for
+// example outside a cluster.
 func ownPod(ctx context.Context, cfg *rest.Config, namespace string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{}
 	name := os.Getenv("POD_NAME")
@@ -44,7 +44,7 @@ func tokenServerImage(pod *corev1.Pod, configured string) (string, error) {
 		return "", errNoImage
 	}
 	for i := range pod.Spec.Containers {
-		// Search by name because service meshes may insert their own containers first.
+		// Search by name, because service meshes may insert containers before this one.
 		if c := &pod.Spec.Containers[i]; c.Name == containerName {
 			return c.Image, nil
 		}

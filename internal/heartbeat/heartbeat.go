@@ -1,5 +1,5 @@
-// Package heartbeat defines the Leases with which token servers report to the operator. Each server
-// keeps a Lease with the latest resource version of the records that it has loaded.
+// Package heartbeat defines the Leases that token servers use to report to the operator. Each
+// server's Lease contains the latest resource version of the records that it has loaded.
 package heartbeat
 
 import (
@@ -18,7 +18,7 @@ const (
 	Label = "auth.realmkeeper.dev/heartbeat"
 	// LabelValue is the value of Label.
 	LabelValue = "token-server"
-	// LoadedAnnotation holds the latest resource version of the records that the server serves.
+	// LoadedAnnotation contains the latest resource version of the records that the server serves.
 	LoadedAnnotation = "auth.realmkeeper.dev/loaded"
 )
 
@@ -26,9 +26,9 @@ const (
 const (
 	// MinInterval is the minimum time between two writes while the version changes.
 	MinInterval = 500 * time.Millisecond
-	// MaxInterval is the time between two writes while the version stays the same.
+	// MaxInterval is the time between two writes while the version is unchanged.
 	MaxInterval = 10 * time.Second
-	// Duration is the time for which a server is live after a write. It tolerates two failed
+	// Duration is the time for which a server counts as live after a write. It tolerates two failed
 	// writes.
 	Duration = 30 * time.Second
 )

@@ -1,4 +1,4 @@
-// Package operator sets up the operator: its manager, caches and the three controllers.
+// Package operator sets up the operator: the manager, its caches and the three controllers.
 package operator
 
 import (
@@ -58,7 +58,8 @@ type Options struct {
 	Instance *config.Instance
 	// Image is the image of the token servers.
 	Image string
-	// Account is the name of the operator's service account. It is empty outside a cluster.
+	// Account is the name of the operator's service account. It is empty if the operator runs
+	// outside a cluster.
 	Account string
 	// LeaderElection must be true unless this is the only instance of the operator.
 	LeaderElection bool
@@ -164,9 +165,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	return nil
 }
 
-// cacheOptions limits the manager's cache. It holds Secrets only if they have a client secret
-// label. It holds heartbeat Leases and the objects of the token service only from the system
-// namespace.
+// cacheOptions limits the manager's cache. It contains only Secrets with a client secret label.
+// Heartbeat Leases and the token service's objects are cached only from the system namespace.
 func cacheOptions(namespace string) cache.Options {
 	system := map[string]cache.Config{namespace: {LabelSelector: managedByOperator()}}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
@@ -184,7 +184,8 @@ func cacheOptions(namespace string) cache.Options {
 }
 
 // systemCache returns a cache of the operator's Secrets in the system namespace: records and
-// certificates. The manager's cache can't hold them because it selects Secrets by another label.
+// certificates. The manager's cache can't contain them because it selects Secrets by a different
+// label.
 func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	system, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:            mgr.GetScheme(),
@@ -202,7 +203,7 @@ func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 }
 
 // accountCache returns a cache of the identities of all service accounts. The manager's cache can't
-// hold them because it holds only the service account of the token servers, with all fields.
+// be used because it contains only the token servers' service account, with all fields.
 func accountCache(mgr ctrl.Manager) (cache.Cache, error) {
 	accounts, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:           mgr.GetScheme(),

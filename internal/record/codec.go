@@ -121,7 +121,7 @@ func read[T Realm | Client](secret *corev1.Secret, kind Kind) (T, error) {
 	if !ok {
 		return got.Body, unreadable(secret, "data key "+DataKey+" is missing")
 	}
-	// Check the version first, because the body of another version may not decode.
+	// Check the version first, because the body of a different version may not decode.
 	var version struct {
 		SchemaVersion int `json:"schemaVersion"`
 	}

@@ -1,6 +1,6 @@
 // Package record defines the records that the operator writes and the token servers read.
 //
-// A record is a Secret in the system namespace. It holds the data of one Realm or ApiClient that
+// A record is a Secret in the system namespace. It contains the data of one Realm or ApiClient that
 // token servers need, as JSON with a schema version. Its name contains the UID of its owner, so
 // that a recreated object never uses the record of the deleted object with the same name.
 package record
@@ -20,8 +20,8 @@ import (
 // DataKey is the data key of the JSON in a record Secret.
 const DataKey = "record.json"
 
-// SchemaVersion is the version of the JSON that this package writes and reads. A version may gain
-// members, because readers ignore unknown members.
+// SchemaVersion is the version of the JSON that this package writes and reads. Members can be added
+// without a new version, because readers ignore unknown members.
 const SchemaVersion = 1
 
 // ErrUnreadable is returned for a record Secret without a valid record.
@@ -30,7 +30,7 @@ var ErrUnreadable = errors.New("unreadable record")
 // Kind is the kind of a record's owner. It is the value of the label v1alpha1.RecordLabel.
 type Kind string
 
-// The kinds of records.
+// Kinds of records.
 const (
 	KindRealm  Kind = v1alpha1.RecordRealm
 	KindClient Kind = v1alpha1.RecordClient
@@ -50,7 +50,7 @@ type Realm struct {
 	Audiences []string `json:"audiences,omitempty"`
 	// Scopes are the scopes in the realm's metadata.
 	Scopes []string `json:"scopes,omitempty"`
-	// TokensPerSecond limits the tokens per second of each client. Zero means no limit.
+	// TokensPerSecond limits how many tokens per second each client can get. Zero means no limit.
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 	// KeyCacheSeconds is the time for which verifiers may cache the public keys. It is shorter than
 	// the time between the publication of a key and its first use.
@@ -61,8 +61,8 @@ type Realm struct {
 
 // Client is the record of an ApiClient.
 type Client struct {
-	// RealmUID is the UID of the realm. It prevents a client from moving to a new realm with the
-	// same name.
+	// RealmUID is the UID of the realm. It prevents the record from applying to a new realm with
+	// the same name.
 	RealmUID types.UID `json:"realmUID"`
 	ClientID string    `json:"clientID"`
 	// CreatedAt is the creation time of the ApiClient, or the time at which it acquired its client
@@ -77,7 +77,8 @@ type Client struct {
 	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
 	// TokenLifetimeSeconds shortens the realm's token lifetime. Zero means the realm's value.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds,omitempty"`
-	// TokensPerSecond limits the client's tokens per second. Zero means the realm's value.
+	// TokensPerSecond limits how many tokens per second the client can get. Zero means the realm's
+	// value.
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 	// Scopes are the scopes granted to the client.
 	Scopes []string `json:"scopes,omitempty"`
@@ -105,7 +106,7 @@ type ClientSecret struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// ExpiresAt is the time at which the secret expires. Zero means never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	// Hash is a PHC string that clientsecret.ParseVerifier reads.
+	// Hash is a PHC string that clientsecret.ParseVerifier accepts.
 	Hash string `json:"hash"`
 	// Source identifies the origin of an active secret, so that the operator recognizes a secret
 	// that it has already hashed. It is empty for a generated secret and for a replaced one. Token

@@ -205,15 +205,15 @@ func TestKindOf(t *testing.T) {
 		label, name string
 		want        record.Kind
 	}{
-		"realm record":              {"realm", "realm-1", record.KindRealm},
-		"client record":             {"client", "client-1", record.KindClient},
-		"record without a label":    {"", "realm-1", record.KindRealm},
-		"record with another label": {"realm", "client-1", record.KindClient},
-		"another name":              {"realm", "other-1", ""},
-		"the managed CA":            {"", "realmkeeper-ca", ""},
-		"similar name":              {"realm", "realm1", ""},
-		"no UID":                    {"realm", "realm-", ""},
-		"kind only":                 {"realm", "realm", ""},
+		"realm record":                  {"realm", "realm-1", record.KindRealm},
+		"client record":                 {"client", "client-1", record.KindClient},
+		"record without a label":        {"", "realm-1", record.KindRealm},
+		"record with a different label": {"realm", "client-1", record.KindClient},
+		"another name":                  {"realm", "other-1", ""},
+		"the managed CA":                {"", "realmkeeper-ca", ""},
+		"similar name":                  {"realm", "realm1", ""},
+		"no UID":                        {"realm", "realm-", ""},
+		"kind only":                     {"realm", "realm", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

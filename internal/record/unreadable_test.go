@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// canary replaces secret data in invalid records. Errors must not contain it.
+// canary is the secret data in invalid records. Errors must not contain it.
 const canary = "canary-5c1f"
 
 // change returns a function that changes the JSON of a record.

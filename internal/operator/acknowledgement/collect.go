@@ -14,7 +14,7 @@ import (
 // collectInterval is the time between two checks for stale Leases.
 const collectInterval = 5 * time.Second
 
-// collector deletes the Leases of servers that ended without deleting them.
+// collector deletes Leases left behind by servers that exited without deleting them.
 type collector struct {
 	tracker   *Tracker
 	client    client.Client
@@ -23,7 +23,7 @@ type collector struct {
 	collected func()
 }
 
-// Start collects until ctx ends. The manager runs it only on the leader.
+// Start collects stale Leases until ctx is canceled. The manager runs it only on the leader.
 func (c *collector) Start(ctx context.Context) error {
 	ticker := time.NewTicker(collectInterval)
 	defer ticker.Stop()

@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 )
 
-// leaseClient is a client that lists the given Leases and records deletions. It does not emulate
-// any other behavior of an API server.
+// leaseClient lists the given Leases and records deletions. It does not emulate any other API
+// server behavior.
 type leaseClient struct {
 	client.Client
 	leases             []*coordinationv1.Lease

@@ -13,7 +13,7 @@ func (t *Tracker) Handler(namespace string, now func() time.Time) toolscache.Res
 	return leaseHandler{tracker: t, namespace: namespace, now: now}
 }
 
-// Collect runs the garbage collection once. Watch makes the manager run it every few seconds.
+// Collect runs garbage collection once. Watch makes the manager run it every few seconds.
 func (t *Tracker) Collect(ctx context.Context, c client.Client, namespace string, now func() time.Time) {
 	(&collector{tracker: t, client: c, namespace: namespace, now: now, collected: func() {}}).collect(ctx)
 }

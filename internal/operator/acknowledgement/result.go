@@ -5,7 +5,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
-// Result returns the result for the Programmed condition of an object.
+// Result returns the result for an object's Programmed condition.
 func (s State) Result() condition.Result {
 	switch s {
 	case Acknowledged:

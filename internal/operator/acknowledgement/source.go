@@ -34,7 +34,7 @@ func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string,
 	return mgr.Add(&collector{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now, collected: collected})
 }
 
-// Source returns a source that reconciles the objects of one kind when their State changes. The
+// Source returns a source that reconciles objects of the given kind when their State changes. The
 // controller starts after the tracker has processed all existing Leases.
 func (t *Tracker) Source(kind Kind) source.SyncingSource {
 	return &kindSource{tracker: t, kind: kind}

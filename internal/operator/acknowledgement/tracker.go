@@ -1,4 +1,4 @@
-// Package acknowledgement tracks the live token servers and the records that each one serves. It
+// Package acknowledgement tracks live token servers and the records that each one serves. It
 // triggers a reconcile of every object whose state changes.
 package acknowledgement
 
@@ -28,7 +28,7 @@ const (
 // Kind identifies the objects of one controller.
 type Kind string
 
-// The kinds of objects that have records.
+// Kinds of objects that have records.
 const (
 	Realm  Kind = "Realm"
 	Client Kind = "ApiClient"
@@ -49,15 +49,15 @@ type Tracker struct {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// server is a live token server. It is live as long as its Lease exists. observed is the time on
-// this process's clock at which the Lease last changed, so clocks of other machines don't matter.
+// server is a live token server. It is live as long as its Lease exists. observed is when the Lease
+// last changed according to this process's clock, so other machines' clocks don't matter.
 type server struct {
 	version  string
 	renewed  time.Time
 	observed time.Time
 }
 
-// watch identifies an object whose state was requested.
+// watch identifies an object whose state has been requested.
 type watch struct {
 	kind    Kind
 	request reconcile.Request

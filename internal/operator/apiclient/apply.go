@@ -16,24 +16,25 @@ import (
 
 // applied is the outcome of writing a decision.
 type applied struct {
-	// recorded reports whether the record is as decided.
+	// recorded reports whether the desired record has been written.
 	recorded bool
-	// state is the acknowledgement of the record by the token servers, and version its resource
-	// version. state is nil if there is no record.
+	// state reports whether the token servers have acknowledged the record; nil if there is no
+	// record. version is the record's resource version.
 	state   *acknowledgement.State
 	version string
 	// secretsOnly reports whether token servers must still load the record, but workloads do not
 	// depend on the change.
 	secretsOnly bool
-	// writeErr is the error of writing the credentials Secret; nil if it succeeded or was not
-	// necessary.
+	// writeErr is the error from writing the credentials Secret; nil if the write succeeded or was
+	// not needed.
 	writeErr error
 }
 
 // apply writes the record, then the credentials Secret, and deletes obsolete credentials Secrets.
 //
 // The record comes first so that a secret is never delivered before it can be verified. A crash
-// in between leaves a verifier without its secret, and the next reconcile generates another.
+// between the two writes leaves a verifier without its secret, and the next reconcile generates a
+// new secret.
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (applied, error) {
 	var a applied
 	secret := seen.record
@@ -82,9 +83,10 @@ func (r *Reconciler) deleteObsolete(ctx context.Context, req ctrl.Request, obsol
 	return nil
 }
 
-// isSecretsOnly reports whether token servers already serve everything in the record that
-// workloads depend on: the change affects only secrets, and the previous record was acknowledged
-// or was itself such a change. It remembers the version of the record for the next reconcile.
+// isSecretsOnly reports whether token servers already serve everything in the record that workloads
+// depend on. This is the case if the change affects only secrets, and the previous record was
+// acknowledged or was itself such a change. isSecretsOnly remembers the record's version for the
+// next reconcile.
 func (r *Reconciler) isSecretsOnly(req ctrl.Request, seen observed, d decision, a applied) bool {
 	version := ""
 	switch before := seen.record; {

@@ -26,7 +26,7 @@ func NewClientCollector(cache client.Reader) *ClientCollector {
 		[]string{"realm", "state"}, nil)}
 }
 
-// collectTimeout bounds the wait for a cache that is not synced.
+// collectTimeout limits how long Collect waits for the cache to sync.
 const collectTimeout = time.Second
 
 // Describe sends the descriptor of the metric.
@@ -48,7 +48,7 @@ func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 	for i := range clients.Items {
 		realm := clients.Items[i].Spec.RealmRef.Name
 		if !exists[realm] {
-			realm = "" // Users can enter any name, so it must not become a label value.
+			realm = "" // Names of nonexistent Realms are unbounded, so they must not become label values.
 		}
 		counts[[2]string{realm, state(&clients.Items[i])}]++
 	}

@@ -30,8 +30,9 @@ type decision struct {
 	record *record.Client
 	// plan is the plan for the client's secrets. Its secrets are already included in record.
 	plan secrets.Plan
-	// secretsOnly reports whether the record changes only in its secrets and the active secret is
-	// valid before and after. Workloads then do not depend on which token servers have loaded it.
+	// secretsOnly reports whether only the secrets in the record change and the active secret is
+	// valid before and after the change. If so, workloads do not depend on which token servers have
+	// loaded the record.
 	secretsOnly bool
 	// credentials is the desired credentials Secret; nil leaves it unchanged.
 	credentials *corev1ac.SecretApplyConfiguration
@@ -39,8 +40,8 @@ type decision struct {
 	obsolete []corev1.Secret
 }
 
-// decide is a pure function of the observation, the time, and the random source. Errors come from
-// the random source.
+// decide returns the desired state for the observed state. It is a pure function and fails only if
+// the random source does.
 func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen, instance)}
 	if d.blocked = seen.unreadable; d.blocked != nil {
@@ -77,9 +78,9 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	return d, nil
 }
 
-// clientIDSince returns the time since which this client has its client ID: its creation time,
-// or now if another client had the ID first. Tokens of that client name the same client ID, but
-// must not be accepted as tokens of this one.
+// clientIDSince returns the time at which this client acquired its client ID: its creation time, or
+// now if a different client had the ID first. The other client's tokens contain the same client ID,
+// but must not be accepted as this client's tokens.
 func clientIDSince(seen *observed, now time.Time) time.Time {
 	accepted := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
 	if accepted != nil && accepted.Reason == string(v1alpha1.ReasonClientIDConflict) {
@@ -98,8 +99,8 @@ func differInSecretsOnly(a, b record.Client) bool {
 }
 
 // obsolete returns the owned credentials Secrets that the client no longer needs. If its secret is
-// generated, those are the ones with another name. Otherwise they are the ones that contain no
-// valid secret.
+// generated, a credentials Secret is obsolete if it has a different name. Otherwise, it is obsolete
+// if it contains no valid secret.
 func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	return slices.DeleteFunc(slices.Clone(seen.owned), func(s corev1.Secret) bool {
 		if seen.client.GeneratesSecret() {

@@ -28,8 +28,8 @@ func instance() *config.Instance {
 	}
 }
 
-// observe returns the observation of a client in a Realm that allows all namespaces, after the
-// given changes.
+// observe returns the observed state of a client in a Realm that allows all namespaces, with the
+// given changes applied.
 func observe(change ...func(*observed)) observed {
 	c := v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "billing", UID: "c1", Generation: 2, CreationTimestamp: metav1.NewTime(now)},
@@ -53,7 +53,7 @@ func observe(change ...func(*observed)) observed {
 	return seen
 }
 
-// reconciled returns the observation after a decision on seen was written.
+// reconciled decides on seen and returns the observed state after the decision is written.
 func reconciled(t *testing.T, seen observed) observed {
 	t.Helper()
 	d, err := decide(seen, instance(), now, rand.Reader)
@@ -63,7 +63,7 @@ func reconciled(t *testing.T, seen observed) observed {
 	return afterWrite(t, seen, d)
 }
 
-// afterWrite returns the observation after the decision on seen was written.
+// afterWrite returns the observed state after the decision on seen is written.
 func afterWrite(t *testing.T, seen observed, d decision) observed {
 	t.Helper()
 	desired, err := record.ForClient("system", seen.client, *d.record)
@@ -83,15 +83,16 @@ func afterWrite(t *testing.T, seen observed, d decision) observed {
 	return seen
 }
 
-// deliveredSecret returns the secret in the credentials Secret that the record verifies.
+// deliveredSecret returns the secret in the credentials Secret that matches a verifier in the
+// record.
 func deliveredSecret(seen *observed) string {
 	f := secretFacts(seen)
 	f.Recorded = seen.current.Secrets
 	return secrets.Look(f, time.Time{}).Plaintext
 }
 
-// The client keeps its secret if the credentials Secret contains one that the record verifies, and
-// neither the client nor the Realm was created again.
+// The client keeps its secret if the secret in the credentials Secret matches the record, and
+// neither the client nor the Realm was recreated.
 func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 	for name, test := range map[string]struct {
 		disturb  func(*observed)
@@ -134,7 +135,7 @@ func rename(seen *observed) {
 	}}
 }
 
-// A client that is not Accepted keeps its record, which is disabled.
+// If a client is not Accepted, its record is kept but disabled.
 func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 	seen := reconciled(t, observe())
 	before, err := record.ReadClient(seen.record)
@@ -157,8 +158,8 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 	}
 }
 
-// Every attempt to write the credentials Secret delivers the same secret. Otherwise all token
-// servers would have to load a new record on every attempt.
+// Every attempt to write the credentials Secret uses the same secret. Otherwise all token servers
+// would have to load a new record on every attempt.
 func TestDecideRetriesWithSameSecret(t *testing.T) {
 	seen := observe()
 	first := reconciled(t, seen)
@@ -198,7 +199,7 @@ func TestDecideWaitsForCertificateAuthority(t *testing.T) {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
 
-	// Changes of a client that has a secret, such as a suspension, are not delayed.
+	// Changes to a client that already has a secret, such as suspending it, are not delayed.
 	seen := reconciled(t, observe())
 	seen.authority, seen.authorityMissing = nil, true
 	seen.client.Spec.Suspend = true
@@ -250,17 +251,17 @@ func TestDecideRecordsWhenClientIDWasAcquired(t *testing.T) {
 		return afterWrite(t, seen, d), d.record.CreatedAt
 	}
 	if _, got := since(observe(), later); !got.Equal(now) {
-		t.Errorf("first client has the ID since %v, want its creation time %v", got, now)
+		t.Errorf("first client has held the ID since %v, want its creation time %v", got, now)
 	}
 	seen := observe(func(s *observed) {
 		s.client.Status.Conditions = []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonClientIDConflict)}}
 	})
 	seen, got := since(seen, later)
 	if !got.Equal(later) {
-		t.Errorf("next client has the ID since %v, want %v", got, later)
+		t.Errorf("next client has held the ID since %v, want %v", got, later)
 	}
 	seen.client.Status.Conditions = nil
 	if _, got := since(seen, later.Add(time.Hour)); !got.Equal(later) {
-		t.Errorf("next client has the ID since %v after another reconcile, want %v", got, later)
+		t.Errorf("next client has held the ID since %v after another reconcile, want %v", got, later)
 	}
 }

@@ -19,31 +19,33 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// observed is what the controller read about an ApiClient. Objects that do not exist are nil.
+// observed is the state that the controller read for an ApiClient. Objects that do not exist are
+// nil.
 type observed struct {
 	client *v1alpha1.ApiClient
 	realm  *v1alpha1.Realm
 	// sameClientID are the ApiClients with the same client ID in the Realm, including this one.
 	sameClientID []v1alpha1.ApiClient
-	// namespaces are the labels of their namespaces, by name.
+	// namespaces maps the names of their namespaces to the namespaces' labels.
 	namespaces map[string]map[string]string
-	// record is the Secret with the record, and current its content. unreadable is why it cannot be
-	// read. state is its acknowledgement by the token servers.
+	// record is the Secret with the record, and current is its content. unreadable is the reason
+	// why it cannot be read, if any. state reports whether the token servers have acknowledged it.
 	record     *corev1.Secret
 	current    record.Client
 	unreadable *condition.Result
 	state      acknowledgement.State
 	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
-	// client has no generated secret, it is one of owned.
+	// client's secret is not generated, credentials is one of owned.
 	credentials *corev1.Secret
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
-	// provided is the Secret that the spec refers to. Without the label that allows reading it, it
-	// has only metadata.
+	// provided is the Secret that the spec refers to. If it lacks the label that allows the
+	// operator to read it, only its metadata is set.
 	provided *corev1.Secret
-	// accounts are the UIDs of the existing service accounts listed in the spec, by name.
+	// accounts maps the names of service accounts that are listed in the spec and exist to their
+	// UIDs.
 	accounts map[string]types.UID
-	// pending is the newest secret that was generated but not delivered; empty for none.
+	// pending is the newest secret that was generated but not delivered; empty if there is none.
 	pending string
 	// authority is the managed CA's certificate in PEM; empty if another CA issues certificates.
 	authority []byte
@@ -64,8 +66,8 @@ func (o *observed) read(secret *corev1.Secret) {
 	}
 }
 
-// recordedSecrets returns the recorded secrets of the client. There are none if the Realm was
-// deleted and created again.
+// recordedSecrets returns the client's recorded secrets. Secrets recorded for a deleted Realm with
+// the same name don't count.
 func (o *observed) recordedSecrets() []record.ClientSecret {
 	if o.realm == nil || o.current.RealmUID != o.realm.UID {
 		return nil
@@ -173,9 +175,9 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	return r.gatherProvided(ctx, seen)
 }
 
-// gatherProvided reads the Secret that the spec refers to. The cache contains only Secrets with the
-// label, and may be stale. A version that is not recorded is therefore read from the API server. If
-// the Secret does not have the label, only its metadata is read.
+// gatherProvided reads the Secret that the spec refers to. The cache contains only labeled Secrets
+// and may be stale, so a version that is not recorded is read from the API server. If the Secret
+// does not have the label, only its metadata is read.
 func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	provided := secretSource(seen.client).Provided
 	if provided == nil {
@@ -218,9 +220,9 @@ func secretMetadata() *metav1.PartialObjectMetadata {
 }
 
 // gatherCredentials reads the Secret with the credentials Secret's name. The cache contains only
-// Secrets with the label, and may be stale. If the cached Secret would lead to a new secret, or
-// would withdraw one that was delivered, the Secret is read from the API server. If the client does
-// not own it, only its metadata is read.
+// labeled Secrets and may be stale. If the cached Secret would cause a new secret to be generated
+// or a delivered one to be withdrawn, gatherCredentials reads the Secret from the API server. If
+// the client does not own the Secret, only its metadata is read.
 func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) error {
 	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
 	cached := &corev1.Secret{}

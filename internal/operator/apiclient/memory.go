@@ -14,14 +14,14 @@ type memory struct {
 	values map[types.NamespacedName]string
 }
 
-// get returns the value of an ApiClient; empty for none.
+// get returns the value for an ApiClient, or an empty string if there is none.
 func (m *memory) get(client types.NamespacedName) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.values[client]
 }
 
-// put stores the value of an ApiClient. An empty value deletes the entry.
+// put stores the value for an ApiClient. An empty value deletes the entry.
 func (m *memory) put(client types.NamespacedName, value string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

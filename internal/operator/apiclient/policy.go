@@ -35,7 +35,8 @@ var policies = []policy{
 	serviceAccountExists,
 }
 
-// accepted returns the result for the Accepted condition: that of the first failing policy, if any.
+// accepted returns the result for the Accepted condition. It is the result of the first failing
+// policy, if any.
 func accepted(seen observed, instance *config.Instance) condition.Result {
 	for _, check := range policies {
 		if result := check(seen, instance); result != nil {
@@ -77,7 +78,7 @@ func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
 	if oldest.UID == seen.client.UID {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonClientIDConflict, "Client ID %q in Realm %q is used by the older ApiClient %s/%s. Create a client with another spec.clientId, or delete the older ApiClient; this client is then reconciled automatically.",
+	return notReady(v1alpha1.ReasonClientIDConflict, "Client ID %q in Realm %q is used by the older ApiClient %s/%s. Create a client with a different spec.clientId, or delete the older ApiClient; this client is then reconciled automatically.",
 		seen.client.EffectiveClientID(), seen.realm.Name, oldest.Namespace, oldest.Name)
 }
 
@@ -116,7 +117,7 @@ func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
 	if seen.credentials == nil || !seen.client.GeneratesSecret() || isOwned(seen.credentials, seen.client) && seen.credentials.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with another spec.secret.generated.secretName. The operator rechecks every minute.",
+	return notReady(v1alpha1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",
 		seen.credentials.Name)
 }
 
@@ -183,10 +184,11 @@ func difference(a, b []string) []string {
 	return missing
 }
 
-// maxListed is the number of names in a message. The API server limits the length of messages.
+// maxListed is the maximum number of names in a message. The API server limits the length of
+// messages.
 const maxListed = 5
 
-// enumerate joins up to maxListed names and adds the number of further ones.
+// enumerate joins up to maxListed names and appends the number of names that it omits.
 func enumerate(names []string) string {
 	if len(names) <= maxListed {
 		return strings.Join(names, ", ")

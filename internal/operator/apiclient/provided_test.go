@@ -22,7 +22,7 @@ const (
 	newPassword = "Tr0ub4dor&3 and some more"
 )
 
-// withProvided takes the secret from the Secret "billing-password", with an overlap.
+// withProvided makes the spec refer to the Secret "billing-password", with an overlap.
 func withProvided(overlap time.Duration) func(*observed) {
 	return func(seen *observed) {
 		seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
@@ -31,7 +31,7 @@ func withProvided(overlap time.Duration) func(*observed) {
 	}
 }
 
-// withHashes lists the hashes in the spec.
+// withHashes lists the given hashes in the spec.
 func withHashes(hashes ...v1alpha1.HashedSecret) func(*observed) {
 	return func(seen *observed) { seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: hashes} }
 }
@@ -89,13 +89,13 @@ func TestProvidedSecret(t *testing.T) {
 	seen.provided = providedSecret(2, password)
 	d = step(t, &seen, now.Add(time.Hour))
 	if got := seen.current.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.secretsOnly {
-		t.Errorf("another version with the same value: %+v, before: %+v", got, first)
+		t.Errorf("new version with the same value: %+v, before: %+v", got, first)
 	}
 	seen.provided = providedSecret(3, newPassword)
 	step(t, &seen, now.Add(time.Hour))
 	wantAccepted(t, &seen, now.Add(time.Hour), map[string]bool{password: false, newPassword: true})
 
-	// A secret with the form of a generated one is not hashed with Argon2id.
+	// A provided secret that has the format of a generated one is not hashed with Argon2id.
 	generated, err := clientsecret.Generate(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -169,8 +169,8 @@ func hasReason(s v1alpha1.ApiClientStatus, reason v1alpha1.ConditionReason) bool
 	return false
 }
 
-// An unusable secret is rejected with a reason of its own, and its value does not appear in the
-// message.
+// Each kind of unusable secret is rejected with a specific reason, and its value does not appear in
+// the message.
 func TestUnusableSecretsAreRejected(t *testing.T) {
 	with := func(value string) func(*observed) {
 		return func(s *observed) { withProvided(0)(s); s.provided = providedSecret(1, value) }
@@ -195,7 +195,7 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 		"without the label":                 {func(s *observed) { with(password)(s); s.provided.Labels = nil }, v1alpha1.ReasonSecretNotLabelled},
 		"labeled as generated":              {func(s *observed) { with(password)(s); s.provided.Labels[v1alpha1.ClientSecretLabel] = "generated" }, v1alpha1.ReasonSecretNotLabelled},
 		"a hash":                            {withHashes(hashOf(t, "a", password)), v1alpha1.ReasonAccepted},
-		"a hash with another scheme":        {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$2b$12$R9h/cIPz0gi.URNNX3kh2O"}), v1alpha1.ReasonHashNotSupported},
+		"a hash with an unsupported scheme": {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$2b$12$R9h/cIPz0gi.URNNX3kh2O"}), v1alpha1.ReasonHashNotSupported},
 		"a hash that costs 4 GiB":           {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1alpha1.ReasonHashNotSupported},
 		"an invalid hash":                   {withHashes(hashOf(t, "a", password), v1alpha1.HashedSecret{ID: "b", Hash: "$hmac-sha256$" + password}), v1alpha1.ReasonHashNotSupported},
 		"conflicting credentials Secret":    {func(s *observed) { with(password)(s); s.credentials = providedSecret(1, password) }, v1alpha1.ReasonAccepted},
@@ -218,8 +218,8 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 	}
 }
 
-// After a change from any kind of secret to any other, the client has a valid secret at all times,
-// and its previous secret stays valid for the overlap.
+// When the kind of secret changes, the client always has a valid secret, and its previous secret
+// remains valid for the overlap.
 func TestChangeOfSecretKind(t *testing.T) {
 	byHash := hashOf(t, "a", "secret-a")
 	kinds := map[string]struct {

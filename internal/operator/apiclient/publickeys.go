@@ -23,7 +23,7 @@ func publicKeysSupported(seen observed, _ *config.Instance) *condition.Result {
 }
 
 // publicKeys returns the keys that verify the client's assertions, sorted by ID. It skips invalid
-// keys, because a client that has one is not Accepted.
+// keys; a client with an invalid key is not Accepted anyway.
 func publicKeys(c *v1alpha1.ApiClient) []signingkey.PublicKey {
 	var keys []signingkey.PublicKey
 	for _, jwk := range c.Spec.PublicKeys {

@@ -14,8 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 )
 
-// recheckInterval is the period after which a conflicting or unreadable Secret is read again. It
-// has no label that the operator watches, so no event reports its changes.
+// recheckInterval is the period after which a conflicting or unreadable Secret is read again. Such
+// a Secret lacks the label that the operator watches, so the operator receives no events for it.
 const recheckInterval = time.Minute
 
 // Reconcile reconciles one ApiClient. It writes the status even if another write fails.
@@ -39,7 +39,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
 }
 
-// decide calls the pure function of the same name, and serializes decisions that may use Argon2id.
+// decide calls the pure function with the same name, and serializes decisions that may use
+// Argon2id.
 func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
 	if mayHashSlowly(&seen) {
 		r.hashing.Lock()
@@ -60,7 +61,8 @@ func (r *Reconciler) measure(step secrets.Step, applyErr error) {
 	}
 }
 
-// requeueAfter returns the time until the next change that no watch reports; zero for never.
+// requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
+// there is none.
 func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
 	switch d.accepted.Reason {
 	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled:
@@ -78,7 +80,7 @@ func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duratio
 	return next.Sub(now)
 }
 
-// transitionTimes returns the times at which the client changes without an event.
+// transitionTimes returns the times at which the client's state changes without a watch event.
 func transitionTimes(c *v1alpha1.ApiClient, d decision) []time.Time {
 	at := []time.Time{d.plan.Next}
 	if c.Spec.ExpiresAt != nil {

@@ -89,8 +89,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// The status has the time of the last rotation even if it could not be written at that time and the
-// old secret has expired since.
+// The status reports the last rotation even if it could not be written at the time and the old
+// secret has expired since.
 func TestStatusReportsLastRotationLate(t *testing.T) {
 	seen := observe(withRotation)
 	seen.state = acknowledgement.Acknowledged
@@ -148,7 +148,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 	}
 }
 
-// A rotation that is requested during an overlap begins when the overlap ends.
+// A rotation requested during an overlap begins when the overlap ends.
 func TestRotationWaitsForTheOverlap(t *testing.T) {
 	seen := observe(withRotation)
 	seen.state = acknowledgement.Acknowledged
@@ -225,7 +225,7 @@ func TestRotationInvariants(t *testing.T) {
 	})
 }
 
-// A cached credentials Secret with the old secret does not prove that the new one was not
+// Even if the cached credentials Secret contains the old secret, the new one may have been
 // delivered.
 func TestCachedCredentialsAreConclusive(t *testing.T) {
 	seen := observe(withRotation)
@@ -236,7 +236,7 @@ func TestCachedCredentialsAreConclusive(t *testing.T) {
 	stale := seen.credentials
 	step(t, &seen, now.Add(10*time.Hour))
 	if !secrets.Look(secretFacts(&seen), now).Conclusive() {
-		t.Error("the old secret beside a pending one is not conclusive")
+		t.Error("the old secret alongside a pending one is not conclusive")
 	}
 	seen.state = acknowledgement.Acknowledged
 	step(t, &seen, now.Add(10*time.Hour))

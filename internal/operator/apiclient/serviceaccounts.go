@@ -39,7 +39,7 @@ func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
 }
 
 // exists reports whether a service account was found and is not being deleted. The API server
-// issues no tokens for one that is being deleted.
+// doesn't issue tokens for an account that is being deleted.
 func exists(account client.Object) bool {
 	return account.GetUID() != "" && account.GetDeletionTimestamp().IsZero()
 }
@@ -66,8 +66,8 @@ func missingAccounts(seen observed) []string {
 	return missing
 }
 
-// serviceAccountExists requires one existing account if the client has no other way to
-// authenticate.
+// serviceAccountExists requires at least one of the listed accounts to exist if the client has no
+// other way to authenticate.
 func serviceAccountExists(seen observed, _ *config.Instance) *condition.Result {
 	spec := &seen.client.Spec
 	missing := missingAccounts(seen)
@@ -85,7 +85,7 @@ func accountMetadata() *metav1.PartialObjectMetadata {
 }
 
 // accountSource enqueues the ApiClients that list a service account when it is created, deleted, or
-// replaced by another with the same name.
+// recreated with the same name.
 func (r *Reconciler) accountSource() source.Source {
 	return source.Kind(r.Accounts, client.Object(accountMetadata()), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount),
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

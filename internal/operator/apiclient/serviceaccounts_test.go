@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// withAccounts lists accounts in the spec. Those with a UID exist.
+// withAccounts lists the given accounts in the spec. Accounts with a UID exist.
 func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 	return func(seen *observed) {
 		seen.accounts = uids

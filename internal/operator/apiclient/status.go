@@ -67,8 +67,8 @@ func secretStatus(secrets []record.ClientSecret) []v1alpha1.ClientSecretStatus {
 	return statuses
 }
 
-// lastRotation returns the creation time of the newest secret that replaced another; zero if none
-// did.
+// lastRotation returns the creation time of the newest secret that replaced an older one; zero if
+// there is none.
 func lastRotation(secrets []record.ClientSecret) time.Time {
 	for _, s := range slices.Backward(secrets) {
 		if s.Successor {
@@ -138,8 +138,8 @@ func summary(seen observed, d decision, done applied, programmed condition.Resul
 	return realmReadiness(seen.realm)
 }
 
-// writeErrorMessage returns why the API server rejected a write, without the content that was
-// written.
+// writeErrorMessage returns the API server's reason for rejecting a write. It never contains the
+// written data.
 func writeErrorMessage(err error) string {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		message := status.Status().Message
@@ -148,8 +148,8 @@ func writeErrorMessage(err error) string {
 	return "the API server is unavailable"
 }
 
-// realmReadiness returns Ready if the Realm is Ready. After a change of the Realm, its previous
-// condition counts until it is updated, because most changes do not affect clients.
+// realmReadiness returns Ready if the Realm is Ready. After a change to the Realm, its previous
+// Ready condition is used until it is updated, because most changes do not affect clients.
 func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// These are the cache indexes of ApiClients.
+// Cache indexes for ApiClients.
 const (
 	byRealm    = "realm"    // name of the Realm
 	byClientID = "clientID" // name of the Realm and client ID
@@ -24,7 +24,7 @@ const (
 	byAccount  = "account"  // names of the service accounts
 )
 
-// byOwner is the cache index of credentials Secrets by the UID of the ApiClient that owns them.
+// byOwner indexes credentials Secrets by the UID of the ApiClient that owns them.
 const byOwner = "owner"
 
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
@@ -64,7 +64,7 @@ func clientIDKey(c *v1alpha1.ApiClient) string {
 	return c.Spec.RealmRef.Name + "/" + c.EffectiveClientID()
 }
 
-// realmMatters ignores changes of a Realm that do not affect its clients.
+// realmMatters ignores changes to a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1alpha1.Realm)
@@ -82,8 +82,8 @@ func readiness(realm *v1alpha1.Realm) string {
 	return string(ready.Status) + ready.Reason
 }
 
-// clientsWithSameID returns the other ApiClients with the same client ID. When one of them is
-// created or deleted, another may lose or acquire the client ID.
+// clientsWithSameID returns the other ApiClients with the same client ID. Creating or deleting obj
+// may make one of them lose or acquire the client ID.
 func (r *Reconciler) clientsWithSameID(ctx context.Context, obj client.Object) []reconcile.Request {
 	c, ok := obj.(*v1alpha1.ApiClient)
 	if !ok {
@@ -127,7 +127,7 @@ func (r *Reconciler) allClients(ctx context.Context, _ client.Object) []reconcil
 func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOption) []reconcile.Request {
 	clients := &v1alpha1.ApiClientList{}
 	if err := r.Client.List(ctx, clients, selection...); err != nil {
-		// A running cache does not fail, so the process is stopping.
+		// A running cache does not return errors, so the process must be stopping.
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ApiClients")
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Package apply writes Kubernetes objects with the operator's field owner. It writes an object only
-// if the owned fields change, so reconciling an unchanged cluster writes nothing.
+// Package apply writes Kubernetes objects using the operator's field manager. It writes an object
+// only if the owned fields change, so reconciling an unchanged cluster writes nothing.
 package apply
 
 import (
@@ -60,7 +60,7 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 //
 // Secret never changes a Secret other than live. A creation fails if the Secret already exists, and
 // an update fails with a conflict if live is not the latest version. Therefore no decision based on
-// a stale read takes effect. IsStale reports both errors.
+// a stale read takes effect. IsStale returns true for both errors.
 func Secret(ctx context.Context, c client.Client, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	if live == nil {
 		return createSecret(ctx, c, desired)

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// ConflictDelay is the time between a conflict and the retry. Caches usually lag less.
+// ConflictDelay is the time between a conflict and the retry. Caches usually catch up sooner.
 const ConflictDelay = 200 * time.Millisecond
 
-// IsStale reports whether writes failed only because they were based on a stale read. The
-// caller must then read again before it decides.
+// IsStale reports whether writes failed only because they were based on a stale read. The caller
+// must then read the objects again before it decides.
 func IsStale(err error) bool {
 	type joined interface {
 		error
@@ -28,7 +28,7 @@ func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// MaxConflicts is the number of consecutive conflicts of one object that are retried as part of
+// MaxConflicts is the number of consecutive conflicts on one object that are retried as part of
 // normal operation. A conflict that lasts longer requires an administrator, for example because a
 // Secret with that name belongs to another owner.
 const MaxConflicts = 10

@@ -48,8 +48,8 @@ func TestIsStale(t *testing.T) {
 	}
 }
 
-// controller-runtime logs and counts every error that Reconcile returns. A conflict must not
-// reach it.
+// controller-runtime logs and counts every error that Reconcile returns. A conflict must not be
+// returned to it.
 func TestRetryConflicts(t *testing.T) {
 	done := reconcile.Result{RequeueAfter: 42}
 	tests := map[string]struct {

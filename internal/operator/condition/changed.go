@@ -14,10 +14,10 @@ type Holder interface {
 	GetConditions() []metav1.Condition
 }
 
-// Changed returns a predicate for updates of an object that its own reconciler must process: a
-// new generation, another object with the same name, or changed conditions. The reconciler itself
-// writes most condition changes, but it may have decided on a stale cache. The event of its own
-// write makes it check again what it left unchanged.
+// Changed returns a predicate that selects the updates of an object that its own reconciler must
+// process: a new generation, a recreated object with the same name, or changed conditions. The
+// reconciler itself makes most condition changes, but it may have read a stale cache. Reconciling
+// again after its own write corrects this.
 func Changed() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(Holder)

@@ -15,10 +15,10 @@ func TestChanged(t *testing.T) {
 		change func(*v1alpha1.Realm)
 		want   bool
 	}{
-		"no change":                         {func(*v1alpha1.Realm) {}, false},
-		"label":                             {func(r *v1alpha1.Realm) { r.Labels = map[string]string{"a": "b"} }, false},
-		"spec":                              {func(r *v1alpha1.Realm) { r.Generation++ }, true},
-		"another object with the same name": {func(r *v1alpha1.Realm) { r.UID = "other" }, true},
+		"no change":                           {func(*v1alpha1.Realm) {}, false},
+		"label":                               {func(r *v1alpha1.Realm) { r.Labels = map[string]string{"a": "b"} }, false},
+		"spec":                                {func(r *v1alpha1.Realm) { r.Generation++ }, true},
+		"recreated object with the same name": {func(r *v1alpha1.Realm) { r.UID = "other" }, true},
 		"condition": {func(r *v1alpha1.Realm) {
 			r.Status.Conditions = []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now)}
 		}, true},

@@ -28,7 +28,7 @@ func Progressing(message string) Result {
 	return Result{metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message}
 }
 
-// NotReady returns the result of a failed check, or of a state that a user asked for, such as a
+// NotReady returns the result of a failed check, or of a state that a user requested, such as a
 // suspension.
 func NotReady(reason v1alpha1.ConditionReason, message string) Result {
 	return Result{metav1.ConditionFalse, reason, message}
@@ -43,8 +43,8 @@ type Set struct {
 	now        metav1.Time
 }
 
-// NewSet returns an empty set for an object that has the conditions before. It does not modify
-// them.
+// NewSet returns an empty set for an object whose current conditions are before. It does not modify
+// before.
 func NewSet(before []metav1.Condition, generation int64, now metav1.Time) *Set {
 	return &Set{before: before, generation: generation, now: now}
 }
@@ -64,8 +64,8 @@ func (s *Set) Put(kind v1alpha1.ConditionType, r Result) {
 	})
 }
 
-// Summarize sets Ready to the result. It adds Reconciling if the status is Unknown, and Stalled if
-// the status is False and stuck is true. Stuck means that the object needs user action.
+// Summarize sets the Ready condition to r. It adds Reconciling if the status is Unknown, and
+// Stalled if the status is False and stuck is true. Stuck means that the object needs user action.
 func (s *Set) Summarize(r Result, stuck bool) {
 	s.Put(v1alpha1.ConditionReady, r)
 	switch {

@@ -47,7 +47,7 @@ type Instance struct {
 	Security    Security    `json:"security"`
 	TokenServer TokenServer `json:"tokenServer,omitzero"`
 	TLS         TLS         `json:"tls,omitzero"`
-	// Testing must be unset except in tests.
+	// Testing must be unset outside of tests.
 	Testing Testing `json:"testing,omitzero"`
 
 	// SystemNamespace is the namespace of the records and the token servers. It comes from a
@@ -67,7 +67,7 @@ type Security struct {
 
 // TokenServer configures the token servers.
 type TokenServer struct {
-	// Image defaults to the operator's own image, which keeps the versions equal.
+	// Image defaults to the operator's own image so that both have the same version.
 	Image           string            `json:"image,omitempty"`
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 	// ImagePullSecrets are Secrets in the system namespace with registry credentials.
@@ -134,7 +134,7 @@ type Testing struct {
 	SpeedUp int32 `json:"speedUp,omitempty"`
 }
 
-// maxSpeedUp turns an hour into a second.
+// maxSpeedUp shortens an hour to a second.
 const maxSpeedUp = 3600
 
 // Limits for token lifetimes. They match the limits in the API.
@@ -182,8 +182,8 @@ func Parse(data []byte) (*Instance, error) {
 	return instance, nil
 }
 
-// rejectMoreDocuments returns an error if data holds more than one YAML document. The decoder would
-// ignore all but the first.
+// rejectMoreDocuments returns an error if data contains more than one YAML document. The decoder
+// would ignore all but the first.
 func rejectMoreDocuments(data []byte) error {
 	documents := stream.NewDecoder(bytes.NewReader(data))
 	for n := 0; ; n++ {
@@ -254,8 +254,8 @@ func (i *Instance) Issuer(realm string) string {
 	return "https://" + host + "/" + realm
 }
 
-// TokenLifetime returns the token lifetime of a realm. The given lifetime comes from its spec and
-// is nil if unset.
+// TokenLifetime returns a realm's token lifetime. The argument is the lifetime from its spec, or
+// nil if unset.
 func (i *Instance) TokenLifetime(set *metav1.Duration) time.Duration {
 	if set != nil {
 		return set.Duration

@@ -19,8 +19,8 @@ func failingKey(document []byte) string {
 	return find(content, "", func(part map[string]any) map[string]any { return part })
 }
 
-// find searches content, which is the value at path. embed returns a document that holds nothing
-// but the given part of content.
+// find searches content, the value at path. embed returns a document that contains only the given
+// part of content.
 func find(content map[string]any, path string, embed func(map[string]any) map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(content)) {
 		if decodes(embed(map[string]any{key: content[key]})) {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// RotationKind is the kind of object that a rotation replaces.
+// RotationKind is the kind of credential that a rotation replaces.
 type RotationKind string
 
 const (
@@ -24,7 +24,7 @@ type Outcome string
 const (
 	// Success means that the new key or secret is active.
 	Success Outcome = "success"
-	// Failure means that the operator failed to write it and retries.
+	// Failure means that the rotation failed. The operator retries it.
 	Failure Outcome = "failure"
 )
 
@@ -81,7 +81,7 @@ func (m *Metrics) GarbageCollected(kind CollectedKind) func() {
 	return m.collected.WithLabelValues(string(kind)).Inc
 }
 
-// Rotation counts a rotation. It failed if err is not nil.
+// Rotation counts a rotation. A non-nil err counts as a failure.
 func (m *Metrics) Rotation(kind RotationKind, err error) {
 	outcome := Success
 	if err != nil {

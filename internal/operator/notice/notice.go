@@ -1,5 +1,5 @@
-// Package notice records Events about Realms and ApiClients. Status shows the current state of an
-// object. Events show its history, which the cluster keeps for about an hour.
+// Package notice records Events about Realms and ApiClients. An object's status shows its current
+// state. Its Events show its history. By default, Kubernetes keeps them for an hour.
 package notice
 
 import (
@@ -15,7 +15,7 @@ import (
 // noteLimit is the maximum length of a note in bytes. The API server rejects longer notes.
 const noteLimit = 1024
 
-// Event is an events.k8s.io Event without the object that it regards.
+// Event is an events.k8s.io Event without its regarding object.
 type Event struct {
 	Type   string // corev1.EventTypeNormal or corev1.EventTypeWarning
 	Reason v1alpha1.EventReason

@@ -33,16 +33,16 @@ func TestReadyChange(t *testing.T) {
 		conditions []metav1.Condition
 		want       *notice.Event
 	}{
-		"new object is Progressing":    {"", isProgressing, nil},
-		"new object is Ready":          {"", isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
-		"no change":                    {v1alpha1.ReasonReady, isReady, nil},
-		"becomes Progressing":          {v1alpha1.ReasonReady, isProgressing, nil},
-		"suspended":                    {v1alpha1.ReasonReady, isSuspended, event("Normal", v1alpha1.ReasonSuspended, "Suspended.")},
-		"resumed":                      {v1alpha1.ReasonSuspended, isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
-		"expired":                      {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonExpired, "Expired."), event("Warning", v1alpha1.ReasonExpired, "Expired.")},
-		"not ready":                    {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
-		"not ready for another reason": {v1alpha1.ReasonExpired, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
-		"no Ready condition":           {v1alpha1.ReasonReady, nil, nil},
+		"new object is Progressing":        {"", isProgressing, nil},
+		"new object is Ready":              {"", isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
+		"no change":                        {v1alpha1.ReasonReady, isReady, nil},
+		"becomes Progressing":              {v1alpha1.ReasonReady, isProgressing, nil},
+		"suspended":                        {v1alpha1.ReasonReady, isSuspended, event("Normal", v1alpha1.ReasonSuspended, "Suspended.")},
+		"resumed":                          {v1alpha1.ReasonSuspended, isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
+		"expired":                          {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonExpired, "Expired."), event("Warning", v1alpha1.ReasonExpired, "Expired.")},
+		"not ready":                        {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
+		"not ready for a different reason": {v1alpha1.ReasonExpired, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
+		"no Ready condition":               {v1alpha1.ReasonReady, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, notice.ReadyChange(test.previous, test.conditions)); diff != "" {

@@ -14,7 +14,7 @@ import (
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Recorder records the Events of the objects of one kind. It is safe for concurrent use.
+// Recorder records Events for objects of one kind. It is safe for concurrent use.
 type Recorder struct {
 	recorder events.EventRecorder
 
@@ -26,7 +26,7 @@ type Recorder struct {
 }
 
 type previousReady struct {
-	uid    types.UID // tells the object from a new one with the same name
+	uid    types.UID // distinguishes the object from a new one with the same name
 	reason v1alpha1.ConditionReason
 }
 
@@ -35,11 +35,11 @@ func NewRecorder(recorder events.EventRecorder) *Recorder {
 	return &Recorder{recorder: recorder, progressing: map[types.NamespacedName]previousReady{}}
 }
 
-// Record records the Events for a change of an object's conditions and for a rotation, which may
-// be nil. It does not wait until the Events are written.
+// Record records the Events for a change of an object's conditions and for a rotation, which may be
+// nil. It does not wait for the Events to be written.
 //
 // The object must be the version that was read before the change. The event recorder distinguishes
-// changes by resource version and would merge two Events of the same version into a series.
+// changes by resource version and would merge two Events for the same version into a series.
 func (r *Recorder) Record(object client.Object, before, after []metav1.Condition, rotation *Event) {
 	for _, e := range []*Event{ReadyChange(r.previousReason(object, before, after), after), rotation} {
 		if e != nil {
@@ -48,7 +48,7 @@ func (r *Recorder) Record(object client.Object, before, after []metav1.Condition
 	}
 }
 
-// Forget drops the memory of a deleted object.
+// Forget discards the state of a deleted object.
 func (r *Recorder) Forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

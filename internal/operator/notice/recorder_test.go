@@ -18,7 +18,7 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 	const readyEvent, suspendedEvent = "Normal Ready Good.", "Normal Suspended Suspended."
 	type states = [][]metav1.Condition
 	for name, test := range map[string]struct {
-		states states // in order of time
+		states states // in chronological order
 		want   []string
 	}{
 		"new object":                    {states{nil, isProgressing, isProgressing, isReady}, []string{readyEvent}},
@@ -49,10 +49,10 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 		forget bool
 		want   []string
 	}{
-		"same object":            {next: named("acme", "1")},
-		"another name":           {next: named("other", "1"), want: []string{"Normal Ready Good."}},
-		"same name, another UID": {next: named("acme", "2"), want: []string{"Normal Ready Good."}},
-		"same object, forgotten": {next: named("acme", "1"), forget: true, want: []string{"Normal Ready Good."}},
+		"same object":              {next: named("acme", "1")},
+		"another name":             {next: named("other", "1"), want: []string{"Normal Ready Good."}},
+		"same name, different UID": {next: named("acme", "2"), want: []string{"Normal Ready Good."}},
+		"same object, forgotten":   {next: named("acme", "1"), forget: true, want: []string{"Normal Ready Good."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)

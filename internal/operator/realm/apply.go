@@ -28,7 +28,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 		return nil, nil //nolint:nilnil // A missing record has no state.
 	}
 	if seen.record != nil && secret.ResourceVersion == seen.record.ResourceVersion {
-		// Return the state that the decision is based on. A newer state triggers another reconcile.
+		// Return the state that the decision is based on. A state change triggers a new reconcile.
 		return &seen.state, nil
 	}
 	state := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)

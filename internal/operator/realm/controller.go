@@ -25,8 +25,8 @@ import (
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms,verbs=get;list;watch
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms/status,verbs=patch
 
-// concurrency is the number of Realms that are reconciled in parallel. It hides the latency of the
-// API server and the time to generate RSA keys.
+// concurrency is the number of Realms that are reconciled in parallel. Parallelism hides API server
+// latency and the time that it takes to generate RSA keys.
 const concurrency = 4
 
 // Reconciler reconciles Realms. All fields are required.

@@ -23,7 +23,7 @@ type decision struct {
 	// unreadable is the reason why the record can't be read, or nil. An unreadable record is not
 	// changed, and token servers keep serving its last known good version.
 	unreadable *condition.Result
-	// record is the desired record. If it is nil, the record is not changed or created.
+	// record is the desired record. If nil, no record is created or changed.
 	record *record.Realm
 	// lifetime is the token lifetime.
 	lifetime time.Duration
@@ -96,7 +96,8 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	return d, nil
 }
 
-// policyOf returns the Realm's key policy with defaults. The intervals are scaled for the instance.
+// policyOf returns the Realm's key policy with defaults applied and its intervals scaled by
+// testing.speedUp.
 func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
 	signing := &realm.Spec.Signing
 	policy := signingkey.Policy{

@@ -36,8 +36,8 @@ func acme(change func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	return realm
 }
 
-// recorded returns the next record of a Realm. All token servers have acknowledged the record
-// before.
+// recorded returns a Realm's next record after all token servers have acknowledged the previous
+// one.
 func recorded(t *testing.T, realm *v1alpha1.Realm, at time.Time, before *corev1.Secret) *corev1.Secret {
 	t.Helper()
 	d, err := decide(observed{realm: realm, record: before, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader)
@@ -216,7 +216,7 @@ func TestRotationWaitsForTokenServers(t *testing.T) {
 	}
 }
 
-// Verifiers must cache keys for less than publishAhead, even if the instance scales intervals.
+// Verifiers must cache keys for less than publishAhead, even with scaled intervals.
 func TestPolicyIsScaled(t *testing.T) {
 	for name, test := range map[string]struct {
 		speedUp int32

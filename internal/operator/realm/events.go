@@ -7,8 +7,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 )
 
-// rotated returns the Event for a change of the active key, or nil if it did not change. It is a
-// pure function.
+// rotated returns the Event for a change to a new active key, or nil if the active key did not
+// change. It is a pure function.
 func rotated(before, after *v1alpha1.RealmStatus) *notice.Event {
 	old, current := activeKey(before), activeKey(after)
 	if old == nil || current == nil || old.KeyID == current.KeyID {

@@ -64,7 +64,8 @@ func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State)
 	case state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
 	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):
-		// Only the keys change, so the token servers already serve this generation of the Realm.
+		// Only the keys have changed, so the token servers already serve this generation of the
+		// Realm.
 		return acknowledgement.Acknowledged.Result()
 	}
 	return state.Result()
@@ -99,7 +100,7 @@ func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
 }
 
 // writeStatus applies the status if it changed and records Events for the change. It fails with a
-// conflict if realm is not the latest version, because a stale read would duplicate Events.
+// conflict if realm is not the latest version; otherwise the same Events would be recorded twice.
 func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v1alpha1.RealmStatus) error {
 	if equality.Semantic.DeepEqual(realm.Status, s) {
 		return nil

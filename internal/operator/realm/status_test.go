@@ -102,7 +102,7 @@ func TestRealmStaysReadyDuringKeyRotation(t *testing.T) {
 		"first record":                    {nil, nil, func(*v1alpha1.Realm) {}, acknowledgement.Waiting, "Unknown"},
 		"not Programmed before":           {programmed(3, "Unknown"), settled, rotate, acknowledgement.Waiting, "Unknown"},
 		"older generation was Programmed": {programmed(2, "True"), settled, rotate, acknowledgement.Waiting, "Unknown"},
-		"rotation and another change": {programmed(3, "True"), settled, func(r *v1alpha1.Realm) {
+		"rotation and a different change": {programmed(3, "True"), settled, func(r *v1alpha1.Realm) {
 			rotate(r)
 			r.Spec.Scopes = []string{"read"}
 		}, acknowledgement.Waiting, "Unknown"},

@@ -54,7 +54,7 @@ func New(ctx context.Context, system cache.Cache, live client.Reader, c client.C
 func (s *Store) Namespace() string { return s.namespace }
 
 // Source returns a source that reconciles the owner of each changed record. It also reconciles the
-// owners of all records at startup, so that orphans are found.
+// owners of all records at startup to find orphans.
 func (s *Store) Source(kind record.Kind) source.SyncingSource {
 	return source.Kind(s.cache, client.Object(&corev1.Secret{}),
 		handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
@@ -71,7 +71,7 @@ func (s *Store) Source(kind record.Kind) source.SyncingSource {
 }
 
 // Get returns the record of the owner with the given UID, or nil if there is none. A record that is
-// missing in the cache may only have lost its label, so Get then reads from the API server.
+// missing from the cache may only have lost its label, so Get falls back to the API server.
 func (s *Store) Get(ctx context.Context, kind record.Kind, owner types.UID) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.namespace, Name: record.SecretName(kind, owner)}
@@ -93,10 +93,10 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 	return apply.Secret(ctx, s.client, live, desired)
 }
 
-// DeleteOrphans deletes the records with the owner's name that belong to another UID. cached is the
+// DeleteOrphans deletes records that have the owner's name but a different owner UID. cached is the
 // owner's UID in a cache, or empty if the owner was deleted. Verifiers and keys can't be restored,
-// so DeleteOrphans calls current, which reads the UID from the API server, before it deletes
-// a record.
+// so DeleteOrphans calls current, which reads the UID from the API server, before it deletes a
+// record.
 func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, cached types.UID, current func(context.Context) (types.UID, error)) error {
 	records := &corev1.SecretList{}
 	if err := s.cache.List(ctx, records, client.MatchingFields{byOwner: ownerKey(kind, owner)}); err != nil {

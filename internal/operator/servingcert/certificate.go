@@ -20,10 +20,10 @@ import (
 const (
 	// authorityLifetime is long because workloads hold copies of the CA certificate.
 	authorityLifetime = 10 * 365 * 24 * time.Hour
-	// servingLifetime is short. The certificate is renewed when a third of it is left.
+	// servingLifetime is short. The certificate is renewed when a third of its lifetime is left.
 	servingLifetime = 90 * 24 * time.Hour
 	renewBefore     = servingLifetime / 3
-	// backdate makes new certificates valid for clients whose clocks are slow.
+	// backdate makes new certificates valid for clients whose clocks are behind.
 	backdate = time.Hour
 
 	serialBits = 128
@@ -65,7 +65,7 @@ func (p Pair) Issue(hosts []string, now time.Time, random io.Reader) (Pair, erro
 	return sign(template, &p, now, random)
 }
 
-// RenewAt returns the time at which a serving certificate must be renewed. That is now if the
+// RenewAt returns the time at which a serving certificate must be renewed. It returns now if the
 // certificate is invalid, wasn't signed by the CA p, or doesn't cover all hosts.
 func (p Pair) RenewAt(serving Pair, hosts []string, now time.Time) time.Time {
 	parsed, err := serving.parse()
@@ -139,8 +139,8 @@ func encode(kind string, der []byte) []byte {
 	return b.Bytes()
 }
 
-// shortName truncates a host to the 64 characters that a common name may have. Verifiers use the
-// DNS names instead.
+// shortName truncates a host to 64 characters, the maximum length of a common name. Verifiers use
+// the DNS names instead.
 func shortName(host string) string {
 	return host[:min(len(host), 64)]
 }

@@ -83,7 +83,7 @@ func TestServingCertificateVerifies(t *testing.T) {
 	otherCA := x509.NewCertPool()
 	otherCA.AddCert(leaf(t, newAuthority(t, now)))
 	if _, err := leaf(t, serving).Verify(x509.VerifyOptions{Roots: otherCA, DNSName: hosts[0], CurrentTime: now}); err == nil {
-		t.Error("the certificate verifies with another CA")
+		t.Error("the certificate verifies with a different CA")
 	}
 }
 
@@ -120,19 +120,19 @@ func TestRenewAt(t *testing.T) {
 		hosts              []string
 		at, want           time.Time
 	}{
-		"third of the lifetime left": {authority, serving, hosts, now, now.Add(60 * day)},
-		"same certificate later":     {authority, serving, hosts, now.Add(59 * day), now.Add(60 * day)},
-		"overdue":                    {authority, serving, hosts, now.Add(61 * day), now.Add(60 * day)},
-		"fewer hosts":                {authority, serving, hosts[:1], now, now.Add(60 * day)},
-		"expired":                    {authority, serving, hosts, now.Add(91 * day), now.Add(91 * day)},
-		"another host":               {authority, serving, []string{"api.example.org"}, now, now},
-		"additional host":            {authority, serving, append([]string{"api.example.org"}, hosts...), now, now},
-		"another CA":                 {other, serving, hosts, now, now},
-		"invalid CA":                 {servingcert.Pair{}, serving, hosts, now, now},
-		"empty pair":                 {authority, servingcert.Pair{}, hosts, now, now},
-		"key of another certificate": {authority, servingcert.Pair{Certificate: serving.Certificate, Key: other.Key}, hosts, now, now},
-		"CA as serving certificate":  {authority, authority, hosts, now, now},
-		"not yet valid":              {authority, issue(t, authority, hosts, now.Add(day)), hosts, now, now},
+		"third of the lifetime left":     {authority, serving, hosts, now, now.Add(60 * day)},
+		"same certificate later":         {authority, serving, hosts, now.Add(59 * day), now.Add(60 * day)},
+		"overdue":                        {authority, serving, hosts, now.Add(61 * day), now.Add(60 * day)},
+		"fewer hosts":                    {authority, serving, hosts[:1], now, now.Add(60 * day)},
+		"expired":                        {authority, serving, hosts, now.Add(91 * day), now.Add(91 * day)},
+		"another host":                   {authority, serving, []string{"api.example.org"}, now, now},
+		"additional host":                {authority, serving, append([]string{"api.example.org"}, hosts...), now, now},
+		"another CA":                     {other, serving, hosts, now, now},
+		"invalid CA":                     {servingcert.Pair{}, serving, hosts, now, now},
+		"empty pair":                     {authority, servingcert.Pair{}, hosts, now, now},
+		"key of a different certificate": {authority, servingcert.Pair{Certificate: serving.Certificate, Key: other.Key}, hosts, now, now},
+		"CA as serving certificate":      {authority, authority, hosts, now, now},
+		"not yet valid":                  {authority, issue(t, authority, hosts, now.Add(day)), hosts, now, now},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,13 +148,13 @@ func TestInvalidPair(t *testing.T) {
 	block, _ := pem.Decode(good.Certificate)
 	block.Bytes = block.Bytes[:len(block.Bytes)-1]
 	tests := map[string]servingcert.Pair{
-		"empty":                       {},
-		"no key":                      {Certificate: good.Certificate},
-		"no certificate":              {Key: good.Key},
-		"key of another certificate":  {Certificate: good.Certificate, Key: other.Key},
-		"certificate and key swapped": {Certificate: good.Key, Key: good.Certificate},
-		"not PEM":                     {Certificate: []byte("x"), Key: []byte("y")},
-		"truncated certificate":       {Certificate: pem.EncodeToMemory(block), Key: good.Key},
+		"empty":                          {},
+		"no key":                         {Certificate: good.Certificate},
+		"no certificate":                 {Key: good.Key},
+		"key of a different certificate": {Certificate: good.Certificate, Key: other.Key},
+		"certificate and key swapped":    {Certificate: good.Key, Key: good.Certificate},
+		"not PEM":                        {Certificate: []byte("x"), Key: []byte("y")},
+		"truncated certificate":          {Certificate: pem.EncodeToMemory(block), Key: good.Key},
 	}
 	for name, pair := range tests {
 		t.Run(name, func(t *testing.T) {

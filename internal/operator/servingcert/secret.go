@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Names of the Secrets in the system namespace that hold the pairs.
+// Names of the Secrets in the system namespace that contain the pairs.
 const (
 	AuthoritySecret = "realmkeeper-ca"
 	ServingSecret   = "realmkeeper-serving-cert"
@@ -67,7 +67,7 @@ func (r *AuthorityReader) Certificate(ctx context.Context) ([]byte, error) {
 	return pair.Certificate, nil
 }
 
-// Source returns a source that enqueues the requests that toRequests returns when the CA changes.
+// Source returns a source that enqueues the requests returned by toRequests when the CA changes.
 func (r *AuthorityReader) Source(toRequests handler.MapFunc) source.SyncingSource {
 	return source.Kind(r.system, client.Object(&corev1.Secret{}),
 		handler.EnqueueRequestsFromMapFunc(toRequests),

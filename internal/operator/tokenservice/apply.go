@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// apply writes changed objects in the order of their dependencies. The Deployment comes last.
+// apply writes changed objects in dependency order. The Deployment comes last.
 func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error {
 	if err := r.applyCertificates(ctx, seen, d); err != nil {
 		return err

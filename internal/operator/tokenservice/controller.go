@@ -37,7 +37,7 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // The operator reads the default token server image from its own Pod.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get,namespace=realmkeeper-system
-// The operator can only grant permissions to token servers that it has itself.
+// The operator can only grant token servers permissions that it has itself.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;patch;update;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=delete,namespace=realmkeeper-system
 
@@ -49,7 +49,8 @@ type Reconciler struct {
 	Instance *config.Instance
 	// Image is the image of the token servers.
 	Image string
-	// Account is the name of the operator's service account. It is empty outside a cluster.
+	// Account is the name of the operator's service account. It is empty if the operator runs
+	// outside a cluster.
 	Account string
 	Now     func() time.Time
 	Random  io.Reader

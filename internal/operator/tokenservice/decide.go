@@ -55,8 +55,8 @@ func decide(seen observed, instance *config.Instance, image string, now time.Tim
 	if instance.TLS.Managed == nil {
 		return d, nil
 	}
-	// Return the rest of the decision even if the certificates fail. An unreadable CA must not let
-	// other objects drift.
+	// Return the rest of the decision even if the certificates fail. Other objects must not drift
+	// because the CA is unreadable.
 	err := decideCertificates(&d, seen, instance, now, random)
 	return d, err
 }

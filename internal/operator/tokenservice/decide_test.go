@@ -74,7 +74,7 @@ func TestCertificatesAreIssuedOnceAndRenewedInTime(t *testing.T) {
 	moved := instance(t, "")
 	moved.InstanceDomain = "example.org"
 	if d := decided(t, seen, moved, now); d.serving == nil {
-		t.Error("no new certificate for another instance domain")
+		t.Error("no new certificate for a different instance domain")
 	}
 }
 

@@ -26,13 +26,13 @@ const (
 	snapshotVolume = "records"
 	snapshotPath   = "/var/lib/realmkeeper"
 
-	// unprivileged is the user ID and group ID of token servers, regardless of the image.
+	// unprivileged is the user ID and group ID that token servers run as, regardless of the image.
 	unprivileged = 65532
 
 	// drainDelay is the time for which a stopping token server still accepts connections. It covers
 	// the time until all nodes have removed its endpoint.
 	drainDelay = 10 * time.Second
-	// gracePeriod includes drainDelay and leaves time for requests in flight.
+	// gracePeriod includes drainDelay and leaves time for in-flight requests to complete.
 	gracePeriod = 30 * time.Second
 )
 

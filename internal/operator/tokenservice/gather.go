@@ -20,7 +20,7 @@ import (
 type observed struct {
 	authority *corev1.Secret
 	serving   *corev1.Secret
-	// operator is the service account of the operator. It is nil outside a cluster.
+	// operator is the operator's service account. It is nil if the operator runs outside a cluster.
 	operator *corev1.ServiceAccount
 
 	serviceAccount   *corev1.ServiceAccount

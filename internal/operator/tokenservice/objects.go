@@ -46,8 +46,8 @@ func serviceAccount(instance *config.Instance) *corev1ac.ServiceAccountApplyConf
 	return corev1ac.ServiceAccount(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels())
 }
 
-// role allows token servers to read records and write their heartbeat Leases, only in the system
-// namespace.
+// role allows token servers to read records and write their heartbeat Leases. It applies only to
+// the system namespace.
 func role(instance *config.Instance) *rbacv1ac.RoleApplyConfiguration {
 	return rbacv1ac.Role(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).WithRules(
 		rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("secrets").WithVerbs("get", "list", "watch"),

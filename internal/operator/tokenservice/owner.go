@@ -6,9 +6,9 @@ import (
 )
 
 // setOwner makes the operator's service account the owner of the token service, so that
-// uninstalling Realmkeeper deletes it. The operator's Deployment is not the owner: users sometimes
-// delete it manually, and that must not stop the token service. Secrets have no owner because their
-// content can't be recreated.
+// uninstalling Realmkeeper deletes it. The operator's Deployment is not the owner, because users
+// sometimes delete it manually and that must not stop the token service. Secrets have no owner
+// because their content can't be recreated.
 func (d *decision) setOwner(operator *corev1.ServiceAccount) {
 	if operator == nil {
 		return

@@ -20,7 +20,7 @@ func scaled(live *appsv1.Deployment, instance *config.Instance) bool {
 		return false
 	}
 	for _, entry := range live.ManagedFields {
-		// spec.replicas is the only field of this subresource. A manager that no longer owns it has
+		// spec.replicas is the only field of this subresource. Managers that no longer own it have
 		// no entry.
 		if entry.Subresource == "scale" {
 			return true

@@ -19,12 +19,12 @@ type Provided struct {
 	Source string
 	// Value is the plaintext.
 	Value string
-	// Overlap is how long the old value stays valid after a change.
+	// Overlap is the time for which the old value remains valid after a change.
 	Overlap time.Duration
 }
 
-// Recorded reports whether one of the secrets was taken from this version. If not, planning may
-// require an Argon2id hash or verification.
+// Recorded reports whether one of the given secrets was read from this version. If not, planning
+// may require an Argon2id hash or verification.
 func (w *Provided) Recorded(secrets []record.ClientSecret) bool {
 	return slices.ContainsFunc(secrets, func(s record.ClientSecret) bool { return s.Source == w.Source })
 }
@@ -47,7 +47,8 @@ func (w *Provided) plan(v View, now time.Time, random io.Reader) (Plan, error) {
 	return p, nil
 }
 
-// matches reports whether s was taken from this version, or from another with the same value.
+// matches reports whether s was read from this version, or from a different version with the same
+// value.
 func (w *Provided) matches(s record.ClientSecret) bool {
 	if s.Source == w.Source {
 		return true

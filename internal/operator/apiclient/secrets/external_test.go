@@ -62,7 +62,7 @@ func TestMakeProvided(t *testing.T) {
 			if !accepts(got.Secrets, value.plaintext, at) && name != "same version" {
 				t.Error("the provided value is not accepted")
 			}
-			// Each hash has its own salt, from which the ID is computed.
+			// Each hash has its own salt, and the ID depends on it.
 			newest := len(test.want.Secrets) - 1
 			if source := test.want.Secrets[newest].Source; source == "v1/2" && got.Secrets[newest].CreatedAt.Equal(now) {
 				got.Secrets[newest].ID, got.Secrets[newest].Hash = test.want.Secrets[newest].ID, test.want.Secrets[newest].Hash
@@ -108,7 +108,7 @@ func TestMakeHashed(t *testing.T) {
 			[]record.ClientSecret{listed("a", a, time.Time{}), listed("b", b, time.Time{})},
 			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, before, time.Time{}), recorded("b", b, now, time.Time{})}, Continuous: true},
 		},
-		"another hash with the same ID": {
+		"different hash with the same ID": {
 			[]record.ClientSecret{recorded("a", a, before, time.Time{})},
 			[]record.ClientSecret{listed("a", b, time.Time{})},
 			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", b, now, time.Time{})}},

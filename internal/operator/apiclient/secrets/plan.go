@@ -1,18 +1,18 @@
-// Package secrets plans the lifecycle of a client's secrets. The plan is a pure function of what
-// was read, the time, and the random source.
+// Package secrets plans the lifecycle of a client's secrets. The plan is a pure function of the
+// observed facts, the time, and the random source.
 //
-// The operator replaces a generated secret in steps. Each step is one write, and after a crash
-// between any two the next plan continues from the facts:
+// The operator replaces a generated secret in steps. Each step is one write. After a crash between
+// two steps, the next plan continues from the observed facts:
 //
 //  1. Generate a secret in memory and record its verifier alongside the active one (Announced).
 //  2. When every live token server has acknowledged the record, deliver the secret. A crash
-//     before that loses it (Lost), and the operator generates a new one. The old one stays valid.
+//     before that loses it (Lost), and the operator generates a new one. The old one remains valid.
 //  3. Let the old secret expire after the overlap, counted from now (Overlapping).
 //  4. Remove it after it has expired (Settled). Token servers check the expiration themselves.
 //
 // No rotation begins while two secrets are valid, so a secret that workloads may still use never
-// expires early. A secret that was provided, or listed as a hash in the spec, is replaced by a
-// generated one in the same steps.
+// expires early. The same steps apply when a generated secret replaces a provided secret or a hash
+// listed in the spec.
 package secrets
 
 import (
@@ -38,9 +38,9 @@ type Want struct {
 type Plan struct {
 	// Secrets are the desired secrets in the record, oldest first. They are never nil.
 	Secrets []record.ClientSecret
-	// Deliver is the desired secret in the credentials Secret; empty leaves the Secret unchanged.
+	// Deliver is the desired secret in the credentials Secret. If empty, the Secret is unchanged.
 	Deliver string
-	// Pending is the plaintext of the newest secret, which the caller keeps until it is delivered.
+	// Pending is the plaintext of the newest secret. The caller must keep it until it is delivered.
 	Pending string
 	// Continuous reports whether workloads have a valid secret before and after the change.
 	Continuous bool
@@ -51,10 +51,10 @@ type Plan struct {
 	Next time.Time
 }
 
-// Step is a step of a rotation that counts in metrics.
+// Step is a rotation step that is counted in metrics.
 type Step string
 
-// The steps of a rotation.
+// Steps of a rotation.
 const (
 	// StepBegun means that a new secret has been generated and the token servers must load it.
 	StepBegun Step = "begun"
@@ -89,8 +89,7 @@ func (p Plan) Obsolete(values []string) bool {
 	return index < 0
 }
 
-// retire sets an expiration on the secrets that the newest one replaces, which is the end of the
-// overlap.
+// retire makes the secrets that the newest one replaces expire at the end of the overlap.
 func (p *Plan) retire(now time.Time, overlap time.Duration) {
 	newest := len(p.Secrets) - 1
 	for i := range p.Secrets[:newest] {
@@ -117,8 +116,8 @@ func expiration(now time.Time, overlap time.Duration) time.Time {
 	return now.UTC().Add(overlap + time.Second - 1).Truncate(time.Second)
 }
 
-// newSecret returns the record of a plaintext secret. It uses Argon2id unless the secret has the
-// form of a generated one.
+// newSecret hashes a plaintext secret for the record. It uses Argon2id unless the secret has the
+// format of a generated one.
 func newSecret(plaintext string, now time.Time, random io.Reader) (record.ClientSecret, error) {
 	hash := clientsecret.HashArgon2id
 	if clientsecret.WellFormed(plaintext) {

@@ -14,16 +14,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// life simulates a client over time: an operator that plans and writes, token servers that load its
-// records, and workloads that read the credentials Secret.
+// life simulates a client over time. The operator plans and writes, token servers load the client's
+// records, and workloads read the credentials Secret.
 type life struct {
 	now   time.Time
 	facts secrets.Facts
 	want  secrets.Want
-	// loaded are the secrets that every token server accepts: those of the last acknowledged
-	// record.
+	// loaded are the secrets in the last acknowledged record, which every token server accepts.
 	loaded []record.ClientSecret
-	// overlaps are the times until which replaced secrets must stay valid, by plaintext.
+	// overlaps maps the plaintext of each replaced secret to the time until which it must remain
+	// valid.
 	overlaps map[string]time.Time
 	external []secret
 	versions int
@@ -114,7 +114,7 @@ func (l *life) checkPlan(t *rapid.T, p secrets.Plan) {
 		t.Fatal("a delivered secret is not recorded")
 	}
 	if p.Deliver != "" && p.Deliver != l.delivered() && view.State != secrets.None && !accepts(l.loaded, p.Deliver, l.now) {
-		t.Fatal("a secret is delivered before it is acknowledged, although workloads have another")
+		t.Fatal("a secret is delivered before it is acknowledged, although workloads have a valid one")
 	}
 	if p.Pending != "" && !accepts(p.Secrets[len(p.Secrets)-1:], p.Pending, l.now) {
 		t.Fatal("the pending secret is not the newest")
@@ -186,7 +186,7 @@ func (l *life) changeKind(t *rapid.T) {
 	}
 }
 
-// provide creates a new version of the provided Secret, with the same or another value.
+// provide creates a new version of the provided Secret, with the same or a different value.
 func (l *life) provide(t *rapid.T) {
 	l.versions++
 	w := *l.want.Provided
@@ -243,8 +243,8 @@ func TestPlanInvariants(t *testing.T) {
 	})
 }
 
-// Nothing is generated before the time of the next rotation. The rotation begins at that time and
-// completes after its acknowledgement.
+// No secret is generated before the next rotation is due. The rotation then begins, and completes
+// once it is acknowledged.
 func TestRotationFollowsSchedule(t *testing.T) {
 	fresh := newLife(t)
 	rapid.Check(t, func(t *rapid.T) {

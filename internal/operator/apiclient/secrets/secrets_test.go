@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// noRandom fails every plan that generates or hashes a secret, with errRandom.
+// noRandom makes every plan that generates or hashes a secret fail with errRandom.
 var (
 	errRandom = errors.New("no random bytes")
 	noRandom  = iotest.ErrReader(errRandom)
@@ -54,7 +54,7 @@ func (s secret) until(expires time.Time) record.ClientSecret {
 	return s.ClientSecret
 }
 
-// accepts reports whether one of the secrets is valid and matches the plaintext.
+// accepts reports whether any of the secrets is valid and matches the plaintext.
 func accepts(recorded []record.ClientSecret, plaintext string, at time.Time) bool {
 	return slices.ContainsFunc(recorded, func(s record.ClientSecret) bool {
 		verifier, err := clientsecret.ParseVerifier(s.Hash)
@@ -80,7 +80,7 @@ func TestLook(t *testing.T) {
 		"newest pending":                {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: newer.plaintext}, secrets.Announced, 0, true},
 		"newest delivered, and pending": {secrets.Facts{Recorded: both, Delivered: []string{newer.plaintext}, Pending: newer.plaintext}, secrets.Overlapping, 1, true},
 		"newest lost":                   {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}}, secrets.Lost, 0, false},
-		"newest lost, another pending":  {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: older.plaintext}, secrets.Lost, 0, false},
+		"newest lost, new one pending":  {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: older.plaintext}, secrets.Lost, 0, false},
 		"both delivered":                {secrets.Facts{Recorded: both, Delivered: []string{newer.plaintext, older.plaintext}}, secrets.Overlapping, 1, true},
 		"both delivered, older first":   {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext, newer.plaintext}}, secrets.Overlapping, 1, true},
 		"provided": {
@@ -140,7 +140,7 @@ func TestMakeGenerated(t *testing.T) {
 			secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: newer.plaintext, Acknowledged: true},
 			secrets.Plan{Secrets: both, Deliver: newer.plaintext, Pending: newer.plaintext, Continuous: true},
 		},
-		"announced beside a provided secret": {
+		"announced alongside a provided secret": {
 			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Pending: newer.plaintext},
 			secrets.Plan{Secrets: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Pending: newer.plaintext, Continuous: true},
 		},

@@ -7,15 +7,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Facts are what was read about the secrets of one client.
+// Facts describes the observed secrets of one client.
 type Facts struct {
-	// Recorded are the secrets in the client's record, oldest first. It is empty if the record
-	// belongs to another Realm.
+	// Recorded are the secrets in the client's record, oldest first. It is empty if the record was
+	// written for a different Realm.
 	Recorded []record.ClientSecret
 	// Delivered are the well-formed values in the client's credentials Secret, under any key.
 	Delivered []string
-	// Pending is the plaintext of the newest recorded secret while it is not delivered. It is
-	// empty if there is none, or if the process that generated it has ended.
+	// Pending is the plaintext of the newest recorded secret until it is delivered. It is empty if
+	// no secret is pending, or if the process that generated it has exited.
 	Pending string
 	// Acknowledged reports whether every live token server serves Recorded.
 	Acknowledged bool
@@ -24,15 +24,14 @@ type Facts struct {
 // State is the state of a client's secrets.
 type State string
 
-// The states of a client's secrets.
+// States of a client's secrets.
 const (
 	// None means that no workload has a valid secret.
 	None State = "None"
 	// Announced means that a pending secret is recorded alongside the active one. It is delivered
 	// once every live token server accepts it.
 	Announced State = "Announced"
-	// Lost means that the newest secret was lost before delivery, with the process that generated
-	// it.
+	// Lost means that the process that generated the newest secret exited before delivering it.
 	Lost State = "Lost"
 	// Overlapping means that an older secret is still valid alongside the active one.
 	Overlapping State = "Overlapping"
@@ -59,7 +58,7 @@ type View struct {
 	Pending bool
 }
 
-// Look derives the view at the given time. It is the only place that derives the state.
+// Look derives the view at the given time. No other code derives the state.
 func Look(f Facts, now time.Time) View {
 	v := View{Valid: valid(f.Recorded, now)}
 	newest := len(v.Valid) - 1
@@ -124,8 +123,8 @@ func external(secrets []record.ClientSecret) int {
 	return last
 }
 
-// expiresLater reports whether a, which is newer than b, expires after it. If neither expires, the
-// newer one counts.
+// expiresLater reports whether a expires after b. a must be newer than b. If neither expires,
+// expiresLater returns true.
 func expiresLater(a, b record.ClientSecret) bool {
 	return a.ExpiresAt.IsZero() || !b.ExpiresAt.IsZero() && b.ExpiresAt.Before(a.ExpiresAt)
 }
