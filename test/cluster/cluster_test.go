@@ -56,8 +56,10 @@ func TestLifecycle(t *testing.T) {
 	})
 
 	g.Expect(c.run("exec", "sh", "-c", "kill -9 $(head -n 1 /run/realmkeeper/run/kube-proxy.pid)")).To(BeEmpty())
-	_, err = c.run("up")
-	g.Expect(err).To(MatchError(ContainSubstring("kube-proxy")))
+	g.Eventually(func() error { // SIGKILL takes effect after kill has returned
+		_, err := c.run("up")
+		return err
+	}, time.Minute).Should(MatchError(ContainSubstring("kube-proxy")))
 	g.Expect(clients.Discovery().ServerVersion()).NotTo(BeNil())
 
 	g.Expect(c.run("down")).To(ContainSubstring("Removed the cluster."))
