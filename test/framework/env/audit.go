@@ -18,16 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Writes returns every request so far that asked the API server to create, change or delete an
-// object, from any user and whether it was allowed or not. Callers filter by user, user agent or
-// object. It requires WithAuditLog.
+// Writes returns all requests so far that tried to create, change or delete an object, including
+// those that were denied. It includes the requests of all users, so callers filter by user, user
+// agent or object. It requires WithAuditLog.
 func (e *Env) Writes(t testing.TB) []auditv1.Event {
 	t.Helper()
 	if e.AuditLog == "" {
 		t.Fatal("Env.Writes requires env.WithAuditLog")
 	}
-	// The API server logs a request when it completes, which may be just after the response has
-	// arrived. Requests before this marker are in the log once the marker is.
+	// The API server logs a request when it completes, possibly just after it sent the response. Once
+	// the log contains this marker request, it also contains all earlier requests.
 	marker := "audit-marker-" + strings.ToLower(rand.String(10))
 	key := client.ObjectKey{Namespace: "default", Name: marker}
 	if err := e.Client.Get(t.Context(), key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {

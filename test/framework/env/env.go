@@ -1,7 +1,7 @@
 // Package env runs a real API server for tests.
 //
-// A test binary has one control plane. TestMain configures it, the first test that calls Start
-// starts it, and it ends with the binary:
+// Each test binary has one control plane. TestMain configures it, the first test that calls Start
+// starts it, and it stops when the binary exits:
 //
 //	func TestMain(m *testing.M) { env.Main(m, env.WithControllerManager()) }
 //
@@ -11,7 +11,7 @@
 //		...
 //	}
 //
-// Nothing remains after the binary ends, even if it is killed with SIGKILL. Several test binaries
+// Nothing remains after the binary exits, even if it is killed with SIGKILL. Several test binaries
 // can run at the same time.
 package env
 
@@ -36,10 +36,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-// startTimeout bounds a start, which takes a few seconds on an idle machine.
+// startTimeout limits how long the control plane may take to start. On an idle machine, it takes a
+// few seconds.
 const startTimeout = 2 * time.Minute
 
-// noIssuers makes the API server accept only the tokens that it accepts by default.
+// noIssuers configures no external issuers, so the API server accepts only its own tokens.
 const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: []\n"
 
 // Env is the running control plane of this test binary.
@@ -75,7 +76,7 @@ var binary struct {
 	err     error
 }
 
-// Main runs the tests of a package and ends the process with their exit code.
+// Main runs the tests of a package and exits with their exit code.
 func Main(m *testing.M, opts ...Option) {
 	binary.options = newOptions(opts)
 	code := m.Run()
@@ -86,8 +87,8 @@ func Main(m *testing.M, opts ...Option) {
 	os.Exit(code)
 }
 
-// Start returns the control plane of this test binary. The first call starts it. If it can't be
-// started, the test fails immediately.
+// Start returns the control plane of this test binary. The first call starts it. If it fails to
+// start, the test fails immediately.
 func Start(t testing.TB) *Env {
 	t.Helper()
 	if binary.options == nil {
@@ -101,7 +102,7 @@ func Start(t testing.TB) *Env {
 }
 
 func start(o *options) (*Env, error) {
-	// The build isn't part of startTimeout. The -timeout of the test binary bounds it.
+	// The build doesn't count toward startTimeout. It is limited by the -timeout of the test binary.
 	binDir, err := controlplane.BinDir(context.Background(), os.Stderr, "kubectl")
 	if err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func start(o *options) (*Env, error) {
 	env.Config = env.controlPlane.RESTConfig()
 	env.Kubeconfig = env.controlPlane.Kubeconfig()
 	if len(crds) > 0 {
-		// The default of 10 s is too short on two cores that other test binaries use, too.
+		// The default of 10 s is too short if other test binaries share the two cores.
 		install := envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: time.Minute}
 		if _, err := envtest.InstallCRDs(env.Config, install); err != nil {
 			return nil, errors.Join(err, env.controlPlane.Stop())
@@ -166,8 +167,8 @@ func stop() error {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Namespace creates a namespace that no other test uses and returns its name, which begins with
-// the test's name. The namespace exists until the control plane ends.
+// Namespace creates a namespace for this test only and returns its name, which starts with the
+// test's name. The namespace exists until the control plane stops.
 func (e *Env) Namespace(t testing.TB) string {
 	t.Helper()
 	prefix := notInNames.ReplaceAllString(strings.ToLower(t.Name()), "-")
@@ -179,8 +180,8 @@ func (e *Env) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
-// StopAPIServer stops the API server until StartAPIServer or the end of the test. No test that
-// needs the API server may run at the same time.
+// StopAPIServer stops the API server until StartAPIServer is called or the test ends. No other test
+// that needs the API server may run in the meantime.
 func (e *Env) StopAPIServer(t testing.TB) {
 	t.Helper()
 	// Register the cleanup first, because the next test needs the API server if this call fails.
@@ -191,10 +192,10 @@ func (e *Env) StopAPIServer(t testing.TB) {
 }
 
 // StartAPIServer starts the API server again with the same address, credentials and data, and
-// returns when it is ready. It does nothing if the API server is running.
+// returns once it is ready. It does nothing if the API server is running.
 func (e *Env) StartAPIServer(t testing.TB) {
 	t.Helper()
-	// The context of the test is canceled before cleanups run.
+	// The test's context is canceled before cleanups run.
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	if err := e.controlPlane.StartAPIServer(ctx); err != nil {

@@ -21,8 +21,8 @@ const childEnv = "REALMKEEPER_TESTENV_CHILD"
 
 const dirPrefix = "control plane in "
 
-// TestChild runs in the test binaries that other tests start. It prints the directory of its
-// control plane and ends when its standard input is closed.
+// TestChild runs only in the child processes that other tests start. It prints the directory of its
+// control plane and returns when its standard input is closed.
 func TestChild(t *testing.T) {
 	if os.Getenv(childEnv) == "" {
 		return
@@ -42,18 +42,18 @@ func TestKilledBinaryLeavesNothingBehind(t *testing.T) {
 	g.Expect(child.Process.Kill()).To(Succeed())
 	g.Eventually(func() []string { return runningIn(dir) }).WithTimeout(10 * time.Second).Should(BeEmpty())
 
-	// The next control plane that starts removes its files.
+	// The next control plane to start removes the killed binary's files.
 	next, nextDir, end := startChild(t)
 	g.Expect(dir).NotTo(BeADirectory())
 
-	// A binary that ends by itself removes its own files.
+	// A binary that exits normally removes its own files.
 	end()
 	g.Expect(next.Wait()).To(Succeed())
 	g.Expect(nextDir).NotTo(BeADirectory())
 }
 
-// startChild starts another process of this binary and waits until its control plane runs. It
-// returns the directory of that control plane and a function that makes the process end.
+// startChild runs this binary as a child process and waits until its control plane is running. It
+// returns the control plane's directory and a function that ends the process.
 func startChild(t *testing.T) (child *exec.Cmd, dir string, end func()) {
 	t.Helper()
 	child = exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
@@ -70,7 +70,7 @@ func startChild(t *testing.T) (child *exec.Cmd, dir string, end func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = child.Process.Kill() // it may have ended already
+		_ = child.Process.Kill() // it may have exited already
 		_ = child.Wait()
 	})
 	var output bytes.Buffer
@@ -85,7 +85,7 @@ func startChild(t *testing.T) (child *exec.Cmd, dir string, end func()) {
 	return nil, "", nil
 }
 
-// runningIn returns the names of the running programs that have dir in their arguments.
+// runningIn returns the names of the running programs whose arguments contain dir.
 func runningIn(dir string) []string {
 	var names []string
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -10,8 +10,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-// Module returns the directory of a Go module that hack/tools/crds pins because it contains
-// third-party CRDs. It downloads the module if necessary.
+// Module returns the directory of a Go module that contains third-party CRDs and is pinned by
+// hack/tools/crds. It downloads the module if necessary.
 func Module(t testing.TB, module string) string {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()

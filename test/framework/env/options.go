@@ -24,7 +24,7 @@ type options struct {
 	authentication    []byte
 	scheme            *runtime.Scheme
 	crds              []string
-	ownCRDs           bool // crds replaces the default
+	ownCRDs           bool // crds replaces the default CRDs
 }
 
 func newOptions(opts []Option) *options {
@@ -41,7 +41,7 @@ func newOptions(opts []Option) *options {
 	return o
 }
 
-// WithControllerManager also runs kube-controller-manager, which collects garbage by owner
+// WithControllerManager also runs kube-controller-manager. It garbage-collects objects by owner
 // reference, finalizes namespaces, creates default service accounts and reconciles Deployments.
 func WithControllerManager() Option {
 	return func(o *options) { o.controllerManager = true }
@@ -53,26 +53,26 @@ func WithAuditLog() Option {
 }
 
 // WithExternalIssuers makes the API server accept tokens from the issuers that tests write to
-// Env.AuthenticationConfig. It reaches them through the HTTP proxy at that URL, because DNS
-// doesn't resolve names below localhost.
+// Env.AuthenticationConfig. The API server connects to issuers through the HTTP proxy at the given
+// URL, because DNS doesn't resolve names under localhost.
 func WithExternalIssuers(proxy string) Option {
 	return func(o *options) { o.externalIssuers, o.proxy = true, proxy }
 }
 
-// WithAuthentication makes the API server accept tokens from the issuers in an
-// AuthenticationConfiguration, which is the initial content of Env.AuthenticationConfig.
+// WithAuthentication makes the API server accept tokens from the issuers in the given
+// AuthenticationConfiguration, which becomes the initial content of Env.AuthenticationConfig.
 func WithAuthentication(configuration []byte) Option {
 	return func(o *options) { o.externalIssuers, o.authentication = true, configuration }
 }
 
-// WithScheme sets the types that Env.Client supports. It defaults to those of Kubernetes,
-// CustomResourceDefinition and the product's own.
+// WithScheme sets the scheme of Env.Client. By default, it contains the Kubernetes types,
+// CustomResourceDefinition and the product's own types.
 func WithScheme(scheme *runtime.Scheme) Option {
 	return func(o *options) { o.scheme = scheme }
 }
 
-// WithCRDs installs the CRDs in these files and directories, or none, instead of the product's in
-// config/crd/bases.
+// WithCRDs installs the CRDs in the given files and directories instead of the product's CRDs in
+// config/crd/bases. Without paths, it installs none.
 func WithCRDs(paths ...string) Option {
 	return func(o *options) { o.crds, o.ownCRDs = paths, true }
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
 )
 
-// runDir is the directory of one control plane. Its owner holds a lock on it, which the kernel
-// releases when the process ends for any reason.
+// runDir is the directory of one control plane. Its owner holds a lock on it. The kernel releases
+// the lock when the process exits for any reason.
 type runDir struct {
 	path string
 	lock filelock.Lock
 }
 
-// newRunDir creates a directory and removes those that killed binaries left behind.
+// newRunDir creates a directory and removes those that killed test binaries left behind.
 func newRunDir() (runDir, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -26,8 +26,8 @@ func newRunDir() (runDir, error) {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return runDir{}, fmt.Errorf("create a directory for the control plane: %w", err)
 	}
-	// One binary at a time, because a directory that isn't locked yet looks like one that was
-	// left behind.
+	// Only one binary may do this at a time. Others would take a new directory for an abandoned one
+	// until it is locked.
 	turn, err := filelock.Wait(parent)
 	if err != nil {
 		return runDir{}, fmt.Errorf("create a directory for the control plane: %w", err)

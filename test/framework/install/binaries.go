@@ -14,22 +14,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// binariesVariable is the environment variable with the absolute path of a directory that contains
-// the product's binaries. make sets it, so that they are linked once for all suites. If it is
-// unset, each test binary builds those that it needs.
+// binariesVariable is the environment variable that contains the absolute path of a directory with
+// the product's binaries. make sets it so that all suites share one build. If it is unset, each
+// test binary builds the binaries it needs.
 const binariesVariable = "REALMKEEPER_BINARIES"
 
-// buildTimeout bounds a build with cold caches on two cores.
+// buildTimeout limits a build with cold caches on two cores.
 const buildTimeout = 15 * time.Minute
 
-// built contains the binaries that this test binary has built.
+// built contains the binaries that this test binary has already built.
 var built struct {
 	sync.Mutex
 	errs map[string]error // by name
 }
 
-// Binary returns the path of the product's binary with that name in cmd. A binary that is built
-// here is in the directory of the control plane and is removed with it.
+// Binary returns the path of the product's binary with the given name under cmd. A binary that is
+// built here is stored in the control plane's directory and removed with it.
 func Binary(t testing.TB, cluster *env.Env, name string) string {
 	t.Helper()
 	if dir := os.Getenv(binariesVariable); dir != "" {
@@ -52,8 +52,7 @@ func Binary(t testing.TB, cluster *env.Env, name string) string {
 	return path
 }
 
-// build builds in the root of the repository, so that the versions of dependencies are the
-// product's.
+// build runs in the root of the repository, so that it uses the product's dependency versions.
 func build(name, path string) error {
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Fault is what happens to a write.
+// Fault defines how the proxy handles a write.
 type Fault int
 
 const (
@@ -32,34 +32,34 @@ const (
 	Rejected
 )
 
-// Faults defines which writes of a program fail. Writes of Leases don't count, because heartbeats
-// and leader election write them periodically. Writes of Events don't count either.
+// Faults defines which writes of a program fail. Writes of Leases are not counted, because
+// heartbeats and leader election repeat them periodically. Writes of Events are not counted either.
 type Faults struct {
 	// Of returns the fault for the nth write (1-based). If nil, no write fails.
 	Of func(number int) Fault
-	// Then, if set, is called after a fault while the program waits for the response.
+	// Then, if set, is called after a write fails, before the program receives a response.
 	Then func()
 }
 
-// FaultProxy is a proxy between a program and the API server. It counts the program's writes,
-// makes some of them fail, injects random faults into any request, and changes the time in
+// FaultProxy is a proxy between a program and the API server. It counts the program's writes and
+// makes some of them fail. It can also inject random faults into any request and change the time in
 // responses.
 type FaultProxy struct {
-	// URL is the address that programs use instead of the API server's.
+	// URL is the address that programs use in place of the API server's address.
 	URL string
 
 	faults  Faults
 	forward *httputil.ReverseProxy
 	server  *httptest.Server
 	writes  atomic.Int64
-	ahead   atomic.Int64 // offset of the API server's clock, as time.Duration
+	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
 	random  randomFaults
 
 	mu     sync.Mutex
 	failed []string
 }
 
-// SetClock sets how far the time in the API server's responses is ahead of the actual time.
+// SetClock sets how far the time in the API server's responses is ahead of the machine's clock.
 func (p *FaultProxy) SetClock(ahead time.Duration) { p.ahead.Store(int64(ahead)) }
 
 // StartFaultProxy starts a proxy that injects the given faults.
@@ -91,8 +91,8 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 	p.server.Config.BaseContext = func(net.Listener) context.Context { return ctx }
 	p.server.StartTLS()
 	t.Cleanup(func() {
-		// Close waits for active requests, and programs that still run open their watches again.
-		// With the base context canceled, none of these requests lasts.
+		// Close waits for active requests, and running programs keep reopening their watches. Canceling
+		// the base context ends these requests.
 		cancel()
 		p.server.CloseClientConnections()
 		p.server.Close()
@@ -132,7 +132,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Writes returns the number of writes so far.
 func (p *FaultProxy) Writes() int { return int(p.writes.Load()) }
 
-// Failed returns the writes that failed, as method and path.
+// Failed returns the method and path of each write that failed.
 func (p *FaultProxy) Failed() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

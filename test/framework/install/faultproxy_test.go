@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// The programs behind a proxy still run when it is closed, and open watches again as soon as the
-// proxy cuts them. None of these watches may keep the proxy open.
+// Programs behind the proxy are still running when it closes, and they reopen their watches as soon
+// as the proxy ends them. None of these watches may keep the proxy open.
 func TestFaultProxyClosesWhileClientsOpenWatches(t *testing.T) {
 	const openers, limit = 16, 4 * time.Second
 	apiServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +61,7 @@ func TestFaultProxyClosesWhileClientsOpenWatches(t *testing.T) {
 	}
 }
 
-// watch opens a watch, closes opened after the attempt, and reads until the watch ends.
+// watch tries to open a watch, closes opened, and then reads until the watch ends.
 func watch(ctx context.Context, client *http.Client, url string, opened chan<- struct{}) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

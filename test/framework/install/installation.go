@@ -26,34 +26,35 @@ import (
 const (
 	// Domain is the instance domain of an installation.
 	Domain = "realmkeeper.localhost"
-	// grace bounds how long a process may take to shut down.
+	// grace limits how long a process may take to shut down.
 	grace = 30 * time.Second
-	// timeout bounds every wait. It is generous because the machine may be busy.
+	// timeout limits every wait. It is generous because the machine may be busy.
 	timeout  = time.Minute
 	interval = 20 * time.Millisecond
 )
 
-// Installation is an instance of Realmkeeper in a system namespace of its own. Realms are
-// cluster-scoped, so only one can run at a time. At the end of the test it is stopped, and all
-// Realms and ApiClients are deleted.
+// Installation is an instance of Realmkeeper with its own system namespace. Realms are
+// cluster-scoped, so only one installation can run at a time. At the end of the test, it is stopped
+// and all Realms and ApiClients are deleted.
 type Installation struct {
 	Env *env.Env
 	// Namespace is the system namespace.
 	Namespace string
-	// LeaderElection makes operators elect a leader. Without it, an operator that replaces a killed
-	// one doesn't have to wait for the Lease.
+	// LeaderElection enables leader election for operators. Without it, a new operator doesn't have to
+	// wait until the Lease of a killed one expires.
 	LeaderElection bool
-	// DrainDelay is the drain delay of token servers that are started later.
+	// DrainDelay is the drain delay of token servers that are started after it is set.
 	DrainDelay time.Duration
-	// LogLevel is the --zap-log-level of operators that are started later. It defaults to info.
+	// LogLevel is the --zap-log-level of operators that are started after it is set. It defaults to
+	// info.
 	LogLevel string
-	// Pod is the name of the Pod that operators that are started later consider their own. If it is
-	// empty, they have none, as outside of a cluster.
+	// Pod is passed as the Pod name to operators that are started after it is set. If it is empty,
+	// operators run as if outside a cluster.
 	Pod string
 
 	dir     string
 	config  string
-	front   *controlplane.Port // the port in the service's address, where the first token server listens
+	front   *controlplane.Port // the port in the service's address, used by the first token server
 	metrics *controlplane.Port // of the operator
 	servers []*TokenServer
 
@@ -61,14 +62,14 @@ type Installation struct {
 	operator *process.Process
 }
 
-// Settings are the parts of an instance configuration that tests change.
+// Settings contains the fields of the instance configuration that tests change.
 type Settings struct {
 	DefaultTokenLifetime string // defaults to 1h
 	MaximumTokenLifetime string // defaults to 24h
-	SpeedUp              int    // factor for rotation; defaults to 1
+	SpeedUp              int    // speeds up rotation by this factor; defaults to 1
 }
 
-// New returns an installation in which nothing runs yet.
+// New returns an installation without running processes.
 func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 	t.Helper()
 	front, err := controlplane.ReservePort()
@@ -110,7 +111,7 @@ func orDefault(s, otherwise string) string {
 }
 
 // StartOperator starts the operator with the permissions of its service account. kubeconfig is the
-// path of the kubeconfig to use. If it is empty, the operator uses the environment's.
+// path of its kubeconfig. If it is empty, the operator uses the environment's kubeconfig.
 func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	t.Helper()
 	i.mu.Lock()
@@ -146,7 +147,7 @@ func (i *Installation) StopOperator(t testing.TB) {
 	i.operator = nil
 }
 
-// KillAndRestartOperator kills the operator with SIGKILL and starts it again with the environment's
+// KillAndRestartOperator kills the operator with SIGKILL and restarts it with the environment's
 // kubeconfig. It can be called from any goroutine.
 func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	t.Helper()
@@ -161,10 +162,10 @@ func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	}
 }
 
-// Servers returns the token servers that have been started.
+// Servers returns all token servers that were started.
 func (i *Installation) Servers() []*TokenServer { return i.servers }
 
-// authority waits for the managed CA's certificate.
+// authority waits for the managed CA's certificate and returns it.
 func (i *Installation) authority(t testing.TB) []byte {
 	t.Helper()
 	return i.secret(t, servingcert.AuthoritySecret).Data[corev1.TLSCertKey]
@@ -205,13 +206,13 @@ func (i *Installation) cleanUp(t testing.TB) {
 	}
 }
 
-// OperatorLog returns the log of the operator, including earlier processes.
+// OperatorLog returns the log of the operator, including processes that have ended.
 func (i *Installation) OperatorLog(t testing.TB) []byte {
 	t.Helper()
 	return i.log(t, "operator")
 }
 
-// Log returns the log of a token server, including earlier processes.
+// Log returns the log of a token server, including processes that have ended.
 func (i *Installation) Log(t testing.TB, s *TokenServer) []byte {
 	t.Helper()
 	return i.log(t, s.Name)
@@ -234,8 +235,8 @@ func (i *Installation) logTail(name string) string {
 	return string(log[max(0, len(log)-8<<10):])
 }
 
-// KubeconfigFor writes a copy of the environment's kubeconfig that uses another server, such as a
-// FaultProxy. It doesn't verify the certificate of that server.
+// KubeconfigFor writes a copy of the environment's kubeconfig that connects to the given server,
+// such as a FaultProxy, and returns its path. The server's certificate is not verified.
 func (i *Installation) KubeconfigFor(t testing.TB, server string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(i.Env.Kubeconfig)

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Metric returns the value of a metric of the server as text. The name includes the labels, if any,
-// as they appear in /metrics.
+// Metric returns the value of a metric of the server as text. name must include the labels, if any,
+// exactly as they appear in /metrics.
 func (s *TokenServer) Metric(t testing.TB, name string) string {
 	t.Helper()
 	return metric(s.Metrics(t), name)
 }
 
-// OperatorMetric returns the value of a metric of the operator, like TokenServer.Metric.
+// OperatorMetric returns the value of one of the operator's metrics. See TokenServer.Metric.
 func (i *Installation) OperatorMetric(t testing.TB, name string) string {
 	t.Helper()
 	return metric(i.OperatorMetrics(t), name)
@@ -42,7 +42,7 @@ func metric(all, name string) string {
 	return ""
 }
 
-// metrics retries because the program may have just started.
+// metrics retries because the program may still be starting.
 func metrics(t testing.TB, base string) (all string) {
 	t.Helper()
 	Eventually(t, base+"/metrics", func() (err error) {

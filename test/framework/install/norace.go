@@ -2,5 +2,5 @@
 
 package install
 
-// buildFlags is empty because the tests run without the race detector.
+// buildFlags is empty because the tests were built without the race detector.
 var buildFlags []string

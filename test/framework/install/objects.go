@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Realm returns a minimal Realm with that name and applies the given changes.
+// Realm returns a minimal Realm with the given name and changes.
 func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	realm := &v1alpha1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -22,7 +22,7 @@ func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	return realm
 }
 
-// ApiClient returns a minimal ApiClient with that name and applies the given changes.
+// ApiClient returns a minimal ApiClient with the given name and changes.
 func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
 	c := &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -34,7 +34,7 @@ func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient
 	return c
 }
 
-// Create creates the objects in the given order.
+// Create creates the objects in the order of the arguments.
 func (i *Installation) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, obj := range objects {
@@ -44,7 +44,7 @@ func (i *Installation) Create(t testing.TB, objects ...client.Object) {
 	}
 }
 
-// Change reads an object, applies the change and patches the object.
+// Change reads an object, changes it and patches it.
 func Change[T client.Object](t testing.TB, i *Installation, obj T, change func(T)) {
 	t.Helper()
 	if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// shippedNamespace is the system namespace in the manifests in config.
+	// shippedNamespace is the system namespace in the manifests under config.
 	shippedNamespace = "realmkeeper-system"
 	operatorAccount  = "realmkeeper-operator"
 )
 
-// grantPermissions applies the shipped RBAC manifests with the installation's namespace. Requests
-// that they don't allow fail in tests as they would for users.
+// grantPermissions applies the RBAC manifests that are shipped to users, adapted to the
+// installation's namespace. Tests therefore fail if a permission is missing.
 func (i *Installation) grantPermissions(t testing.TB) {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
@@ -37,7 +37,7 @@ func (i *Installation) grantPermissions(t testing.TB) {
 	}
 }
 
-// applyFile applies a manifest with the installation's namespace.
+// applyFile applies a manifest, adapted to the installation's namespace.
 func (i *Installation) applyFile(t testing.TB, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -68,8 +68,8 @@ func (i *Installation) applyFile(t testing.TB, path string) {
 	}
 }
 
-// kubeconfigAs writes a copy of the given kubeconfig, or of the environment's if that is empty,
-// that impersonates a service account in the system namespace.
+// kubeconfigAs writes a kubeconfig that impersonates a service account in the system namespace. It
+// is a copy of the kubeconfig at like or, if that is empty, of the environment's.
 func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
 	t.Helper()
 	if like == "" {

@@ -30,14 +30,14 @@ type Portal struct {
 	process *process.Process
 }
 
-// StartPortal starts a portal with additional flags and waits until it responds. All portals of an
-// installation share the session key.
+// StartPortal starts a portal with the given additional flags and waits until it responds. All
+// portals of an installation share the session key.
 func (i *Installation) StartPortal(t testing.TB, flags ...string) *Portal {
 	t.Helper()
 	return i.startPortal(t, func(string) []string { return flags })
 }
 
-// startPortal starts a portal with additional flags that depend on its URL.
+// startPortal starts a portal with additional flags, which may depend on its URL.
 func (i *Installation) startPortal(t testing.TB, flags func(url string) []string) *Portal {
 	t.Helper()
 	port, err := controlplane.ReservePort()
@@ -45,7 +45,7 @@ func (i *Installation) startPortal(t testing.TB, flags func(url string) []string
 		t.Fatal(err)
 	}
 	t.Cleanup(port.Release)
-	// Browsers consider localhost trustworthy, so that Secure cookies work without TLS.
+	// Browsers trust localhost, so Secure cookies work without TLS.
 	p := &Portal{URL: fmt.Sprintf("http://localhost:%d", port.Number()), dir: i.dir, name: fmt.Sprintf("portal-%d", port.Number())}
 	ca, key := filepath.Join(i.dir, "api-server.crt"), filepath.Join(i.dir, "session-key")
 	writeFile(t, ca, i.Env.Config.CAData)
@@ -99,7 +99,8 @@ func (p *Portal) Log(t testing.TB) []byte {
 	return log
 }
 
-// ServiceAccount creates a service account and returns a token for it that is valid for an hour.
+// ServiceAccount creates a service account and returns a token for it. The token is valid for one
+// hour.
 func (i *Installation) ServiceAccount(t testing.TB, namespace, name string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -119,7 +120,7 @@ func (i *Installation) Token(t testing.TB, account *corev1.ServiceAccount, lasts
 	return request.Status.Token
 }
 
-// ApplyFile applies a manifest from the repository with the installation's namespace.
+// ApplyFile applies a manifest from the repository, adapted to the installation's namespace.
 func (i *Installation) ApplyFile(t testing.TB, path ...string) {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
@@ -129,8 +130,8 @@ func (i *Installation) ApplyFile(t testing.TB, path ...string) {
 	i.applyFile(t, filepath.Join(append([]string{root}, path...)...))
 }
 
-// Bind binds a ClusterRole to a subject until the test ends. If namespace is empty, the binding
-// applies to all namespaces.
+// Bind binds a ClusterRole to a subject until the test ends. If namespace is empty, the binding is
+// cluster-wide.
 func (i *Installation) Bind(t testing.TB, role, namespace string, subject rbacv1.Subject) {
 	t.Helper()
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}
@@ -149,7 +150,7 @@ func (i *Installation) Bind(t testing.TB, role, namespace string, subject rbacv1
 	})
 }
 
-// StartProviderPortal starts a portal whose users sign in at an OpenID Connect issuer. The portal
+// StartProviderPortal starts a portal whose users sign in with an OpenID Connect issuer. The portal
 // is a public client of the issuer.
 func (i *Installation) StartProviderPortal(t testing.TB, issuer, clientID, authorityFile string) *Portal {
 	t.Helper()

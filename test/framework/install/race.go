@@ -2,6 +2,6 @@
 
 package install
 
-// buildFlags enables the race detector in the binaries because it is enabled in the tests. A data
-// race ends the process.
+// buildFlags enables the race detector in the product's binaries because the tests were built with
+// it. A data race ends the process.
 var buildFlags = []string{"-race"}

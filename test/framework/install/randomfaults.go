@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// failureRate means that one in this many requests fails.
+	// failureRate is the average number of requests per injected failure.
 	failureRate = 20
-	// longestWatch bounds the duration of a watch.
+	// longestWatch is the maximum duration of a watch.
 	longestWatch = 5 * time.Second
 )
 
@@ -26,8 +26,8 @@ type randomFaults struct {
 	cut    int
 }
 
-// StartRandomFaults makes one in twenty reads and writes fail with 409, 429 or 500, and ends every
-// watch after a random time. It closes existing connections.
+// StartRandomFaults makes one in twenty requests fail with 409, 429 or 500, and ends every watch
+// after a random time. It closes existing connections.
 func (p *FaultProxy) StartRandomFaults(seed uint64) {
 	p.random.mu.Lock()
 	p.random.random = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // The same seed must give the same faults.
@@ -35,7 +35,8 @@ func (p *FaultProxy) StartRandomFaults(seed uint64) {
 	p.server.CloseClientConnections()
 }
 
-// StopRandomFaults returns how many requests failed and how many watches were ended early.
+// StopRandomFaults stops the faults and returns how many requests failed and how many watches ended
+// early.
 func (p *FaultProxy) StopRandomFaults() (failed, cut int) {
 	p.random.mu.Lock()
 	defer p.random.mu.Unlock()
@@ -57,8 +58,8 @@ func (f *randomFaults) serve(w http.ResponseWriter, r *http.Request, next http.H
 	next.ServeHTTP(w, r)
 }
 
-// roll returns the status with which a request fails or the time after which it ends. Zero values
-// leave the request unchanged.
+// roll returns the status with which a request must fail or the time after which it must end. If
+// both are zero, the request is forwarded unchanged.
 func (f *randomFaults) roll(r *http.Request) (status int, lasts time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -77,7 +78,7 @@ func (f *randomFaults) roll(r *http.Request) (status int, lasts time.Duration) {
 	return 0, time.Duration(1 + f.random.Int64N(int64(longestWatch)))
 }
 
-// reject responds as the API server does if it can't serve a request.
+// reject sends the error response that the API server would send.
 func reject(w http.ResponseWriter, status int) {
 	reasons := map[int]metav1.StatusReason{
 		http.StatusConflict: metav1.StatusReasonConflict, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests,
@@ -92,5 +93,5 @@ func reject(w http.ResponseWriter, status int) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 		Status:   metav1.StatusFailure, Reason: reasons[status], Code: int32(status), Message: "injected by a test",
 	}
-	_ = json.NewEncoder(w).Encode(response) // the client may be gone
+	_ = json.NewEncoder(w).Encode(response) // the client may have disconnected
 }

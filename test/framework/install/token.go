@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
-// TokenResponse is a successful response or an error response of the token endpoint.
+// TokenResponse is a success or error response from the token endpoint.
 type TokenResponse struct {
 	Status      int    `json:"-"`
 	AccessToken string `json:"access_token"`
@@ -26,8 +26,8 @@ type TokenResponse struct {
 	Description string `json:"error_description"`
 }
 
-// RequestToken requests a token in the documented way: POST with Basic credentials, grant_type in
-// the query, and an empty body.
+// RequestToken requests a token as documented: POST with Basic credentials, grant_type in the
+// query, and an empty body.
 func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, credentials *corev1.Secret) (TokenResponse, error) {
 	t.Helper()
 	data := credentials.Data
@@ -40,8 +40,8 @@ func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, credent
 	return send(s, httpClient, req)
 }
 
-// RequestTokenByAssertion requests a token with a client assertion (RFC 7523). The request includes
-// the client ID unless it is empty.
+// RequestTokenByAssertion requests a token with a client assertion (RFC 7523). If clientID is
+// empty, the request doesn't contain a client ID.
 func RequestTokenByAssertion(t testing.TB, s *TokenServer, httpClient *http.Client, endpoint, clientID, assertion string) (TokenResponse, error) {
 	t.Helper()
 	form := url.Values{
@@ -107,8 +107,8 @@ func (i *Installation) AccessToken(t testing.TB, credentials *corev1.Secret) str
 	return a.AccessToken
 }
 
-// AwaitValid waits until every token server considers the realm's token valid or, if valid is
-// false, invalid.
+// AwaitValid waits until every token server considers the token valid or, if valid is false,
+// invalid in the realm.
 func (i *Installation) AwaitValid(t testing.TB, realm, token string, valid bool) {
 	t.Helper()
 	for _, s := range i.servers {
@@ -124,7 +124,7 @@ func (i *Installation) AwaitValid(t testing.TB, realm, token string, valid bool)
 	}
 }
 
-// Valid reports whether the first token server considers the realm's token valid.
+// Valid reports whether the first token server considers the token valid in the realm.
 func (i *Installation) Valid(t testing.TB, realm, token string) bool {
 	t.Helper()
 	status, err := i.verify(t, i.servers[0], realm, token)
@@ -134,8 +134,8 @@ func (i *Installation) Valid(t testing.TB, realm, token string) bool {
 	return status == http.StatusOK
 }
 
-// verify sends the request that gateways send and returns the status of the response. It is 200,
-// 401, or 404 if the realm doesn't exist.
+// verify sends the same request as gateways and returns the status of the response: 200 if the
+// token is valid, 401 if not, and 404 if the realm doesn't exist.
 func (i *Installation) verify(t testing.TB, s *TokenServer, realm, token string) (int, error) {
 	url := fmt.Sprintf("https://api.%s:%d/%s%s", Domain, i.front.Number(), realm, oauth.VerificationPath)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

@@ -22,9 +22,9 @@ import (
 
 // TokenServer is a running token server.
 type TokenServer struct {
-	// Name is its identity.
+	// Name identifies the token server.
 	Name string
-	// Address is the host:port on loopback where it serves HTTPS.
+	// Address is the loopback host:port on which it serves HTTPS.
 	Address string
 	// Operations is the base URL of its operations port.
 	Operations string
@@ -38,7 +38,7 @@ type TokenServer struct {
 }
 
 // StartTokenServer starts a token server and waits until it is ready. An operator must have run
-// before, because the token server needs the serving certificate.
+// before, because the token server needs the serving certificate that the operator creates.
 func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
 	t.Helper()
 	s := i.LaunchTokenServer(t, "")
@@ -46,9 +46,9 @@ func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
 	return s
 }
 
-// LaunchTokenServer starts a token server and doesn't wait. The token server has the permissions
-// that the operator grants. kubeconfig is the path of the kubeconfig to use. If it is empty, the
-// token server uses the environment's.
+// LaunchTokenServer starts a token server without waiting until it is ready. The token server has
+// the permissions that the operator grants. kubeconfig is the path of its kubeconfig. If it is
+// empty, the token server uses the environment's kubeconfig.
 func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *TokenServer {
 	t.Helper()
 	s := &TokenServer{Name: fmt.Sprintf("token-server-%d", len(i.servers)), authority: i.authority(t)}
@@ -107,7 +107,7 @@ func (s *TokenServer) AwaitReady(t testing.TB) {
 	})
 }
 
-// Ready returns an error while the server isn't ready.
+// Ready returns nil if the server is ready, and an error otherwise.
 func (s *TokenServer) Ready(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Operations+"/readyz", nil)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *TokenServer) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Client returns an HTTP client that trusts the managed CA and connects to this server for every
-// host name.
+// Client returns an HTTP client that trusts the managed CA and connects to this server regardless
+// of the host name.
 func (s *TokenServer) Client(t testing.TB) *http.Client {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -152,8 +152,8 @@ func (i *Installation) KillTokenServer(t testing.TB, s *TokenServer) {
 	}
 }
 
-// KillAndRestart kills the server with SIGKILL and starts it again with the same arguments, as the
-// kubelet restarts a container. It doesn't wait.
+// KillAndRestart kills the server with SIGKILL and restarts it with the same arguments, as the
+// kubelet restarts a container. It doesn't wait until the server is ready.
 func (s *TokenServer) KillAndRestart(t testing.TB) {
 	t.Helper()
 	if err := s.process.Kill(); err != nil {
@@ -162,7 +162,7 @@ func (s *TokenServer) KillAndRestart(t testing.TB) {
 	s.start(t)
 }
 
-// Terminate sends SIGTERM to the server and doesn't wait.
+// Terminate sends SIGTERM to the server and doesn't wait for it to exit.
 func (s *TokenServer) Terminate(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGTERM)
@@ -191,15 +191,15 @@ func writeFile(t testing.TB, path string, data []byte) {
 	}
 }
 
-// Freeze suspends the server's process until Thaw. The end of the test resumes a frozen server so
-// that it can be stopped.
+// Freeze pauses the server's process until Thaw is called. A cleanup resumes the process, because
+// it can't be stopped while it is paused.
 func (s *TokenServer) Freeze(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
 	t.Cleanup(func() { s.signal(t, syscall.SIGCONT) })
 }
 
-// Thaw resumes a frozen server.
+// Thaw resumes a paused server.
 func (s *TokenServer) Thaw(t testing.TB) {
 	t.Helper()
 	s.signal(t, syscall.SIGCONT)

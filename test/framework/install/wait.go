@@ -15,8 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Eventually waits until condition returns nil. If that takes longer than a minute, the test fails
-// with the last error.
+// Eventually waits until condition returns nil. After one minute, the test fails with the last
+// error.
 func Eventually(t testing.TB, what string, condition func() error) {
 	t.Helper()
 	var last error
@@ -29,8 +29,8 @@ func Eventually(t testing.TB, what string, condition func() error) {
 	}
 }
 
-// AwaitReady waits until the object's Ready condition has this status and reason for the current
-// generation. Afterwards the object contains the state that was read.
+// AwaitReady waits until the object's Ready condition has the given status and reason for the
+// current generation. It updates obj with the state that it read.
 func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) {
 	t.Helper()
 	Eventually(t, fmt.Sprintf("%T %s to be Ready=%s/%s", obj, client.ObjectKeyFromObject(obj), status, reason), func() error {
@@ -59,8 +59,8 @@ func Conditions(obj client.Object) []metav1.Condition {
 	return nil
 }
 
-// NotFound returns nil if err means that an object doesn't exist. Otherwise it returns an error, also
-// if err is nil.
+// NotFound returns nil if err reports that an object doesn't exist. Otherwise, even if err is nil,
+// it returns an error.
 func NotFound(err error) error {
 	if err == nil {
 		return errors.New("it still exists")
@@ -68,14 +68,14 @@ func NotFound(err error) error {
 	return client.IgnoreNotFound(err)
 }
 
-// cleanUpContext returns a context for cleanups, because the context of the test is canceled by
-// then.
+// cleanUpContext returns a context for cleanups. The test's own context is canceled before cleanups
+// run.
 func cleanUpContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
 }
 
-// AwaitSettled waits until the status of every Realm and ApiClient reflects its current generation
-// and none is progressing.
+// AwaitSettled waits until the status of every Realm and ApiClient reflects the current generation
+// and no object is progressing.
 func (i *Installation) AwaitSettled(t testing.TB) {
 	t.Helper()
 	Eventually(t, "all objects to be settled", func() error {
@@ -108,10 +108,10 @@ func settled(obj client.Object) error {
 	return nil
 }
 
-// quiet is the time without writes after which a program counts as idle.
+// quiet is how long a program must not write before it counts as idle.
 const quiet = 3 * time.Second
 
-// AwaitQuiet waits until the program behind a proxy has nothing left to write.
+// AwaitQuiet waits until the program behind the proxy has stopped writing.
 func (i *Installation) AwaitQuiet(t testing.TB, p *FaultProxy) {
 	t.Helper()
 	writes, since := p.Writes(), time.Now()

@@ -1,5 +1,5 @@
-// Package issuer is a small OpenID Connect issuer for tests. It supports discovery, keys, and the
-// authorization code flow with PKCE. Users sign in with any name and without a password.
+// Package issuer is a small OpenID Connect issuer for tests. It supports discovery, the JWK Set,
+// and the authorization code flow with PKCE. Users sign in with any name and without a password.
 package issuer
 
 import (
@@ -35,12 +35,12 @@ type Issuer struct {
 	lifetime time.Duration
 }
 
-// grant is the sign-in that an authorization code represents. A code can be used once.
+// grant is a completed sign-in, which can be exchanged once for tokens with an authorization code.
 type grant struct {
 	user, nonce, challenge, redirect string
 }
 
-// Start starts an issuer at a port of https://127.0.0.1.
+// Start starts an issuer on a free port of https://127.0.0.1.
 func Start() (*Issuer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -60,16 +60,16 @@ func Start() (*Issuer, error) {
 // Close stops the issuer.
 func (i *Issuer) Close() { i.server.Close() }
 
-// URL returns the issuer identifier in its tokens.
+// URL returns the issuer identifier that its tokens contain.
 func (i *Issuer) URL() string { return i.server.URL }
 
-// Authority returns the certificate to trust for connections to the issuer, in PEM.
+// Authority returns, in PEM, the certificate that clients of the issuer must trust.
 func (i *Issuer) Authority() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.server.Certificate().Raw})
 }
 
 // AuthenticationConfiguration returns an AuthenticationConfiguration that makes an API server trust
-// the issuer. The claim sub contains the user's name, which gets the prefix "oidc:".
+// the issuer. The Kubernetes user name is the sub claim with the prefix "oidc:".
 func (i *Issuer) AuthenticationConfiguration() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"apiVersion": "apiserver.config.k8s.io/v1",
@@ -81,7 +81,7 @@ func (i *Issuer) AuthenticationConfiguration() ([]byte, error) {
 	})
 }
 
-// SetTokenLifetime sets the lifetime of tokens that are issued later.
+// SetTokenLifetime sets the lifetime of tokens that are issued from now on.
 func (i *Issuer) SetTokenLifetime(d time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -161,5 +161,5 @@ func (i *Issuer) sign(g grant, lifetime time.Duration) (string, error) {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client may be gone
+	_ = json.NewEncoder(w).Encode(v) // the client may have disconnected
 }

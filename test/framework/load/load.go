@@ -1,5 +1,5 @@
-// Package load requests tokens from token servers as fast as they issue them, and verifies each
-// token strictly. It proves that a rotation has no effect on clients and verifiers.
+// Package load requests tokens from token servers as fast as they issue them, and strictly verifies
+// each token. It shows whether a rotation affects clients or verifiers.
 package load
 
 import (
@@ -21,7 +21,7 @@ import (
 // Options configures a load. All fields are required.
 type Options struct {
 	Servers []*install.TokenServer
-	// Credentials returns the credentials Secret that a workload has mounted at that moment.
+	// Credentials returns the credentials Secret as a workload would currently see it.
 	Credentials func() *corev1.Secret
 	// Workers is the number of concurrent requests.
 	Workers int
@@ -33,20 +33,20 @@ type Result struct {
 	Tokens int64
 	// Verified is the number of tokens that were verified again just before they expired.
 	Verified int64
-	// Keys contains the IDs of the keys that signed, sorted.
+	// Keys contains the IDs of the keys that signed the tokens, sorted.
 	Keys []string
 	// Failed is the number of requests that returned no token or a token that a verifier rejected.
-	// Failures describes the first of them.
+	// Failures describes the first few of them.
 	Failed   int64
 	Failures []string
 }
 
 const (
-	// sample means that one in this many tokens is verified again.
+	// sample is the sampling interval. One in this many tokens is verified again.
 	sample = 16
-	// early is the time before its expiration at which a token is verified again.
+	// early is how long before its expiration a token is verified again.
 	early = 2 * time.Second
-	// maxFailures is the number of failures that are described.
+	// maxFailures is the maximum number of failures that are described.
 	maxFailures = 10
 )
 
@@ -68,7 +68,7 @@ func Start(t testing.TB, o Options) *Load {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &Load{Options: o, stop: stop, keys: map[string]bool{}}
 	data := o.Credentials().Data
-	// Several verifiers fetch the keys from different servers at different times.
+	// The verifiers fetch the keys from different servers at different times.
 	for i := range 2 * len(o.Servers) {
 		l.verifiers = append(l.verifiers, NewVerifier(o.Servers[i%len(o.Servers)].Client(t),
 			string(data[v1alpha1.SecretKeyIssuer]), string(data[v1alpha1.SecretKeyJWKSURL])))
@@ -100,13 +100,13 @@ func (l *Load) Result() Result {
 	return r
 }
 
-// issuedToken is a token that is verified again later.
+// issuedToken is a token that is to be verified again.
 type issuedToken struct {
 	token   string
 	expires time.Time
 }
 
-// work alternates between the servers and between the verifiers.
+// work requests tokens, alternating between servers and verifiers.
 func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*http.Client) {
 	var waiting []issuedToken // ordered by expiration
 	for n := worker; ctx.Err() == nil; n++ {

@@ -22,8 +22,8 @@ var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.EdDSA, j
 var ErrNotVerified = errors.New("token not verified")
 
 // Verifier verifies access tokens offline, as strictly as the standards allow. It caches the keys
-// for as long as Cache-Control allows (RFC 9111 §5.2.2.1) and doesn't fetch them earlier. Until
-// then it rejects tokens with unknown keys. It is safe for concurrent use.
+// for as long as Cache-Control allows (RFC 9111 §5.2.2.1). Until then it doesn't fetch them again,
+// and rejects tokens with unknown keys. It is safe for concurrent use.
 type Verifier struct {
 	client *http.Client
 	url    string
@@ -35,14 +35,14 @@ type Verifier struct {
 	fetched int
 }
 
-// NewVerifier returns a verifier for an issuer's tokens that has no keys yet. It fetches the JWK
-// Set from url with the client.
+// NewVerifier returns a verifier for tokens of the given issuer. It fetches the JWK Set from url
+// when it first needs the keys.
 func NewVerifier(client *http.Client, issuer, url string) *Verifier {
 	return &Verifier{client: client, issuer: issuer, url: url}
 }
 
-// Verify checks the signature, the issuer and the times of a token. It returns ErrNotVerified if
-// the token is rejected, or the error from fetching the keys.
+// Verify checks a token's signature, issuer and times. It returns ErrNotVerified if the token is
+// rejected. If it can't fetch the keys, it returns that error.
 func (v *Verifier) Verify(ctx context.Context, token string) (*Verified, error) {
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil || len(parsed.Headers) != 1 {
@@ -69,7 +69,7 @@ type Verified struct {
 	Expires time.Time
 }
 
-// Fetched returns how often the verifier fetched the keys.
+// Fetched returns how many times the verifier has fetched the keys.
 func (v *Verifier) Fetched() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

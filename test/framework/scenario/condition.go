@@ -11,7 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// ExpectMessage checks that the message of a condition contains the words.
+// ExpectMessage checks that the message of a condition contains all the given words.
 func ExpectMessage(t *testing.T, obj client.Object, kind v1alpha1.ConditionType, words ...string) {
 	t.Helper()
 	message := ConditionMessage(t, obj, kind)

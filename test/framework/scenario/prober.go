@@ -18,21 +18,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// CredentialSource returns the credentials that the workloads of a client have at that moment,
-// oldest first. Every token server must accept at least one of them.
+// CredentialSource returns the credentials that the workloads of a client currently have, oldest
+// first. Every token server must accept at least one of them.
 type CredentialSource func(context.Context) ([]*corev1.Secret, error)
 
-// Prober continuously requests tokens with the credentials of clients, like workloads with mounted
-// Secrets.
+// Prober continuously requests tokens with the credentials of the watched clients, like workloads
+// with mounted Secrets.
 type Prober struct {
 	calls atomic.Int64
 	done  func()
 
-	mu      sync.RWMutex // read-locked during a request, so that Forget waits for it
+	mu      sync.RWMutex // held for reading during a request, so that Forget waits for it
 	clients map[string]CredentialSource
 }
 
-// pause is the time between two rounds. It leaves enough of two cores to the programs.
+// pause is the time between two rounds. It leaves enough CPU time for the tested programs.
 const pause = 50 * time.Millisecond
 
 // StartProber starts a prober for every token server. It runs until Stop or the end of the test.
@@ -57,21 +57,21 @@ func StartProber(t *testing.T, inst *install.Installation) *Prober {
 	return p
 }
 
-// Watch adds a client.
+// Watch starts to probe a client.
 func (p *Prober) Watch(name string, of CredentialSource) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clients[name] = of
 }
 
-// Forget removes a client.
+// Forget stops probing a client.
 func (p *Prober) Forget(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.clients, name)
 }
 
-// Stop stops the prober and logs how many requests it made.
+// Stop stops the prober and logs how many requests it sent.
 func (p *Prober) Stop(t *testing.T) {
 	t.Helper()
 	p.done()
@@ -91,7 +91,7 @@ func (p *Prober) round(ctx context.Context, t *testing.T, s *install.TokenServer
 	}
 }
 
-// try requests a token. A rejection proves nothing if the credentials have changed since they were
+// try requests a token. It ignores a rejection if the credentials have changed since they were
 // read.
 func (p *Prober) try(ctx context.Context, t *testing.T, s *install.TokenServer, httpClient *http.Client, of CredentialSource) error {
 	for {
@@ -118,7 +118,7 @@ func (p *Prober) try(ctx context.Context, t *testing.T, s *install.TokenServer, 
 	}
 }
 
-// MountedCredentials returns the content of a client's credentials Secret.
+// MountedCredentials returns a source that reads a client's credentials Secret.
 func MountedCredentials(inst *install.Installation, c *v1alpha1.ApiClient) CredentialSource {
 	key := client.ObjectKey{Namespace: c.Namespace, Name: c.EffectiveSecretName()}
 	return func(ctx context.Context) ([]*corev1.Secret, error) {
@@ -131,8 +131,8 @@ func MountedCredentials(inst *install.Installation, c *v1alpha1.ApiClient) Crede
 	}
 }
 
-// AwaitPublishedKeys waits until every token server publishes exactly the keys in the realm's
-// status.
+// AwaitPublishedKeys waits until every token server publishes exactly the keys that the realm's
+// status lists.
 func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, credentials *corev1.Secret) {
 	t.Helper()
 	var want []string

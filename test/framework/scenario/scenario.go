@@ -1,5 +1,4 @@
-// Package scenario sets up typical installations, and contains the checks that several suites
-// share.
+// Package scenario sets up typical installations and contains checks that several suites share.
 package scenario
 
 import (
@@ -23,7 +22,7 @@ func Running(t *testing.T, cluster *env.Env) *install.Installation {
 	return inst
 }
 
-// InUse returns an installation with two token servers, and a realm with a client that is Ready.
+// InUse returns an installation with two token servers, a realm, and a client that is Ready.
 func InUse(t *testing.T, cluster *env.Env) (*install.Installation, *v1alpha1.Realm, *v1alpha1.ApiClient) {
 	t.Helper()
 	inst := Running(t, cluster)
@@ -40,8 +39,8 @@ func NewClient(t *testing.T, inst *install.Installation, realmName string) (*v1a
 	return realm, c
 }
 
-// AwaitUsable waits until the client is Ready, and checks that every token server issues tokens to
-// it from that moment on.
+// AwaitUsable waits until the client is Ready and then checks that every token server immediately
+// issues tokens to it.
 func AwaitUsable(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
 	t.Helper()
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)

@@ -13,8 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// Credentials returns the content that a credentials Secret would have for a client and one of its
-// secrets.
+// Credentials returns a credentials Secret for the given client and client secret.
 func Credentials(c *v1alpha1.ApiClient, secret string) *corev1.Secret {
 	return &corev1.Secret{Data: map[string][]byte{
 		v1alpha1.SecretKeyTokenURL: []byte(c.Status.TokenEndpoint), v1alpha1.SecretKeyClientID: []byte(c.Status.ClientID),
@@ -22,14 +21,14 @@ func Credentials(c *v1alpha1.ApiClient, secret string) *corev1.Secret {
 	}}
 }
 
-// The Secret that ProvidedSecret returns, and its key.
+// Name and key of the Secret that ProvidedSecret returns.
 const (
 	providedName = "external"
 	providedKey  = "PASSWORD"
 )
 
-// ProvidedSecret returns a Secret that a client can refer to. It lacks the label that allows the
-// operator to read it.
+// ProvidedSecret returns a Secret that a client can refer to. It doesn't have the label that the
+// operator requires to read it.
 func ProvidedSecret(namespace, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: providedName},
@@ -49,15 +48,15 @@ func ClientSecret(credentials *corev1.Secret) string {
 	return string(credentials.Data[v1alpha1.SecretKeyClientSecret])
 }
 
-// RotatingSecret returns a generated secret that rotates once after that time.
+// RotatingSecret returns a generated secret that rotates once after the given time.
 func RotatingSecret(at *metav1.Time, overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
 		RotateAfter: at, Overlap: &metav1.Duration{Duration: overlap},
 	}}}
 }
 
-// RotateSecret requests a rotation of a client's newest secret at the earliest possible time, one
-// second after its creation. Creation times have a resolution of one second.
+// RotateSecret requests a rotation one second after the client's newest secret was created. This is
+// the earliest possible time, because creation times have a resolution of one second.
 func RotateSecret(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
 	t.Helper()
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
@@ -66,7 +65,7 @@ func RotateSecret(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClien
 	})
 }
 
-// AwaitSecretRotated waits until a requested rotation is complete and the old secret has expired.
+// AwaitSecretRotated waits until the requested rotation is complete and the old secret has expired.
 func AwaitSecretRotated(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
 	t.Helper()
 	requested := c.Spec.Secret.Generated.Rotation.RotateAfter

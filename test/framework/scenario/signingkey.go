@@ -11,7 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// AwaitSigningKeys waits until the signing keys of a realm have these states.
+// AwaitSigningKeys waits until the signing keys of a realm are in the given states.
 func AwaitSigningKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, want ...v1alpha1.SigningKeyState) {
 	t.Helper()
 	install.Eventually(t, "signing keys in the states "+fmt.Sprint(want), func() error {

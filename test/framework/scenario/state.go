@@ -22,11 +22,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// State is the content of the cluster by kind and name. Times, UIDs and random values are masked,
-// so that the states of two runs with the same result are equal.
+// State contains the objects in the cluster by kind and name. Times, UIDs and random values are
+// masked so that the states of two runs can be compared.
 type State map[string]string
 
-// kinds are the kinds that the operator writes.
+// kinds lists the kinds of objects that the operator writes.
 var kinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind("Realm"),
 	v1alpha1.GroupVersion.WithKind("ApiClient"),
@@ -41,7 +41,7 @@ var kinds = []schema.GroupVersionKind{
 	coordinationv1.SchemeGroupVersion.WithKind("Lease"),
 }
 
-// StateOf returns the state of an installation and one namespace with clients.
+// StateOf returns the state of an installation and of one namespace with clients.
 func StateOf(t *testing.T, inst *install.Installation, team string) State {
 	t.Helper()
 	mask := strings.NewReplacer(inst.Namespace, "SYSTEM", team, "TEAM")
@@ -62,8 +62,8 @@ func StateOf(t *testing.T, inst *install.Installation, team string) State {
 	return got
 }
 
-// nameOf returns the name of an object. The name of a record contains a UID, so it returns the
-// record's owner instead.
+// nameOf returns the name of an object. Names of records contain a UID, so for a record it returns
+// the owner's name instead.
 func nameOf(obj *unstructured.Unstructured) string {
 	if owner, ok := obj.GetAnnotations()[v1alpha1.OwnerAnnotation]; ok {
 		return "record of " + owner
@@ -83,7 +83,7 @@ func contentOf(t *testing.T, obj *unstructured.Unstructured) string {
 		content["status"] = obj.Object["status"]
 	case "Service":
 		content["spec"], _, _ = unstructured.NestedMap(obj.Object, "spec", "selector")
-	case "Lease": // its content changes all the time
+	case "Lease": // its content changes constantly
 		return ""
 	case "Secret":
 		content["data"] = dataOf(t, obj)
@@ -95,7 +95,7 @@ func contentOf(t *testing.T, obj *unstructured.Unstructured) string {
 	return string(encoded)
 }
 
-// dataOf returns the data of a Secret as text.
+// dataOf returns the data of a Secret as text, except for certificates and keys.
 func dataOf(t *testing.T, obj *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -112,7 +112,7 @@ func dataOf(t *testing.T, obj *unstructured.Unstructured) map[string]string {
 	return data
 }
 
-// maskRandom replaces values that differ between two runs with the same result.
+// maskRandom replaces values that differ between otherwise identical runs.
 func maskRandom(s string) string {
 	for _, pattern := range []struct{ find, put string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},

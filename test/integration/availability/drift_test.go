@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// The operator restores its fields and objects of the token service after they are changed or
+// The operator restores its own fields and objects of the token service after they are changed or
 // deleted. It keeps fields that others add.
 func TestTokenServiceDriftIsCorrected(t *testing.T) {
 	cluster := env.Start(t)
@@ -44,14 +44,14 @@ func TestTokenServiceDriftIsCorrected(t *testing.T) {
 		t.Error("the annotation of another writer was removed")
 	}
 
-	// A HorizontalPodAutoscaler uses this subresource. The operator keeps its number of replicas.
+	// A HorizontalPodAutoscaler uses this subresource. The operator must keep the number of replicas.
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 5}}
 	if err := cluster.Client.SubResource("scale").Update(t.Context(), deployment, client.WithSubResourceBody(scale)); err != nil {
 		t.Fatal(err)
 	}
 	budget := &policyv1.PodDisruptionBudget{}
 	budget.Namespace, budget.Name = key.Namespace, key.Name
-	inst.Delete(t, budget) // its restoration shows that the operator has reconciled since then
+	inst.Delete(t, budget) // once it is restored, the operator has reconciled since the change
 	install.Eventually(t, "the PodDisruptionBudget to be restored", func() error { return cluster.Client.Get(t.Context(), key, budget) })
 	inst.AwaitSettled(t)
 	if err := cluster.Client.Get(t.Context(), key, deployment); err != nil {

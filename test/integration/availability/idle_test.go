@@ -18,7 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// An operator that starts in an unchanged cluster writes nothing, according to the audit log.
+// An operator that restarts in an unchanged cluster writes nothing. The test checks this in the
+// audit log.
 func TestRestartedOperatorWritesNothing(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -42,7 +43,7 @@ func TestRestartedOperatorWritesNothing(t *testing.T) {
 	}
 
 	inst.StartOperator(t, "")
-	// The operator has handled the existing objects once it has reconciled a new one.
+	// Once the operator has reconciled this new object, it has also handled all existing ones.
 	probe := install.ApiClient(namespace, "probe", "missing")
 	inst.Create(t, probe)
 	inst.AwaitReady(t, probe, "False", v1alpha1.ReasonRealmNotFound)
@@ -55,7 +56,7 @@ func TestRestartedOperatorWritesNothing(t *testing.T) {
 		return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(budget), budget)
 	})
 
-	// The names of the probe's Events begin with the probe's name.
+	// The names of Events about the probe start with the probe's name.
 	heartbeats := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	for _, write := range cluster.Writes(t)[before:] {
 		ref := write.ObjectRef

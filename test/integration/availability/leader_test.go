@@ -8,8 +8,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Another operator takes over from a killed leader after the Lease has expired, and immediately
-// from a leader that shuts down gracefully.
+// A second operator takes over after the Lease of a killed leader has expired. If the leader shuts
+// down gracefully, it takes over immediately.
 func TestOperatorTakesOverLease(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})

@@ -12,7 +12,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Token servers issue tokens while the API server is unavailable, and apply changes afterwards.
+// Token servers issue tokens while the API server is unavailable, and apply later changes once it
+// is back.
 func TestTokensWithoutAPIServer(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
@@ -40,8 +41,8 @@ func TestTokensWithoutAPIServer(t *testing.T) {
 	inst.AwaitTokens(t, credentials, true)
 }
 
-// A token server that has not loaded its records responds with 503. It never reports that
-// credentials are wrong.
+// A token server that has not yet loaded its records responds with 503. It must not report that
+// credentials are invalid.
 func TestUnloadedServerIsUnavailable(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
@@ -61,7 +62,7 @@ func TestUnloadedServerIsUnavailable(t *testing.T) {
 	}
 }
 
-// Programmed waits for every live token server. A dead one doesn't delay it permanently.
+// Programmed waits for every live token server, but a dead one doesn't block it permanently.
 func TestReadyWaitsForEveryLiveServer(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)

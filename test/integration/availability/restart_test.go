@@ -19,7 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A token server that is killed while the API server is unavailable restarts with everything that
+// If a token server is killed while the API server is unavailable, it restarts with everything that
 // it had acknowledged, including revocations.
 func TestRestartWithoutAPIServerKeepsRecords(t *testing.T) {
 	cluster := env.Start(t)
@@ -33,7 +33,7 @@ func TestRestartWithoutAPIServerKeepsRecords(t *testing.T) {
 	inst.AwaitTokens(t, rejected, false)
 
 	cluster.StopAPIServer(t)
-	for range 2 { // a restored server keeps its records, too
+	for range 2 { // a server that was restored keeps its records, too
 		for _, s := range inst.Servers() {
 			s.KillAndRestart(t)
 			s.AwaitReady(t)
@@ -47,7 +47,7 @@ func TestRestartWithoutAPIServerKeepsRecords(t *testing.T) {
 	inst.AwaitTokens(t, credentials, false)
 }
 
-// The last known good version of a corrupt record survives a restart, too.
+// The last known good version of a corrupt record also survives a restart.
 func TestRestartKeepsLastKnownGoodRecord(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
@@ -70,8 +70,8 @@ func TestRestartKeepsLastKnownGoodRecord(t *testing.T) {
 	inst.AwaitTokens(t, credentials, true)
 }
 
-// A server that drains serves all requests, and closes connections with its responses so that
-// clients connect to another server.
+// While a server drains, it serves all requests and closes each connection after the response, so
+// that clients connect to a different server.
 func TestDrainingServerFailsNoRequest(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
@@ -108,7 +108,7 @@ func TestDrainingServerFailsNoRequest(t *testing.T) {
 	all.Wait()
 }
 
-// keepAlive returns an HTTP/1.1 client, which uses one connection at a time.
+// keepAlive returns an HTTP/1.1 client that reuses a single connection.
 func keepAlive(t *testing.T, server *install.TokenServer) *http.Client {
 	httpClient := server.Client(t)
 	transport, ok := httpClient.Transport.(*http.Transport)

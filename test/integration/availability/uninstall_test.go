@@ -21,7 +21,7 @@ import (
 )
 
 // When the operator's service account is deleted, the token service is deleted with it. An operator
-// that still runs for a moment doesn't create it again.
+// that is still running must not create it again.
 func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
@@ -50,8 +50,8 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 			return nil
 		})
 	}
-	// The certificate is not deleted with the account. An operator that created it again would also
-	// create everything else.
+	// The certificate isn't deleted with the account. If the operator created the certificate again,
+	// it would also create everything else.
 	before := tokenServiceReconciles(t, inst)
 	serving := &corev1.Secret{}
 	serving.Namespace, serving.Name = inst.Namespace, servingcert.ServingSecret
@@ -69,7 +69,7 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 	}
 }
 
-// tokenService returns the objects of the token service without content.
+// tokenService returns the token service's objects with only their names set.
 func tokenService(inst *install.Installation) []client.Object {
 	all := []client.Object{
 		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},

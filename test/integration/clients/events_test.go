@@ -20,8 +20,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// The operator reports each change of a Realm or an ApiClient by one Event with the message of its
-// status. It reports nothing again after failed writes and after a restart.
+// The operator records one Event for each change to a Realm or an ApiClient, with the message of
+// its condition. Failed writes and restarts don't lead to duplicate Events.
 func TestOneEventPerChange(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
@@ -56,13 +56,13 @@ func TestOneEventPerChange(t *testing.T) {
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
 		c.Spec.Audiences = []string{"a" + strings.Repeat("b", 255), "c" + strings.Repeat("d", 255), "e" + strings.Repeat("f", 255), "g" + strings.Repeat("h", 255)}
 	})
-	ofClient.expectMore(t, "Warning AudienceNotInRealm") // its message exceeds the maximum length of a note
+	ofClient.expectMore(t, "Warning AudienceNotInRealm") // its message is longer than the note of an Event may be
 	inst.Delete(t, realm)
 	ofClient.expectMore(t, "Warning RealmNotFound")
 
 	inst.StopOperator(t)
 	inst.StartOperator(t, "")
-	// The operator has handled the existing objects once it has reconciled a new one.
+	// Once the operator has reconciled this new object, it has also handled all existing ones.
 	probe := install.ApiClient(c.Namespace, "probe", "missing")
 	inst.Create(t, probe)
 	eventsOf(t, inst, probe)
@@ -78,7 +78,8 @@ type eventLog struct {
 	seen   []string // type and reason of each Event
 }
 
-// eventsOf waits for the Events of a new object. The last one must have the reason of its status.
+// eventsOf waits for the Events about a new object. The reason of the last Event must match the
+// object's status.
 func eventsOf(t *testing.T, inst *install.Installation, obj client.Object) *eventLog {
 	t.Helper()
 	l := &eventLog{inst: inst, object: obj}
@@ -97,7 +98,7 @@ func eventsOf(t *testing.T, inst *install.Installation, obj client.Object) *even
 	return l
 }
 
-// expectMore waits until there are exactly these Events in addition to the earlier ones.
+// expectMore waits until exactly the given Events have been added to the earlier ones.
 func (l *eventLog) expectMore(t *testing.T, more ...string) {
 	t.Helper()
 	want := append(slices.Clone(l.seen), more...)
@@ -115,7 +116,7 @@ func (l *eventLog) expectMore(t *testing.T, more ...string) {
 	}
 }
 
-// check checks the fields of an Event other than its type and reason.
+// check checks all fields of an Event except its type and reason.
 func (l *eventLog) check(t *testing.T, e eventsv1.Event) {
 	t.Helper()
 	if e.Action == "" || e.ReportingController != v1alpha1.EventController || e.Series != nil || e.Regarding.APIVersion != v1alpha1.GroupVersion.String() {

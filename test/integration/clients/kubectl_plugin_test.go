@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// testKubectlPlugin runs the plugin through kubectl with a kubeconfig, and as in a Pod with a
-// mounted Secret.
+// testKubectlPlugin runs the plugin through kubectl with a kubeconfig, and directly, as in a Pod
+// with a mounted Secret.
 func testKubectlPlugin(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)
@@ -91,7 +91,7 @@ func testKubectlPlugin(t *testing.T, inst *install.Installation) {
 			t.Fatal(err)
 		}
 		command := exec.CommandContext(t.Context(), plugin, "token", "--from-directory", dir, "--wait", "60s")
-		command.Env = []string{} // as in an image without other files
+		command.Env = []string{} // as in an image that contains only the plugin
 		if got := run(t, command); got.code != 0 || !strings.Contains(got.stdout, billing.Status.ClientID) {
 			t.Errorf("%+v", got)
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A limit of the client or the realm takes effect at every token server until it is removed.
+// A rate limit set on the client or on the realm applies at every token server until it is removed.
 func testTokensPerSecond(t *testing.T, inst *install.Installation) {
 	realm, c := scenario.NewClient(t, inst, "limits")
 	credentials := inst.CredentialsSecret(t, c)
 	inst.AwaitTokens(t, credentials, true)
 
 	// limited requests tokens from each token server as fast as possible, and checks whether the
-	// server limits the rate.
+	// server enforces a rate limit.
 	limited := func(t *testing.T, want bool) {
 		t.Helper()
 		for _, s := range inst.Servers() {

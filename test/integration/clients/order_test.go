@@ -11,7 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// GitOps tools apply objects in any order, and every order converges.
+// GitOps tools apply objects in any order, so every order must converge.
 func testAnyOrderConverges(t *testing.T, inst *install.Installation) {
 	t.Run("realm, then client", func(t *testing.T) {
 		c := install.ApiClient(inst.Env.Namespace(t), "billing", "realm-first")
@@ -27,7 +27,7 @@ func testAnyOrderConverges(t *testing.T, inst *install.Installation) {
 	})
 }
 
-// Objects that exist before the operator and the token servers converge, too.
+// Objects that were created before the operator and token servers started converge, too.
 func TestObjectsBeforeProgramsConverge(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})

@@ -20,7 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// keyHolder is a workload with a private key of its own.
+// keyHolder is a workload with its own private key.
 type keyHolder struct {
 	id  string
 	key *ecdsa.PrivateKey
@@ -35,7 +35,7 @@ func newKeyHolder(t *testing.T, id string) keyHolder {
 	return keyHolder{id, key}
 }
 
-// public returns the public key as a third-party library encodes it.
+// public returns the public key as encoded by a third-party library.
 func (h keyHolder) public(t *testing.T) v1alpha1.PublicKey {
 	t.Helper()
 	data, err := json.Marshal(jose.JSONWebKey{Key: h.key.Public(), KeyID: h.id, Algorithm: string(jose.ES256), Use: "sig"})
@@ -49,7 +49,7 @@ func (h keyHolder) public(t *testing.T) v1alpha1.PublicKey {
 	return jwk
 }
 
-// sign returns an assertion from a third-party library.
+// sign returns an assertion that a third-party library created.
 func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: h.key, KeyID: h.id}}, nil)
@@ -66,7 +66,7 @@ func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
 	return signed
 }
 
-// awaitGrants waits until every token server accepts assertions of the key holder or, if granted is
+// awaitGrants waits until every token server accepts the key holder's assertions or, if granted is
 // false, rejects them.
 func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, granted bool) {
 	t.Helper()
@@ -85,8 +85,8 @@ func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1al
 	}
 }
 
-// A client with a public key gets tokens with assertions and has no secret. Each key is valid as
-// long as it is in the spec.
+// A client with a public key gets tokens with signed assertions and has no secret. Each key is
+// valid as long as it is in the spec.
 func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	old, next := newKeyHolder(t, "old"), newKeyHolder(t, "next")
@@ -98,7 +98,7 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
 		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
 	}
-	for _, s := range inst.Servers() { // Ready means that all servers accept the key
+	for _, s := range inst.Servers() { // Ready means that all token servers accept the key
 		a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, c.Status.ClientID, old.sign(t, c))
 		if err != nil || a.AccessToken == "" {
 			t.Errorf("%s issues no token: %+v, %v", s.Name, a, err)
@@ -125,8 +125,8 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	next.awaitGrants(t, inst, c, false)
 }
 
-// A client can migrate from a secret to a key. Both are valid as long as both are in the spec, and
-// then the credentials Secret is deleted.
+// A client can migrate from a secret to a key. Both are valid while both are in the spec. When the
+// secret is removed, the credentials Secret is deleted.
 func testMigrationFromSecretToKey(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	_, c := scenario.NewClient(t, inst, "migration")

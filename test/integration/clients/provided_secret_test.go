@@ -23,8 +23,8 @@ const (
 	changed  = "Tr0ub4dor&3 and some more"
 )
 
-// The client waits until the provided Secret exists and has the label. Changes of its value take
-// effect. The plain text is not copied.
+// The client waits until the provided Secret exists and has the label. Changes to its value take
+// effect. The plain text is never copied.
 func TestProvidedSecret(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -63,7 +63,7 @@ func TestProvidedSecret(t *testing.T) {
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	before := c.Status.Secrets
 
-	// Changes of anything but the value, and restarts, don't change the hash.
+	// The hash doesn't change after a restart or if anything except the value changes.
 	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} })
 	inst.StopOperator(t)
 	inst.StartOperator(t, "")
@@ -79,7 +79,7 @@ func TestProvidedSecret(t *testing.T) {
 	inst.AwaitTokens(t, scenario.Credentials(c, changed), false)
 }
 
-// The hashes in the spec define the valid secrets. No plain text enters the cluster.
+// The spec's hashes define which secrets are valid. The plain text never enters the cluster.
 func testHashedSecret(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)
@@ -161,8 +161,8 @@ func TestMigrationToProvidedSecret(t *testing.T) {
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 }
 
-// plaintextOnlyIn checks that the plain text of a secret is in no object that the operator writes,
-// except the allowed ones, and not in the operator log.
+// plaintextOnlyIn checks that the plain text of a secret does not appear in the operator log or in
+// any object that the operator writes, except the allowed ones.
 func plaintextOnlyIn(t *testing.T, inst *install.Installation, team, plaintext string, allowed ...string) {
 	t.Helper()
 	for name, content := range scenario.StateOf(t, inst, team) {

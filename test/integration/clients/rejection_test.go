@@ -19,8 +19,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// If the schema allows a spec but a realm or the instance doesn't, a condition names the rule, and
-// the client gets no token until the spec is corrected.
+// If a spec is valid according to the schema but a realm or the instance doesn't allow it, a
+// condition names the violated rule. The client gets no tokens until the spec is corrected.
 func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)
@@ -79,7 +79,8 @@ func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 	})
 }
 
-// The oldest ApiClient has the client ID. When it is deleted, the next oldest gets it.
+// If several ApiClients have the same client ID, the oldest holds it. When it is deleted, the next
+// oldest gets the client ID.
 func testClientIDConflict(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)
@@ -108,8 +109,8 @@ func testClientIDConflict(t *testing.T, inst *install.Installation) {
 	})
 }
 
-// The operator decides again which ApiClient has a client ID when a namespace is allowed or no
-// longer allowed.
+// If a namespace becomes allowed or is no longer allowed, the operator decides again which
+// ApiClient holds the client ID.
 func testClientIDConflictAfterNamespaceChange(t *testing.T, inst *install.Installation) {
 	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "namespaces"}}}
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "namespaces"}}}
@@ -137,7 +138,8 @@ func testClientIDConflictAfterNamespaceChange(t *testing.T, inst *install.Instal
 	inst.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
 }
 
-// The operator restores a removed label of a record, and the record's keys or hashes stay valid.
+// The operator restores a label that was removed from a record. The record's keys or hashes remain
+// valid.
 func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	realm, c := scenario.NewClient(t, inst, "labels")
@@ -182,8 +184,8 @@ func testUnownedSecretIsNotChanged(t *testing.T, inst *install.Installation) {
 	}
 }
 
-// Token servers skip and count a record that was corrupted manually, and the status reports it.
-// They serve its last known good version until the record is restored or deleted.
+// Token servers skip a corrupt record and count it, and the status reports it. They serve the last
+// known good version until the record is restored or deleted.
 func TestCorruptRecords(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
@@ -229,8 +231,8 @@ func TestCorruptRecords(t *testing.T) {
 	}
 }
 
-// The operator restores changed fields of the credentials Secret. If the Secret is deleted, it
-// creates another one with a new secret and revokes the old one.
+// The operator restores changed fields of the credentials Secret. If the Secret is deleted, the
+// operator creates a replacement with a new secret and revokes the old secret.
 func testCredentialsSecretIsRestored(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	c := install.ApiClient(cluster.Namespace(t), "billing", "restored", func(c *v1alpha1.ApiClient) {

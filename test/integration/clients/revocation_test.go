@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Each change that revokes a client's access takes effect at every token server, and is reported in
-// the status and by one Event. If the change is reverted, the same secret is valid again.
+// Each change that revokes a client's access takes effect at every token server. The status and a
+// single Event report it. If the change is reverted, the same secret is valid again.
 func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 	team := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-", Labels: map[string]string{"realm": "revocation"}}}
 	inst.Create(t, team)
@@ -109,7 +109,7 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 			token := inst.AccessToken(t, credentials)
 			revoke(time.Now().Add(time.Second)) // after the second in which the token was issued
 			inst.AwaitValid(t, realm.Name, token, false)
-			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady) // it can get other tokens
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady) // it can get new tokens
 			install.Eventually(t, "a token that is issued later", func() error {
 				if later := inst.AccessToken(t, credentials); !inst.Valid(t, realm.Name, later) {
 					return fmt.Errorf("it is rejected")
@@ -125,8 +125,8 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 		inst.Delete(t, c)
 		inst.AwaitTokens(t, credentials, false)
 		inst.AwaitValid(t, realm.Name, token, false)
-		// The times of tokens and objects have a resolution of one second. A client that is created
-		// in the same second would accept the token.
+		// Token and object times have a resolution of one second. If the client were created again in the
+		// second in which the token was issued, token servers would accept that token.
 		deleted := time.Now().Unix()
 		install.Eventually(t, "the next second", func() error {
 			if time.Now().Unix() == deleted {
@@ -137,7 +137,7 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 		again := install.ApiClient(c.Namespace, c.Name, "revocation")
 		inst.Create(t, again)
 		scenario.AwaitUsable(t, inst, again)
-		inst.AwaitTokens(t, credentials, false) // neither the old secret nor the old token is valid again
+		inst.AwaitTokens(t, credentials, false) // neither the old secret nor the old token becomes valid again
 		inst.AwaitValid(t, realm.Name, token, false)
 		awaitNoRecord(t, inst, record.SecretName(record.KindClient, c.UID))
 		events.expectMore(t)

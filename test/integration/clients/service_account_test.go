@@ -42,13 +42,13 @@ func account(t *testing.T, inst *install.Installation, namespace, name string) *
 		},
 	}
 	install.Eventually(t, "the service account of Pod "+pod.GenerateName, func() error {
-		return inst.Env.Client.Create(t.Context(), pod) // the controller manager creates "default"
+		return inst.Env.Client.Create(t.Context(), pod) // the controller manager creates the account "default"
 	})
 	return pod
 }
 
-// projected returns the token that the kubelet would mount into a Pod. If bound is false, the token
-// is not bound to the Pod.
+// projected returns a token like the one that the kubelet mounts into a Pod. If bound is false, the
+// token isn't bound to the Pod.
 func projected(t *testing.T, cluster *env.Env, pod *corev1.Pod, bound bool, audiences ...string) string {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences, ExpirationSeconds: new(int64(600))}}
@@ -62,7 +62,7 @@ func projected(t *testing.T, cluster *env.Env, pod *corev1.Pod, bound bool, audi
 	return request.Status.Token
 }
 
-// resigned returns a token with changed claims that is signed with the cluster's key.
+// resigned returns a copy of a token with changed claims, signed with the cluster's key.
 func resigned(t *testing.T, cluster *env.Env, token string, change map[string]any) string {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(filepath.Dir(cluster.Kubeconfig), "service-account.key"))
@@ -94,7 +94,7 @@ func resigned(t *testing.T, cluster *env.Env, token string, change map[string]an
 	return signed
 }
 
-// mutated returns a token with a changed claim and the original signature.
+// mutated returns a copy of a token with one changed claim and the original signature.
 func mutated(t *testing.T, token, old, next string) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -107,7 +107,7 @@ func mutated(t *testing.T, token, old, next string) string {
 	return strings.Join(parts, ".")
 }
 
-// requestToken returns the response of a token server to a Pod.
+// requestToken requests a token with a Pod's service account token and returns the response.
 func requestToken(t *testing.T, s *install.TokenServer, c *v1alpha1.ApiClient, clientID, token string) install.TokenResponse {
 	t.Helper()
 	a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, clientID, token)
@@ -117,8 +117,8 @@ func requestToken(t *testing.T, s *install.TokenServer, c *v1alpha1.ApiClient, c
 	return a
 }
 
-// awaitResponse waits until every token server responds with that error code. If it is empty, it
-// waits until every token server issues a token.
+// awaitResponse waits until every token server responds with the given error code or, if it is
+// empty, issues a token.
 func awaitResponse(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, token, wantError string) {
 	t.Helper()
 	for _, s := range inst.Servers() {
@@ -131,8 +131,8 @@ func awaitResponse(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClie
 	}
 }
 
-// A Pod gets tokens with its service account and without a secret. All other service account tokens
-// are rejected with the same error.
+// A Pod gets tokens with its service account token and doesn't need a secret. All other service
+// account tokens are rejected with the same error.
 func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team, elsewhere := cluster.Namespace(t), cluster.Namespace(t)
@@ -152,7 +152,7 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	}
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
 	good := projected(t, cluster, pod, true, issuer)
-	for _, s := range inst.Servers() { // Ready means that all servers accept the token, repeatedly
+	for _, s := range inst.Servers() { // Ready means that all token servers accept the token, more than once
 		for range 2 {
 			if a := requestToken(t, s, c, c.Status.ClientID, good); a.AccessToken == "" || a.Scope != "read" {
 				t.Errorf("%s issues no token: %+v", s.Name, a)
@@ -197,13 +197,13 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 			}
 		})
 	}
-	// A token that is signed again with another valid expiration is accepted, so the tokens above
-	// are rejected because of their claims.
+	// A token that is signed again with a different but valid expiration is accepted. So the tokens
+	// above must have been rejected because of their claims.
 	awaitResponse(t, inst, c, resigned(t, cluster, good, map[string]any{"exp": hour}), "")
 }
 
-// The tokens of a deleted service account are rejected, also after another one with the same name
-// exists.
+// The tokens of a deleted service account are rejected, even after an account with the same name is
+// created.
 func TestDeletedServiceAccount(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -218,7 +218,7 @@ func TestDeletedServiceAccount(t *testing.T) {
 	token := projected(t, cluster, pod, true, issuer)
 	awaitResponse(t, inst, c, token, "")
 
-	cluster.StopAPIServer(t) // token servers keep using their keys
+	cluster.StopAPIServer(t) // token servers keep using the keys that they have cached
 	for _, s := range inst.Servers() {
 		if a := requestToken(t, s, c, c.Status.ClientID, token); a.AccessToken == "" {
 			t.Errorf("%s issues no token while the API server is unavailable: %+v", s.Name, a)

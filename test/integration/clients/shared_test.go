@@ -7,8 +7,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// TestClients runs the tests that can share an installation. They run in parallel, and each uses
-// realms and namespaces of its own.
+// TestClients runs the tests that can share an installation. They run in parallel, and each one has
+// its own realms and namespaces.
 func TestClients(t *testing.T) {
 	inst := install.New(t, env.Start(t), install.Settings{MaximumTokenLifetime: "2h"})
 	inst.StartOperator(t, "")

@@ -14,15 +14,15 @@ import (
 
 var everyWrite = flag.Bool("every-write", false, "Inject a fault at every write instead of a sample")
 
-// stride is the number of writes from one at which the operator is killed to the next. The sample
-// skips the writes in between.
+// stride is the distance between two writes at which the operator is killed. The sample skips the
+// writes in between.
 const stride = 96
 
-// failureRate means that one in this many writes fails if the operator is not killed.
+// failureRate is the number of writes per injected failure if the operator is not killed.
 const failureRate = 2
 
 // TestAnyWriteFails makes writes fail before or after they take effect, or kills the operator at
-// them. The final state must be the same as without faults, and workloads must have valid
+// that point. The final state must be the same as without faults, and workloads must have valid
 // credentials at all times.
 func TestAnyWriteFails(t *testing.T) {
 	cluster := env.Start(t)
@@ -34,8 +34,8 @@ func TestAnyWriteFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault install.Fault
 		kill  bool
-		// first is the first write at which the operator is killed, or the remainder that selects
-		// the writes that fail.
+		// first is the first write at which the operator is killed. If kill is false, it is the offset
+		// that selects which writes fail.
 		first int
 	}{
 		"killed before": {fault: install.RequestLost, kill: true, first: (step + 1) / 2},
@@ -81,8 +81,8 @@ func runWithoutFaults(t *testing.T, cluster *env.Env) (want scenario.State, writ
 	return want, writes
 }
 
-// runWithFaults runs the scenario with faults, which optionally kill the operator, and compares the
-// final state.
+// runWithFaults runs the scenario with faults and compares the final state with the wanted one. If
+// kill is true, each fault also kills the operator.
 func runWithFaults(t *testing.T, cluster *env.Env, want scenario.State, kill bool, of func(int) install.Fault) {
 	t.Helper()
 	s := newChangeScenario(t, cluster)

@@ -22,8 +22,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// places contains everything that is readable from outside of the processes of an installation, by
-// name.
+// places maps the name of each place that can be read from outside the installation's processes to
+// its content.
 type places map[string]string
 
 func placesOf(t *testing.T, inst *install.Installation) places {
@@ -53,8 +53,8 @@ func placesOf(t *testing.T, inst *install.Installation) places {
 	return p
 }
 
-// addObjects adds all objects in the cluster as JSON. It covers every resource that can be listed,
-// including Events.
+// addObjects adds all objects in the cluster as JSON. It covers every listable resource, including
+// Events.
 func (p places) addObjects(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	api, err := discovery.NewDiscoveryClientForConfig(inst.Env.Config)
@@ -99,7 +99,7 @@ func (p places) addObject(t *testing.T, obj *unstructured.Unstructured) {
 	p[strings.TrimSpace(obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/"))] = string(content)
 }
 
-// containing returns the sorted names of the places that contain one of the secrets.
+// containing returns the sorted names of the places that contain any of the secrets.
 func (p places) containing(secrets []string) []string {
 	var all []string
 	for _, secret := range secrets {
@@ -114,10 +114,10 @@ func (p places) containing(secrets []string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// formsOf returns the encodings of a secret: plain, for URLs, in JSON, as Go prints strings and
-// bytes, in hexadecimal, and in Base64, alone or within a longer value.
+// formsOf returns a secret in all common encodings: plain, URL-encoded, in JSON, as Go prints
+// strings and bytes, in hexadecimal, and in Base64, alone or as part of a longer value.
 func formsOf(secret string) []string {
-	quoted, _ := json.Marshal(secret) // never fails for strings
+	quoted, _ := json.Marshal(secret) // encoding a string never fails
 	bytes := fmt.Sprintf("%d", []byte(secret))
 	all := []string{
 		secret, url.QueryEscape(secret), url.PathEscape(secret), strings.Trim(string(quoted), `"`), strings.Trim(fmt.Sprintf("%q", secret), `"`),
@@ -126,7 +126,7 @@ func formsOf(secret string) []string {
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 { // number of preceding bytes in the same Base64 group
 			encoded := encoding.EncodeToString(append(make([]byte, before), secret...))
-			// The first and last characters contain bits of the neighboring bytes.
+			// The first and last characters also encode bits of the neighboring bytes.
 			all = append(all, encoded[[]int{0, 2, 3}[before]:len(encoded)-2])
 		}
 	}

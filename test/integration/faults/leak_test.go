@@ -29,21 +29,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// canary is a secret and the places that are allowed to contain it. The search must find it in all
-// of these places, because otherwise the search itself is broken.
+// canary is a secret and the places that may contain it. The search must find it in each of them;
+// otherwise the search itself is broken.
 type canary struct {
 	name    string
 	secrets []string // the secret and values derived from it, such as an Authorization header
 	where   []string // sorted
 }
 
-// Secrets and private keys don't leak. After all operations on them, the test searches all objects
-// in the cluster, all logs at the most verbose level, all metrics and all snapshots for them, in
-// all common encodings.
+// Secrets and private keys don't leak. The test performs all operations on them. It then searches
+// all objects in the cluster, all logs at the most verbose level, all metrics and all snapshots for
+// them, in all common encodings.
 func TestSecretsDoNotLeak(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
-	inst.LogLevel = "7" // the highest level that the operator accepts
+	inst.LogLevel = "7" // the most verbose level that the operator accepts
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
@@ -89,7 +89,7 @@ func (f *leakFixture) add(name string, secrets []string, where ...string) {
 	f.canaries = append(f.canaries, canary{name, secrets, where})
 }
 
-// formsInRequests returns a client secret and the value that requests contain.
+// formsInRequests returns a client secret and the encoded value that requests contain.
 func formsInRequests(c *v1alpha1.ApiClient, secret string) []string {
 	return []string{secret, basicAuthorization(c.Status.ClientID, secret)}
 }
@@ -139,7 +139,7 @@ func (f *leakFixture) generated() {
 	f.add("the secret of a deleted client", formsInRequests(deleted, string(credentials.Data[v1alpha1.SecretKeyClientSecret])))
 }
 
-// provided changes provided secrets. Some of them can't be used.
+// provided changes provided secrets, including some that can't be used.
 func (f *leakFixture) provided() {
 	old, fresh, odd := generateSecret(f.t), "correct horse & battery staple: "+generateSecret(f.t), generateSecret(f.t)+"\n"
 	secret := scenario.ProvidedSecret(f.team, old)
@@ -165,7 +165,7 @@ func (f *leakFixture) provided() {
 	f.add("a provided secret without the label", formsInRequests(rejected, string(unlabeled.Data["PASSWORD"])), "Secret "+f.team+"/unlabeled")
 }
 
-// hashed uses hashed secrets. Their plain text enters the cluster only in requests.
+// hashed uses hashed secrets. Their plain text enters the cluster only in token requests.
 func (f *leakFixture) hashed() {
 	strong, weak := generateSecret(f.t), "Tr0ub4dor&3 "+generateSecret(f.t)
 	strongHash, err := clientsecret.Hash(strong, rand.Reader)
@@ -186,7 +186,8 @@ func (f *leakFixture) hashed() {
 	f.add("an Argon2id-hashed secret", formsInRequests(c, weak))
 }
 
-// signingKeys rotates the signing keys. A key stays in the record until its last token has expired.
+// signingKeys rotates the signing keys. A key remains in the record until the last token that it
+// signed has expired.
 func (f *leakFixture) signingKeys() {
 	install.Change(f.t, f.inst, f.realm, func(r *v1alpha1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second).Truncate(time.Second)}
@@ -267,7 +268,7 @@ func (f *leakFixture) invalidRequests() {
 			change(r, secret)
 			response, err := s.Client(f.t).Do(r)
 			if err != nil {
-				continue // the server may close the connection if the request is too large
+				continue // if the request is too large, the server may close the connection
 			}
 			response.Body.Close()
 			if response.StatusCode < http.StatusBadRequest {
@@ -296,7 +297,7 @@ func (f *leakFixture) restarts() {
 	}
 }
 
-// corruptRecord overwrites a record. Messages about corrupt records don't contain their content.
+// corruptRecord overwrites a record. Messages about a corrupt record must not contain its content.
 func (f *leakFixture) corruptRecord() {
 	broken := f.client("corrupt")
 	f.ready(broken)

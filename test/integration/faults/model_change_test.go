@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// change makes a random change.
+// change makes one random change.
 func (m *model) change(t *testing.T) {
 	t.Helper()
 	name := fmt.Sprint(prefix, m.random.IntN(changingClients))
@@ -88,7 +88,7 @@ func (m *model) changeProvided(t *testing.T, name string) {
 	}
 }
 
-// noteChosen records the secret of a client whose secret isn't generated.
+// noteChosen records the secret of a client whose secret was chosen by its user, not generated.
 func (m *model) noteChosen(name string) {
 	c, v := m.clients[name], m.external[name]
 	if c == nil || c.Spec.Secret == nil || c.Status.TokenEndpoint == "" {
@@ -143,8 +143,8 @@ func (m *model) providedRef(name string) *corev1.Secret {
 	return labeledSecret(m.team, "external-"+name, "")
 }
 
-// repair creates the objects that clients refer to again, so that every client is accepted. A
-// client that isn't accepted keeps state that depends on its history.
+// repair recreates the objects that clients refer to, so that every client is accepted. The state
+// of a client that isn't accepted depends on its history.
 func (m *model) repair(t *testing.T) {
 	t.Helper()
 	if m.realms[unstable] == nil {
@@ -158,7 +158,8 @@ func (m *model) repair(t *testing.T) {
 	}
 }
 
-// secret returns the next strong secret of the seed. It doesn't need a slow hash.
+// secret returns the next random secret for the seed. Generated secrets are strong, so they don't
+// need a slow hash.
 func (m *model) secret() string {
 	random := make([]byte, 64)
 	for i := range random {

@@ -19,8 +19,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// model contains the desired state of an installation and changes it at random. The same seed makes
-// the same changes. The client "stable" and its realm never change except for keys and secrets.
+// model contains the desired state of an installation and changes it at random. The same seed
+// produces the same changes. The spec of the client "stable" and of its realm never changes, but
+// their secrets and keys rotate.
 type model struct {
 	inst     *install.Installation
 	team     string
@@ -81,7 +82,7 @@ func (m *model) someScopes() []string {
 	return slices.DeleteFunc(slices.Clone(allScopes), func(string) bool { return m.random.IntN(4) == 0 })
 }
 
-// all returns the objects in an order in which none refers to a later one.
+// all returns the objects, with each object after the ones that it refers to.
 func (m *model) all() []client.Object {
 	var all []client.Object
 	for _, name := range slices.Sorted(maps.Keys(m.realms)) {
@@ -96,7 +97,7 @@ func (m *model) all() []client.Object {
 	return all
 }
 
-// again returns new objects with the same specs for another installation.
+// again returns a model with new objects that have the same specs, for a different installation.
 func (m *model) again(inst *install.Installation, team string) *model {
 	fresh := emptyModel(inst, team)
 	for name, r := range m.realms {
@@ -111,7 +112,7 @@ func (m *model) again(inst *install.Installation, team string) *model {
 	return fresh
 }
 
-// collect records every client secret that appears in a credentials Secret.
+// collect records every client secret that is ever stored in a credentials Secret.
 func (m *model) collect(t *testing.T) {
 	t.Helper()
 	events, err := m.inst.Env.Client.Watch(t.Context(), &corev1.SecretList{}, client.InNamespace(m.team))
@@ -141,7 +142,7 @@ func (m *model) everHad() map[credential]bool {
 	return maps.Clone(m.seen)
 }
 
-// valid returns the secrets with which clients can get tokens according to their status.
+// valid returns the secrets that are valid according to the clients' status.
 func (m *model) valid(t *testing.T) map[credential]bool {
 	t.Helper()
 	valid := map[credential]bool{}

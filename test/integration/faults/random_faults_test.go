@@ -21,7 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// The duration and the seed of random faults. docs/operations.md describes longer runs.
+// Duration and seed of the random faults. docs/operations.md describes longer runs.
 var (
 	faultDuration = flag.Duration("faults", 5*time.Second, "Duration of the random faults")
 	faultSeed     = flag.Uint64("faults-seed", 1, "Seed of the random faults and changes")
@@ -31,9 +31,9 @@ var (
 const betweenChanges = 400 * time.Millisecond
 
 // TestConvergesUnderRandomFaults makes random changes while one in twenty requests of the operator
-// and the token servers fails and every watch ends early. The final state must be the same as that
-// of an installation without faults that starts with the final specs. A client that isn't changed
-// must get tokens at all times.
+// and the token servers fails and every watch ends early. The final state must match that of an
+// installation without faults that starts with the final specs. A client that isn't changed must be
+// able to get tokens at all times.
 func TestConvergesUnderRandomFaults(t *testing.T) {
 	cluster := env.Start(t)
 	t.Logf("The seed is %d", *faultSeed)
@@ -59,8 +59,8 @@ func TestConvergesUnderRandomFaults(t *testing.T) {
 	}
 }
 
-// runWithRandomFaults makes random changes under random faults, and returns the model and the final
-// state.
+// runWithRandomFaults makes random changes while random faults are injected, and returns the model
+// and the final state.
 func runWithRandomFaults(t *testing.T, cluster *env.Env) (*model, scenario.State) {
 	inst, proxy := startBehindProxy(t, cluster)
 	m := newModel(inst, cluster.Namespace(t), *faultSeed)
@@ -95,11 +95,11 @@ func runWithRandomFaults(t *testing.T, cluster *env.Env) (*model, scenario.State
 	return m, withoutHistory(scenario.StateOf(t, inst, m.team))
 }
 
-// startBehindProxy starts an installation whose programs all use the same proxy.
+// startBehindProxy starts an installation whose programs all connect through the same proxy.
 func startBehindProxy(t *testing.T, cluster *env.Env) (*install.Installation, *install.FaultProxy) {
 	t.Helper()
-	// Signing keys are published one second ahead, and stay published for eleven seconds after they
-	// are retired.
+	// Signing keys are published one second before they are used, and remain published for eleven
+	// seconds after they are retired.
 	inst := install.New(t, cluster, install.Settings{DefaultTokenLifetime: "10s", SpeedUp: 600})
 	proxy := inst.StartFaultProxy(t, install.Faults{})
 	kubeconfig := inst.KubeconfigFor(t, proxy.URL)
@@ -143,8 +143,8 @@ func settles(t *testing.T, m *model, proxy *install.FaultProxy) {
 	m.inst.AwaitSettled(t)
 }
 
-// awaitCollected waits until the garbage collector has removed the Secrets of deleted clients. A
-// client with the same name may exist again, so the UID of the owner identifies the client.
+// awaitCollected waits until the garbage collector has deleted the Secrets of deleted clients. A
+// client with the same name may exist again, so it compares the UIDs of the owners.
 func (m *model) awaitCollected(t *testing.T) {
 	t.Helper()
 	install.Eventually(t, "the Secrets of deleted clients to be collected", func() error {
@@ -170,8 +170,8 @@ func (m *model) awaitCollected(t *testing.T) {
 	})
 }
 
-// tryAll tries every secret that any client has ever had. Every token server accepts the valid ones
-// and rejects all others.
+// tryAll tries every secret that any client has ever had. Every token server must accept the valid
+// secrets and reject all others.
 func (m *model) tryAll(t *testing.T) {
 	t.Helper()
 	valid := m.valid(t)
@@ -191,7 +191,7 @@ func (m *model) tryAll(t *testing.T) {
 		for had := range m.everHad() {
 			if !valid[had] {
 				rejected++
-				tried.Go(func() { try(had) }) // concurrently, because responses after repeated failures are delayed
+				tried.Go(func() { try(had) }) // in parallel, because token servers delay their responses after repeated failures
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func (m *model) tryAll(t *testing.T) {
 	t.Logf("Tried %d valid secrets, and made %d attempts with invalid ones", len(valid), rejected)
 }
 
-// withoutHistory removes the parts of a state that depend on how it was reached.
+// withoutHistory removes the parts of a state that depend on the sequence of changes.
 func withoutHistory(s scenario.State) scenario.State {
 	for name, content := range s {
 		for _, pattern := range []string{
@@ -212,7 +212,7 @@ func withoutHistory(s scenario.State) scenario.State {
 	return s
 }
 
-// credential is a secret that a client has or had.
+// credential is a secret that a client has or used to have.
 type credential struct{ tokenURL, clientID, secret string }
 
 func (c credential) asSecret() *corev1.Secret {

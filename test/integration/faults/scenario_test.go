@@ -18,19 +18,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// changeScenario makes the operator perform each kind of write. It creates objects, and changes
-// them once they are Ready. Meanwhile a prober continuously requests tokens with the workloads'
+// changeScenario makes the operator perform every kind of write. It creates objects, and changes
+// them once they are Ready. Meanwhile, a prober continuously requests tokens with the workloads'
 // credentials.
 type changeScenario struct {
 	inst  *install.Installation
 	team  string
 	realm *v1alpha1.Realm
-	// One client for each change: rotation of the generated secret, deletion of the client,
-	// deletion of the credentials Secret, change of the provided secret, change of the hash, and
-	// change of the kind of secret.
+	// There is one client for each kind of change: the generated secret is rotated, the client is
+	// deleted, the credentials Secret is deleted, the provided secret changes, the hash changes, and
+	// the client switches to a different kind of secret.
 	rotated, deleted, lost, provided, hashed, moved *v1alpha1.ApiClient
 	external, other                                 *corev1.Secret
-	before, after, third                            string // client secrets that users chose
+	before, after, third                            string // client secrets chosen by users
 }
 
 func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
@@ -48,7 +48,8 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	return s
 }
 
-// run runs the scenario with faults between the operator and the API server.
+// run runs the scenario while the given faults are injected between the operator and the API
+// server.
 func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.FaultProxy {
 	t.Helper()
 	s.inst.Create(t, s.realm, s.external, s.other)
@@ -81,7 +82,7 @@ func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.Fault
 	return proxy
 }
 
-// credentials returns the credentials that the workloads of a client may have, oldest first.
+// credentials returns the credentials that a client's workloads may currently have, oldest first.
 func (s *changeScenario) credentials(c *v1alpha1.ApiClient) scenario.CredentialSource {
 	c = c.DeepCopy()
 	mounted := scenario.MountedCredentials(s.inst, c)
@@ -112,7 +113,7 @@ func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former ma
 		c.Spec.Secret.Generated.Keys = map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyScope: "SCOPE"}
 	})
 	s.inst.Delete(t, s.deleted)
-	prober.Forget("lost") // deleting the Secret revokes the secret in it
+	prober.Forget("lost") // deleting the Secret revokes the client secret in it
 	s.inst.Delete(t, former[s.lost])
 	install.Change(t, s.inst, s.external, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
 	install.Change(t, s.inst, s.hashed, func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
@@ -156,21 +157,21 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 	scenario.AwaitPublishedKeys(t, s.inst, s.realm, s.inst.CredentialsSecret(t, s.lost))
 }
 
-// providedBy returns the source of a secret that a Secret provides.
+// providedBy returns a secret source that refers to the given Secret.
 func providedBy(secret *corev1.Secret, overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
 		SecretRef: v1alpha1.SecretKeyReference{Name: secret.Name, Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: overlap},
 	}}
 }
 
-// labeledSecret returns a Secret that the operator is allowed to read.
+// labeledSecret returns a Secret with the label that allows the operator to read it.
 func labeledSecret(namespace, name, value string) *corev1.Secret {
 	s := scenario.ProvidedSecret(namespace, value)
 	s.Name, s.Labels = name, map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
 	return s
 }
 
-// generateSecret returns a strong secret, which doesn't need a slow hash.
+// generateSecret returns a strong secret. Strong secrets don't need a slow hash.
 func generateSecret(t *testing.T) string {
 	t.Helper()
 	secret, err := clientsecret.Generate(rand.Reader)

@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// gitops is the directory with the files for users of GitOps tools.
+// gitops is the directory that contains the files for users of GitOps tools.
 var gitops = filepath.Join("..", "..", "..", "docs", "gitops")
 
 // TestArgoConfigMapContainsScript checks that the ConfigMap that users apply contains the health
@@ -35,8 +35,9 @@ func TestArgoConfigMapContainsScript(t *testing.T) {
 // argoHealth is the result of a health script.
 type argoHealth struct{ Status, Message string }
 
-// argoHealthOf runs the health script as Argo CD runs custom scripts. Libraries with access to the
-// system are disabled, the object is the global obj, and the result is the return value.
+// argoHealthOf runs the health script the way Argo CD runs custom scripts. Libraries that can
+// access the system are disabled, the object is in the global variable obj, and the script returns
+// the health.
 func argoHealthOf(t *testing.T, obj *unstructured.Unstructured) argoHealth {
 	t.Helper()
 	state := lua.NewState(lua.Options{SkipOpenLibs: true})

@@ -28,14 +28,15 @@ import (
 
 const charts = "../../../charts/realmkeeper"
 
-// scrape is the metrics page of one process at one time, as an input of test/promql.
+// scrape is the metrics page of one process at one point in time. It is part of the input of
+// test/promql.
 type scrape struct {
 	At     time.Time         `json:"at"`
 	Labels map[string]string `json:"labels"`
 	Text   string            `json:"text"`
 }
 
-// queryResult is the result of a query, as an output of test/promql.
+// queryResult is the result of one query. It is part of the output of test/promql.
 type queryResult struct {
 	Query  string `json:"query"`
 	Error  string `json:"error"`
@@ -45,8 +46,8 @@ type queryResult struct {
 	} `json:"series"`
 }
 
-// TestDashboardAndAlerts checks that every dashboard panel shows data of a service in use, and that
-// every alert is a valid Prometheus query.
+// TestDashboardAndAlerts checks that every dashboard panel shows data for a running service, and
+// that every alert is a valid Prometheus query.
 func TestDashboardAndAlerts(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
@@ -87,7 +88,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 	}
 }
 
-// newUsage returns a function that sends requests of every kind that the metrics count.
+// newUsage returns a function that sends every kind of request that the metrics count.
 func newUsage(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) func() {
 	t.Helper()
 	const password = "correct horse battery staple"
@@ -126,8 +127,8 @@ func newUsage(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) f
 	}
 }
 
-// checkInvalidToken sends an invalid token to the introspection endpoint and none to the verify
-// endpoint.
+// checkInvalidToken sends an invalid token to the introspection endpoint, and a request without a
+// token to the verify endpoint.
 func checkInvalidToken(t *testing.T, httpClient *http.Client, credentials *corev1.Secret) {
 	t.Helper()
 	issuer := string(credentials.Data[v1alpha1.SecretKeyIssuer])
@@ -150,7 +151,7 @@ func checkInvalidToken(t *testing.T, httpClient *http.Client, credentials *corev
 	}
 }
 
-// panelQueries returns the dashboard's queries by panel title, with Grafana's variables replaced.
+// panelQueries returns the dashboard's queries by panel title. Grafana's variables are replaced.
 func panelQueries(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(charts, "dashboards", "realmkeeper.json"))
@@ -180,7 +181,7 @@ func panelQueries(t *testing.T) map[string]string {
 	return queries
 }
 
-// alertQueries returns the queries of the chart's alerts. They contain no Helm templates.
+// alertQueries returns the queries of the chart's alerts. The queries contain no Helm templates.
 func alertQueries(t *testing.T) (queries []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(charts, "templates", "monitoring", "prometheus_rule.yaml"))
@@ -202,7 +203,7 @@ func alertQueries(t *testing.T) (queries []string) {
 	return queries
 }
 
-// evaluate runs the queries in the Prometheus engine, which is in a separate module.
+// evaluate runs the queries in the Prometheus engine. The engine is used by a separate module.
 func evaluate(t *testing.T, queries []string, at time.Time, scrapes []scrape) map[string]queryResult {
 	t.Helper()
 	in, err := json.Marshal(map[string]any{"queries": queries, "at": at, "scrapes": scrapes})

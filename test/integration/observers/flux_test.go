@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestExampleMatchesFluxTypes checks that Flux's types have all fields of the example's manifests.
+// TestExampleMatchesFluxTypes checks that every field in the example's manifests exists in Flux's
+// types.
 func TestExampleMatchesFluxTypes(t *testing.T) {
 	kinds := map[string]func() any{
 		"Namespace":     func() any { return &corev1.Namespace{} },

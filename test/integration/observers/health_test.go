@@ -19,9 +19,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// health is the status that GitOps tools derive from an object.
+// health is the status that each GitOps tool derives from an object.
 type health struct {
-	// Kstatus is the status in kstatus and therefore in Flux with wait: true.
+	// Kstatus is the status in kstatus. Flux uses it with wait: true.
 	Kstatus status.Status
 	// Flux is the status in Flux with the expressions in docs/gitops/repository.
 	Flux status.Status
@@ -36,9 +36,9 @@ var (
 	suspended   = health{status.InProgressStatus, status.CurrentStatus, "Suspended"}
 )
 
-// TestGitOpsToolsReportHealth checks the status in GitOps tools for every state of a Realm and an
-// ApiClient that the operator reports. They tell apart objects that are ready, become ready without
-// user action, need user action, or are suspended by their manifest.
+// TestGitOpsToolsReportHealth checks which status GitOps tools report for every state of a Realm
+// and an ApiClient. The tools must distinguish objects that are ready, that will become ready
+// without user action, that need user action, and that are suspended by their manifest.
 func TestGitOpsToolsReportHealth(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{MaximumTokenLifetime: "1h"})
@@ -156,8 +156,8 @@ func corrupt(t *testing.T, inst *install.Installation, name string) {
 	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("corrupt") })
 }
 
-// wantHealth reads the object from the API server as GitOps tools do and checks its status in each
-// of them.
+// wantHealth reads the object from the API server as GitOps tools do, and checks which status each
+// tool derives from it.
 func wantHealth(t *testing.T, inst *install.Installation, obj client.Object, want health) {
 	t.Helper()
 	wantStoredHealth(t, asStored(t, inst, obj), obj, want)
@@ -172,7 +172,7 @@ func wantStoredHealth(t *testing.T, live *unstructured.Unstructured, obj client.
 	if got != want {
 		t.Errorf("the health of %s %s is %+v, want %+v; its status is %v", live.GetKind(), live.GetName(), got, want, live.Object["status"])
 	}
-	// The script doesn't report messages of outdated conditions.
+	// The script doesn't report messages from outdated conditions.
 	if seen, _, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration"); seen == live.GetGeneration() {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, obj); err != nil {
 			t.Fatal(err)
@@ -183,7 +183,7 @@ func wantStoredHealth(t *testing.T, live *unstructured.Unstructured, obj client.
 	}
 }
 
-// asStored returns an object as the API server returns it to a client that doesn't know its type.
+// asStored returns an object as a client that doesn't know its type reads it from the API server.
 func asStored(t *testing.T, inst *install.Installation, obj client.Object) *unstructured.Unstructured {
 	t.Helper()
 	kind, err := inst.Env.Client.GroupVersionKindFor(obj)

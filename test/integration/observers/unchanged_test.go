@@ -28,27 +28,27 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// everySpelling is the directory with manifests in unusual spellings, which could cause a diff.
+// everySpelling is the directory with manifests that spell values in unusual ways that could cause
+// a diff.
 var everySpelling = filepath.Join("testdata", "manifests")
 
-// manifests lists directories with manifests as users keep them in Git.
+// manifests lists directories with manifests such as users keep in Git.
 var manifests = map[string][]string{
 	"samples":        {filepath.Join("..", "..", "..", "config", "samples")},
 	"example":        {filepath.Join(gitops, "repository", "tenants"), filepath.Join(gitops, "repository", "realms")},
 	"every spelling": {everySpelling},
 }
 
-// TestUnchangedManifestShowsNoDiff checks that an unchanged manifest never shows a diff, regardless
-// of its spelling and of how it is applied. Only the author writes a spec; the API server and the
-// operator don't.
+// TestUnchangedManifestShowsNoDiff checks that an unchanged manifest never shows a diff, however it
+// is spelled or applied. Only its author changes a spec. The API server and the operator never do.
 func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	for set, dirs := range manifests {
 		for name, mode := range map[string]string{"client-side": "--server-side=false", "server-side": "--server-side=true"} {
 			t.Run(set+" "+name, func(t *testing.T) {
-				// Each subtest has its own namespaces, because Secrets of an earlier subtest
-				// exist until they are garbage-collected and would conflict.
+				// Each subtest has its own namespaces. Otherwise Secrets of an earlier subtest that have not
+				// been garbage-collected yet would conflict.
 				text := renameNamespaces(build(t, cluster, dirs...), strings.ReplaceAll(set, " ", "-")+"-"+name)
 				desired := realmsAndClients(t, text)
 				file := filepath.Join(t.TempDir(), "manifest.yaml")
@@ -79,9 +79,10 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 	}
 }
 
-// TestCredentialsSecretIsNotPruned checks that the credentials Secret has none of the ApiClient's
-// labels and annotations. GitOps tools use these to find applied objects, and would prune a Secret
-// that has them but is not in Git. The owner reference has the Secret deleted with the ApiClient.
+// TestCredentialsSecretIsNotPruned checks that the ApiClient's labels and annotations are not
+// copied to the credentials Secret. GitOps tools use them to find the objects that they applied,
+// and would prune a Secret that has them but isn't in Git. The owner reference ensures that the
+// Secret is deleted with the ApiClient.
 func TestCredentialsSecretIsNotPruned(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -104,8 +105,8 @@ func TestCredentialsSecretIsNotPruned(t *testing.T) {
 	}
 }
 
-// TestManifestsSetEveryField checks that the manifests set every field of the CRDs, because
-// otherwise TestUnchangedManifestShowsNoDiff would not cover it.
+// TestManifestsSetEveryField checks that the manifests set every field of the CRDs. Otherwise
+// TestUnchangedManifestShowsNoDiff would not cover all fields.
 func TestManifestsSetEveryField(t *testing.T) {
 	cluster := env.Start(t)
 	set := map[string]bool{}
@@ -128,14 +129,14 @@ func TestManifestsSetEveryField(t *testing.T) {
 	}
 }
 
-// rejectedFields lists the fields of private keys. The schema contains them only so that they are
-// rejected.
+// rejectedFields lists the fields of private keys. They are in the schema only so that it can
+// reject them.
 var rejectedFields = []string{
 	"ApiClient.spec.publicKeys.d", "ApiClient.spec.publicKeys.p", "ApiClient.spec.publicKeys.q", "ApiClient.spec.publicKeys.dp",
 	"ApiClient.spec.publicKeys.dq", "ApiClient.spec.publicKeys.qi", "ApiClient.spec.publicKeys.k",
 }
 
-// collect adds the paths of all members of value. List items have the path of the list.
+// collect adds the paths of all fields in value. Items of a list have the path of the list.
 func collect(path string, value any, into map[string]bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -150,7 +151,7 @@ func collect(path string, value any, into map[string]bool) {
 	}
 }
 
-// collectSchema adds the paths of all members that a schema defines, like collect.
+// collectSchema adds the paths of all fields in a schema, in the same form as collect.
 func collectSchema(path string, schema *apiextensionsv1.JSONSchemaProps, into map[string]bool) {
 	for name, member := range schema.Properties {
 		into[path+"."+name] = true
@@ -161,7 +162,7 @@ func collectSchema(path string, schema *apiextensionsv1.JSONSchemaProps, into ma
 	}
 }
 
-// build returns the manifests in the directories.
+// build returns the combined manifests in the given directories.
 func build(t *testing.T, cluster *env.Env, dirs ...string) string {
 	t.Helper()
 	var built []string
@@ -171,7 +172,7 @@ func build(t *testing.T, cluster *env.Env, dirs ...string) string {
 	return strings.Join(built, "---\n")
 }
 
-// renameNamespaces adds a suffix to the namespaces in the manifests.
+// renameNamespaces appends a suffix to the names of all namespaces in the manifests.
 func renameNamespaces(text, suffix string) string {
 	for _, namespace := range []string{"acme-apps", "unchanged"} {
 		text = strings.ReplaceAll(text, namespace, namespace+"-"+suffix)
@@ -179,8 +180,8 @@ func renameNamespaces(text, suffix string) string {
 	return text
 }
 
-// realmsAndClients returns the Realms and ApiClients in a manifest. It omits Namespaces, because
-// Kubernetes changes them.
+// realmsAndClients returns the Realms and ApiClients in a manifest. It omits Namespaces because
+// Kubernetes itself changes them.
 func realmsAndClients(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
@@ -219,15 +220,15 @@ func stored(t *testing.T, inst *install.Installation, objects []*unstructured.Un
 	return live
 }
 
-// authored returns the part of an object that its author writes.
+// authored returns the parts of an object that its author sets.
 func authored(obj *unstructured.Unstructured) map[string]any {
 	annotations := maps.Clone(obj.GetAnnotations())
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return map[string]any{"labels": obj.GetLabels(), "annotations": annotations, "spec": obj.Object["spec"]}
 }
 
-// withoutStatus returns an object without the part that the operator writes. It keeps the
-// generation and the other managed fields.
+// withoutStatus returns an object without the parts that the operator writes. It keeps the
+// generation and all managed fields except those of the status.
 func withoutStatus(obj *unstructured.Unstructured) map[string]any {
 	rest := obj.DeepCopy()
 	delete(rest.Object, "status")
@@ -238,7 +239,7 @@ func withoutStatus(obj *unstructured.Unstructured) map[string]any {
 	return rest.Object
 }
 
-// awaitStable waits until all objects are Ready, suspended by their manifest, or waiting for the
+// awaitStable waits until every object is Ready, suspended by its manifest, or waiting for the
 // provided Secret, which the manifests don't contain.
 func awaitStable(t *testing.T, inst *install.Installation, objects []*unstructured.Unstructured) {
 	t.Helper()
@@ -253,7 +254,7 @@ func awaitStable(t *testing.T, inst *install.Installation, objects []*unstructur
 	})
 }
 
-// awaited is part of the message about the Secret that a manifest refers to but that doesn't exist.
+// awaited is part of the message about a provided Secret that doesn't exist.
 const awaited = `"not-there-yet" not found`
 
 // kubectl returns the standard output of kubectl. Warnings fail the test, like errors.

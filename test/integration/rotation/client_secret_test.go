@@ -21,8 +21,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// While 20 clients rotate their secrets five times on schedule, each requests tokens from both
-// token servers with its credentials Secret. No request fails, and every client stays Ready.
+// Each of 20 clients requests tokens from both token servers with its credentials Secret while its
+// secret is rotated five times on schedule. No request fails, and every client stays Ready.
 func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	const clients, rotations = 20, 5
 	cluster := env.Start(t)
@@ -51,7 +51,7 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	requests := startRequests(t, inst, all)
 	install.Eventually(t, "enough secrets for each client", func() error {
 		for _, c := range all {
-			if secrets := watched.secrets(c.Name); secrets < rotations+2 { // the first one, and one whose rotation may be incomplete
+			if secrets := watched.secrets(c.Name); secrets < rotations+2 { // the first secret, and one whose rotation may not be complete
 				return fmt.Errorf("%s has had %d secrets", c.Name, secrets)
 			}
 		}
@@ -71,8 +71,8 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	}
 }
 
-// The operator is killed after each write of a rotation in turn. After a restart it completes the
-// rotation or starts another one, and no request fails.
+// The operator is killed after each write of a rotation. After a restart, it completes the rotation
+// or starts a new one, and no request fails.
 func TestOperatorKilledDuringRotation(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
@@ -114,17 +114,17 @@ func TestOperatorKilledDuringRotation(t *testing.T) {
 	t.Logf("%d requests during %d rotations", requests.count.Load(), writes+1)
 }
 
-// tokenRequests requests tokens until it is stopped.
+// tokenRequests sends token requests until it is stopped.
 type tokenRequests struct {
 	count atomic.Int64
 	stop  func()
 }
 
-// shortestOverlap is the minimum time for which a replaced secret stays valid in these tests.
+// shortestOverlap is the minimum time that a replaced secret remains valid in these tests.
 const shortestOverlap = time.Second
 
-// startRequests makes each client request tokens from each token server. A client reads a changed
-// Secret a moment later, like a workload that has it mounted.
+// startRequests makes each client request tokens from each token server. As in a workload with a
+// mounted Secret, a client sees changes to the Secret with a delay.
 func startRequests(t *testing.T, inst *install.Installation, clients []*v1alpha1.ApiClient) *tokenRequests {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,8 +151,8 @@ func startRequests(t *testing.T, inst *install.Installation, clients []*v1alpha1
 	return r
 }
 
-// request requests a token with credentials that were read at that time. On a busy machine the
-// overlap may have passed since then. In this case a rejection proves nothing.
+// request requests a token with credentials that were read at the given time. On a busy machine,
+// the overlap may have ended since then. In that case, a rejection is not an error.
 func (r *tokenRequests) request(t *testing.T, s *install.TokenServer, httpClient *http.Client, credentials *corev1.Secret, read time.Time) {
 	a, err := install.RequestToken(t, s, httpClient, credentials)
 	if err != nil || a.Status != http.StatusOK && time.Since(read) < shortestOverlap {
@@ -161,15 +161,15 @@ func (r *tokenRequests) request(t *testing.T, s *install.TokenServer, httpClient
 	r.count.Add(1)
 }
 
-// clientWatch contains the observed changes of the clients in a namespace.
+// clientWatch records changes to the clients in a namespace.
 type clientWatch struct {
 	stop func() []string // returns the Ready conditions that were not True
 
 	mu   sync.Mutex
-	seen map[string]map[string]bool // client → IDs of its secrets
+	seen map[string]map[string]bool // secret IDs by client
 }
 
-// secrets returns the number of secrets that a client has had.
+// secrets returns how many secrets a client has had so far.
 func (w *clientWatch) secrets(client string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,8 +15,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A token server uses the median of its clocks. If the machine's clock is wrong when it starts, it
-// uses the API server's time. Later steps of the API server's clock have no effect.
+// A token server uses the median of its clocks. If the machine's clock is wrong when the server
+// starts, it uses the API server's time. If the API server's clock steps later, the token server
+// ignores the step.
 func TestTokenTimesFollowMedianOfClocks(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
@@ -39,7 +40,7 @@ func TestTokenTimesFollowMedianOfClocks(t *testing.T) {
 			for _, ahead := range test.serverAhead {
 				proxy.SetClock(ahead)
 				before := s.Metric(t, lastHeartbeat)
-				install.Change(t, inst, realm, func(r *v1alpha1.Realm) { // makes the server receive a change
+				install.Change(t, inst, realm, func(r *v1alpha1.Realm) { // causes the server to receive a change
 					r.Spec.Scopes = []string{"scope-" + strconv.FormatInt(r.Generation, 10)}
 				})
 				install.Eventually(t, "a heartbeat of the server", func() error {
@@ -62,8 +63,8 @@ func TestTokenTimesFollowMedianOfClocks(t *testing.T) {
 	}
 }
 
-// Operator and token servers start with the same time, so that no heartbeat looks old. Here it is
-// the time of an API server whose clock is two hours behind the machine's.
+// The operator and the token servers start with the same time, so no heartbeat appears stale. In
+// this test, it is the time of an API server whose clock is two hours behind the machine's clock.
 func TestHeartbeatTimesFollowMedianOfClocks(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})

@@ -19,18 +19,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// The length of the load tests. docs/operations.md describes longer runs.
+// Minimum size of the load tests. docs/operations.md describes longer runs.
 var (
 	rotations = flag.Int("rotations", 2, "Minimum number of rotations under load")
 	tokens    = flag.Int64("tokens", 1000, "Minimum number of tokens under load")
 )
 
-// Signing keys rotate on schedule while clients request tokens continuously, and the operator is
-// killed in between. No request fails, no token is rejected by verifiers that cache keys for as
-// long as they may, and realm and client stay Ready.
+// Signing keys rotate on schedule while clients continuously request tokens, and the operator is
+// killed once. No request fails, and no token is rejected by verifiers that cache keys for as long
+// as allowed. The realm and the client stay Ready.
 func TestKeyRotationUnderLoad(t *testing.T) {
 	cluster := env.Start(t)
-	// A key signs for 8 s and is published 4 s ahead. Verifiers may cache it for 2 s.
+	// A key is published 4 s before it becomes active and signs for 8 s. Verifiers may
+	// cache it for 2 s.
 	inst := install.New(t, cluster, install.Settings{DefaultTokenLifetime: "10s", SpeedUp: 450})
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
@@ -73,8 +74,8 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// A key becomes active only after every live token server publishes it. A token server that hangs
-// delays this, and the previous key stays active.
+// A key becomes active only after every live token server publishes it. While one token server
+// hangs, the previous key remains active.
 func TestHangingServerDelaysKeyActivation(t *testing.T) {
 	cluster := env.Start(t)
 	const ahead = time.Second
@@ -108,8 +109,8 @@ func TestHangingServerDelaysKeyActivation(t *testing.T) {
 	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
 }
 
-// awaitActiveKeyChange waits until another key is active, and checks that realm and client stay
-// Ready.
+// awaitActiveKeyChange waits until a different key is active, and checks that the realm and the
+// client stay Ready.
 func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
 	t.Helper()
 	before := activeKey(realm)

@@ -57,8 +57,8 @@ func TestManyClientsWithSameClientID(t *testing.T) {
 	}
 }
 
-// watchReasons records the successive reasons of the Accepted condition of each client in the
-// namespace. The returned function stops the recording and returns them.
+// watchReasons records how the reason of each client's Accepted condition changes. The returned
+// function stops recording and returns the reasons by client.
 func watchReasons(t *testing.T, inst *install.Installation, namespace string) func() map[string]string {
 	t.Helper()
 	events, err := inst.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(namespace))

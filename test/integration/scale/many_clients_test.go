@@ -25,18 +25,18 @@ import (
 
 var manyClients = flag.Int("clients", 100, "Number of ApiClients to create; docs/operations.md describes longer runs")
 
-// The limits for each new ApiClient, regardless of how many are created at the same time.
+// Limits per new ApiClient, regardless of how many are created at the same time.
 const (
-	// writesEach allows the record, the credentials Secret, two status updates (before and after
-	// token servers have the record), an Event, and one retry after a conflict.
+	// writesEach allows for the record, the credentials Secret, two status updates (before and after
+	// the token servers have loaded the record), an Event, and one retry after a conflict.
 	writesEach = 6
-	// reconcilesEach allows one for the object, its record, its credentials Secret and the
-	// acknowledgement, and one retry.
+	// reconcilesEach allows for one reconcile each for the object, its record, its credentials Secret
+	// and the acknowledgement, and one retry.
 	reconcilesEach = 5
 )
 
-// The cost of creating an ApiClient doesn't depend on the number of others. Idle ApiClients cost
-// nothing, and a restarted operator writes nothing.
+// The cost of creating an ApiClient doesn't depend on how many exist. Idle ApiClients cause no
+// work, and an operator that restarts writes nothing.
 func TestManyClients(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -79,8 +79,8 @@ func TestManyClients(t *testing.T) {
 	logMemory(t, inst)
 }
 
-// awaitIdle waits until no ApiClient is reconciled between heartbeats, and returns the number of
-// reconciles. The test fails if there are too many.
+// awaitIdle waits until the operator reconciles no ApiClients between heartbeats, and returns the
+// number of reconciles so far. The test fails if there are too many.
 func awaitIdle(t *testing.T, inst *install.Installation) int {
 	t.Helper()
 	awaitHeartbeats(t, inst, 1)
@@ -100,7 +100,7 @@ func awaitIdle(t *testing.T, inst *install.Installation) int {
 
 func per(n int) float64 { return float64(n) / float64(*manyClients) }
 
-// createClients creates ApiClients and waits until all are Ready.
+// createClients creates ApiClients and waits until all of them are Ready.
 func createClients(t testing.TB, inst *install.Installation, team, realm string, size int) {
 	t.Helper()
 	t.Cleanup(func() { deleteClients(t, inst, team) })
@@ -128,8 +128,8 @@ func createClients(t testing.TB, inst *install.Installation, team, realm string,
 	creating.Wait()
 }
 
-// watchReady records which ApiClients are Ready. It returns when enough are, or when the API server
-// ends the watch because it lags.
+// watchReady records which ApiClients are Ready. It returns when enough of them are, or when the
+// API server ends the watch because the client can't keep up.
 func watchReady(t testing.TB, inst *install.Installation, team string, ready map[string]bool, size int) {
 	t.Helper()
 	note := func(c *v1alpha1.ApiClient) {
@@ -165,8 +165,8 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 	}
 }
 
-// deleteClients deletes all ApiClients in one request, or in several if the API server times out.
-// The cleanup of the installation would send a request for each.
+// deleteClients deletes all ApiClients with one request, or with several if the API server times
+// out. The installation's cleanup would send one request per ApiClient.
 func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	inst.StopOperator(t)
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -183,9 +183,9 @@ func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	}
 }
 
-// awaitHeartbeats waits until each token server has renewed its Lease that many times. By then
-// earlier work is complete, and periodic work, such as the operator's check of the Leases, has
-// happened.
+// awaitHeartbeats waits until each token server has renewed its Lease the given number of times. By
+// then, earlier work is complete and periodic work, such as the operator's check of the Leases, has
+// run.
 func awaitHeartbeats(t *testing.T, inst *install.Installation, times int) {
 	t.Helper()
 	for range times {
@@ -215,7 +215,7 @@ func renewals(t *testing.T, inst *install.Installation) map[string]string {
 	return at
 }
 
-// reconcilesOf returns how often the operator has reconciled ApiClients since its start.
+// reconcilesOf returns how many times the operator has reconciled ApiClients since it started.
 func reconcilesOf(t *testing.T, inst *install.Installation) int {
 	t.Helper()
 	sum := 0
@@ -232,7 +232,7 @@ func reconcilesOf(t *testing.T, inst *install.Installation) int {
 	return sum
 }
 
-// writesByOperator returns the number of the operator's writes, except writes of Leases.
+// writesByOperator returns how many writes the operator made, not counting writes of Leases.
 func writesByOperator(t *testing.T, cluster *env.Env) int {
 	t.Helper()
 	n := 0
@@ -244,7 +244,8 @@ func writesByOperator(t *testing.T, cluster *env.Env) int {
 	return n
 }
 
-// logMemory logs the memory of the programs. The race detector multiplies it.
+// logMemory logs the memory usage of the programs. With the race detector, it is several times
+// higher.
 func logMemory(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	log := func(name, metrics string) {

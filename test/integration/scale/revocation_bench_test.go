@@ -22,8 +22,8 @@ import (
 
 var bystanders = flag.Int("bystanders", 1000, "Number of other clients that are loaded during the measurement; docs/operations.md describes longer runs")
 
-// BenchmarkRevocation measures how long it takes after the API server accepts a revocation of a
-// client or a secret until every token server rejects it. It reports percentiles in milliseconds.
+// BenchmarkRevocation measures the time from when the API server accepts the revocation of a client
+// or a secret until every token server rejects it. It reports percentiles in milliseconds.
 func BenchmarkRevocation(b *testing.B) {
 	cluster := env.Start(b)
 	inst := install.New(b, cluster, install.Settings{})
@@ -43,8 +43,8 @@ func BenchmarkRevocation(b *testing.B) {
 		inst.AwaitReady(b, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 		return c, inst.CredentialsSecret(b, c)
 	}
-	// revoked measures a change that revokes a client. It uses another client each time, because
-	// responses after repeated failures of the same client are delayed.
+	// revoked measures a change that revokes a client. It uses a different client each time, because
+	// token servers delay responses after repeated failures of the same client.
 	revoked := func(revoke func(*v1alpha1.ApiClient)) func(*testing.B) {
 		return func(b *testing.B) {
 			measure(b, func() time.Duration {
@@ -85,7 +85,7 @@ func BenchmarkRevocation(b *testing.B) {
 	})
 }
 
-// hashed generates a secret and returns a change that gives an ApiClient its hash.
+// hashed generates a secret and returns a change that sets its hash in an ApiClient.
 func hashed(b *testing.B) (secret string, set func(*v1alpha1.ApiClient)) {
 	b.Helper()
 	secret, err := clientsecret.Generate(rand.Reader)
@@ -114,8 +114,8 @@ func measure(b *testing.B, once func() time.Duration) {
 	b.ReportMetric(percentile(100), "max-ms")
 }
 
-// untilRejected requests tokens from every token server and returns the time until the last one
-// rejects a request.
+// untilRejected requests tokens from every token server, and returns the time until the last of
+// them rejects a request.
 func untilRejected(b *testing.B, inst *install.Installation, credentials *corev1.Secret) time.Duration {
 	b.Helper()
 	begin := time.Now()
