@@ -17,7 +17,7 @@ import (
 // commandTimeout limits each command. It is generous and not a performance goal.
 const commandTimeout = 5 * time.Minute
 
-// run runs a command and returns its output. It fails the test if the command fails.
+// run runs a command and returns its output. If the command fails, the test fails.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := try(t.Context(), name, args...)
@@ -40,7 +40,7 @@ func try(ctx context.Context, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// root is the root of the repository.
+// root is the root directory of the repository.
 var root = filepath.Join("..", "..")
 
 // tool returns the path of a program that make e2e builds.
@@ -53,8 +53,8 @@ func kubectl(t *testing.T, args ...string) string {
 	return run(t, tool("kubectl"), args...)
 }
 
-// needsNode skips a test that stops the API server or kills containers, unless the cluster runs
-// on this machine.
+// needsNode skips the test unless the cluster runs on this machine, because the test stops the API
+// server or kills containers.
 func needsNode(t *testing.T) {
 	t.Helper()
 	if os.Getenv("E2E_NODE") == "" {
@@ -62,7 +62,7 @@ func needsNode(t *testing.T) {
 	}
 }
 
-// node runs a command of the cluster program, which works only on the machine of the node.
+// node runs a command of the cluster program, which works only on the node's machine.
 func node(t *testing.T, args ...string) string {
 	t.Helper()
 	return run(t, tool("cluster"), args...)

@@ -19,11 +19,12 @@ import (
 
 const release = "realmkeeper"
 
-// image returns the name of the image of a version.
+// image returns the name of the image with the given version.
 func image(version string) string { return "realmkeeper:" + version }
 
-// install installs the chart with a version of Helm into a namespace that admits only restricted
-// Pods. At the end of the test, it uninstalls the chart and removes everything that remains.
+// install installs the chart with the given version of Helm into a namespace that admits only
+// restricted Pods. At the end of the test, it uninstalls the chart and deletes everything that is
+// left.
 func install(t *testing.T, helm, chart, version string, more ...string) {
 	t.Helper()
 	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -78,7 +79,7 @@ func removeAll(t *testing.T) {
 	}
 }
 
-// logState logs the state of the cluster after a failed test.
+// logState logs the state of the cluster to help debug a failed test.
 func logState(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -93,12 +94,12 @@ func logState(t *testing.T) {
 	}
 }
 
-// TestPodGetsTokenAndCallsAPI installs Realmkeeper and applies the sample. A Pod in another
-// namespace gets a token with the mounted Secret and calls an API that requires a token.
+// TestPodGetsTokenAndCallsAPI installs Realmkeeper and applies the sample. A Pod in a different
+// namespace uses the mounted Secret to get a token and calls an API that requires it.
 func TestPodGetsTokenAndCallsAPI(t *testing.T) {
 	install(t, "helm", chart, firstVersion)
 	t.Log(run(t, tool("helm"), "test", release, "--namespace", systemNamespace, "--logs"))
-	// The portal is available through its Service.
+	// The portal is reachable through its Service.
 	signIn := kubectl(t, "get", "--raw", "/api/v1/namespaces/"+systemNamespace+"/services/realmkeeper-portal:http/proxy/sign-in")
 	if want := "kubectl create token initial-admin --namespace " + systemNamespace; !strings.Contains(signIn, want) {
 		t.Errorf("sign-in page is %s, want it to contain the kubectl command", signIn)
@@ -124,8 +125,8 @@ func TestPodGetsTokenAndCallsAPI(t *testing.T) {
 	}
 }
 
-// serveOrders runs an API that verifies tokens with the keys of the client's realm, and returns
-// its address in the cluster. The API gets no credentials of the client.
+// serveOrders runs an API that verifies tokens with the public keys of the client's realm, and
+// returns the API's address in the cluster. The API doesn't have the client's credentials.
 func serveOrders(t *testing.T, namespace string, client *corev1.Secret, more ...string) string {
 	t.Helper()
 	data := func(key string) string { return string(client.Data[key]) }

@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestLeaderFailover kills the leader. Another operator must take over, and no token request may
-// fail.
+// TestLeaderFailover kills the leader. A different operator Pod must take over, and no token
+// request may fail.
 func TestLeaderFailover(t *testing.T) {
 	needsNode(t)
 	c := inUse(t)

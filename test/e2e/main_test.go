@@ -62,7 +62,7 @@ func connect() error {
 	if cluster, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	// The tests delete all Realms and ApiClients at the end.
+	// At the end, the tests delete all Realms and ApiClients.
 	err = cluster.List(context.Background(), &v1alpha1.RealmList{})
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return errors.Join(errInstalled, err)

@@ -64,10 +64,10 @@ func apiClient(namespace, name, realm string) *v1alpha1.ApiClient {
 	}
 }
 
-// credentialsVolume is the name of the volume that is mounted at /credentials.
+// credentialsVolume is the name of the volume mounted at /credentials.
 const credentialsVolume = "credentials"
 
-// pod returns a Pod that runs the workload with a Secret mounted at /credentials. It satisfies
+// pod returns a Pod that runs the workload and has a Secret mounted at /credentials. It conforms to
 // the restricted Pod Security Standard.
 func pod(namespace, name, secret string, args ...string) *corev1.Pod {
 	yes, no, user := true, false, int64(65532)
@@ -117,7 +117,7 @@ func succeeds(t *testing.T, p *corev1.Pod) string {
 	return printed
 }
 
-// loadReport is the report that a load of token requests prints when it stops.
+// loadReport is what a load Pod prints when it stops.
 type loadReport struct {
 	Requests         int      `json:"requests"`
 	OnNewConnections int      `json:"onNewConnections"`
@@ -137,7 +137,7 @@ func startLoad(t *testing.T, namespace, name, secret string, args ...string) *lo
 	return l
 }
 
-// printed reports whether the load has printed the line.
+// printed reports whether the load has printed the given line.
 func (l *load) printed(t *testing.T, line string) bool {
 	t.Helper()
 	printed, err := try(t.Context(), tool("kubectl"), "logs", "--namespace", l.pod.Namespace, l.pod.Name)

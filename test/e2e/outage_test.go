@@ -18,17 +18,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// outage is how long the API server is unavailable.
+// outage is the duration of the API server outage.
 const outage = 2 * time.Minute
 
-// TestAPIServerOutage stops the API server. Token servers must keep serving, and a token server
-// whose container is killed must serve again before the API server is back.
+// TestAPIServerOutage stops the API server. Token servers must keep serving. If a token server's
+// container is killed, it must serve again before the API server is back.
 func TestAPIServerOutage(t *testing.T) {
 	needsNode(t)
 	c := inUse(t)
 	servers := tokenServers(t)
 	killed, others := servers[0], servers[1:]
-	// Each load uses one token server directly, because Services aren't updated during the
+	// Each load connects directly to one token server, because Services aren't updated during the
 	// outage.
 	var loads []*load
 	for i, s := range others {
@@ -60,7 +60,8 @@ func TestAPIServerOutage(t *testing.T) {
 	awaitReady(t, c)
 }
 
-// requestToken requests a token from a token server. This machine can reach the Pods of the node.
+// requestToken requests a token from a token server. The Pods of the node are reachable from this
+// machine.
 func requestToken(ctx context.Context, address string, secret *corev1.Secret) error {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
@@ -79,7 +80,7 @@ func requestToken(ctx context.Context, address string, secret *corev1.Secret) er
 	return err
 }
 
-// containerOf returns the ID of the running container of a Pod, as reported by containerd.
+// containerOf returns the ID of the running container in a Pod, as reported by containerd.
 func containerOf(t *testing.T, p *corev1.Pod, name string) string {
 	t.Helper()
 	running := ctr(t, "tasks", "list")

@@ -24,8 +24,8 @@ func inUse(t *testing.T, more ...string) *v1alpha1.ApiClient {
 	return c
 }
 
-// TestNoRequestFails disturbs the installation while at least 100,000 token requests run on
-// persistent and on new connections. No request may fail.
+// TestNoRequestFails disrupts the installation while at least 100,000 token requests are sent on
+// persistent and new connections. No request may fail.
 func TestNoRequestFails(t *testing.T) {
 	c := inUse(t)
 	for name, disturb := range map[string]func(t *testing.T, l *load, times int){
@@ -67,7 +67,7 @@ func TestNoRequestFails(t *testing.T) {
 	}
 }
 
-// awaitImage waits until all token servers run the version.
+// awaitImage waits until all token servers run the given version.
 func awaitImage(t *testing.T, version string) {
 	t.Helper()
 	eventually(t, "token servers of "+version, func() error {
@@ -81,7 +81,7 @@ func awaitImage(t *testing.T, version string) {
 	awaitRollout(t, tokenService)
 }
 
-// pause waits for a time that the scenario requires.
+// pause waits for a duration that is part of the scenario.
 func pause(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -15,7 +15,8 @@ import (
 )
 
 // TestPodAuthenticatesWithServiceAccount runs a Pod without a Secret. It gets an access token with
-// the service account token that the kubelet mounts. A Pod that runs as default is rejected.
+// the service account token that the kubelet mounts. A Pod that runs as the service account
+// "default" is rejected.
 func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
 	install(t, "helm", chart, firstVersion)
 	apps := namespace(t, "apps")
@@ -56,7 +57,8 @@ func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
 	}
 }
 
-// podAs returns a Pod that requests a token with a service account and the ConfigMap "ledger".
+// podAs returns a Pod that requests a token as the given service account. The ConfigMap "ledger"
+// provides the client ID and the URLs.
 func podAs(namespace, name, account, audience string) *corev1.Pod {
 	p := pod(namespace, name, "", "token")
 	p.Spec.ServiceAccountName = account

@@ -18,10 +18,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// TestUpgradeUninstallReinstall upgrades from the chart of the previous commit, with an image of
-// this commit. The upgrade must keep everything. Uninstalling must keep the objects that can't be
-// recreated, and a new installation must reuse them. E2E_HELM lists the major versions of Helm.
-// The differences between these versions are tested in the chart's install_test.go.
+// TestUpgradeUninstallReinstall upgrades from the previous commit's chart with an image of this
+// commit. The upgrade must preserve everything. Uninstalling must preserve the objects that can't
+// be recreated, and a new installation must reuse them. E2E_HELM lists the major versions of Helm
+// to test. The chart's install_test.go covers the differences between them.
 func TestUpgradeUninstallReinstall(t *testing.T) {
 	for helm := range strings.FieldsSeq(cmp.Or(os.Getenv("E2E_HELM"), "helm")) {
 		t.Run(helm, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestUpgradeUninstallReinstall(t *testing.T) {
 	}
 }
 
-// previousChart packages the chart of the previous commit with a lower version. If that commit has
-// no chart, it packages the current one.
+// previousChart packages the previous commit's chart with a lower version. If that commit has no
+// chart, it packages the current one.
 func previousChart(t *testing.T, helm string) string {
 	t.Helper()
 	directory := t.TempDir()
@@ -87,7 +87,7 @@ func previousChart(t *testing.T, helm string) string {
 	return packed[0]
 }
 
-// keptObjects returns the data that an upgrade and an uninstallation must keep: the UIDs of all
+// keptObjects returns the data that must survive an upgrade and an uninstallation: the UIDs of all
 // Realms and ApiClients, and the contents of all records and credentials Secrets.
 func keptObjects(t *testing.T) map[string]string {
 	t.Helper()
@@ -115,7 +115,7 @@ func keptObjects(t *testing.T) map[string]string {
 	return kept
 }
 
-// fetchToken gets an access token in a Pod.
+// fetchToken requests an access token in a Pod and returns it.
 func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
 	t.Helper()
 	p := pod(c.Namespace, "", c.Status.SecretName, "token")
@@ -124,7 +124,7 @@ func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
 	return strings.TrimSpace(succeeds(t, p))
 }
 
-// callWithToken calls the API with an access token in a Pod.
+// callWithToken calls the API from a Pod with an access token.
 func callWithToken(t *testing.T, c *v1alpha1.ApiClient, address, token string) {
 	t.Helper()
 	p := pod(c.Namespace, "", c.Status.SecretName, "call", "--url", address+"/orders", "--token", token)

@@ -25,7 +25,7 @@ const (
 
 var errNotYet = errors.New("not yet")
 
-// eventually retries until there is no error.
+// eventually retries ask until it succeeds. The test fails after timeout.
 func eventually(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
@@ -50,7 +50,7 @@ func get(t *testing.T, namespace, name string, into client.Object) {
 	}
 }
 
-// conditioned is an object with conditions: a Realm or an ApiClient.
+// conditioned is an object with conditions, that is, a Realm or an ApiClient.
 type conditioned interface {
 	client.Object
 	GetConditions() []metav1.Condition
@@ -71,8 +71,8 @@ func awaitReady(t *testing.T, object conditioned) {
 	})
 }
 
-// awaitRollout waits until all Pods of a Deployment use the current template and are ready, and
-// all older Pods are deleted.
+// awaitRollout waits until all Pods of a Deployment run the current template and are ready, and all
+// older Pods have been deleted.
 func awaitRollout(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "the rollout of "+name, func() error {
@@ -100,7 +100,7 @@ func podsOf(t *testing.T, labels map[string]string) []corev1.Pod {
 	return pods.Items
 }
 
-// tokenServers returns the Pods of the token server.
+// tokenServers returns the token server Pods.
 func tokenServers(t *testing.T) []corev1.Pod {
 	t.Helper()
 	return podsOf(t, map[string]string{"app.kubernetes.io/name": "realmkeeper", "app.kubernetes.io/component": "token-server"})

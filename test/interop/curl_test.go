@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// testDocumentedCurl runs the curl commands of the documentation.
+// testDocumentedCurl runs the curl commands from the documentation.
 func testDocumentedCurl(t *testing.T, i *installation) {
 	home := t.TempDir()
 	for name, content := range map[string]string{
-		".curlrc":       "fail-with-body\nsilent\nshow-error\n", // exit with an error for an HTTP error status
+		".curlrc":       "fail-with-body\nsilent\nshow-error\n", // exit with an error if the HTTP status is an error
 		"assertion.jwt": i.signer.assertion(t),
 	} {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(content), 0o600); err != nil {
@@ -41,7 +41,7 @@ func testDocumentedCurl(t *testing.T, i *installation) {
 			out, err := command.CombinedOutput()
 			if err != nil {
 				t.Errorf("%s: %s\n%v: %s", page, documented, err, out)
-			} else if !json.Valid(out) && !strings.HasPrefix(string(out), "HTTP/2 200") { // the output of --include
+			} else if !json.Valid(out) && !strings.HasPrefix(string(out), "HTTP/2 200") { // the output that --include adds
 				t.Errorf("%s: %s\nprints %s, want JSON or a response with status 200", page, documented, out)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/docs/examples/orders-api/bearer"
 )
 
-// testExampleAcrossRotation checks that the example API accepts the tokens of a real token server
-// for the scopes they have, before and after a signing key rotation.
+// testExampleAcrossRotation checks that the example API accepts tokens from a token server only for
+// the scopes that they have, before and after a signing key rotation.
 func testExampleAcrossRotation(t *testing.T, i *installation) {
 	ctx := oidc.ClientContext(t.Context(), i.server.Client(t))
 	verifier, err := bearer.NewVerifier(ctx, i.issuer, audience)

@@ -22,8 +22,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// testForgedTokens checks that the verify and introspection endpoints reject everything but a
-// token of the realm, down to the last character, and reveal nothing about a rejected token.
+// testForgedTokens checks that the verify and introspection endpoints reject everything except
+// valid tokens of the realm, even if only one character differs. They must not reveal anything
+// about a rejected token.
 func testForgedTokens(t *testing.T, i *installation) {
 	good := i.token(t)
 	checker := i.newTokenChecker(t)
@@ -50,8 +51,8 @@ func testForgedTokens(t *testing.T, i *installation) {
 	}
 }
 
-// forgedTokens returns tokens that have the claims of a valid one but a wrong signature, and
-// tokens that were issued for another purpose.
+// forgedTokens returns tokens with a valid token's claims but a wrong signature, and tokens that
+// were issued for a different purpose.
 func (i *installation) forgedTokens(t *testing.T, good string) map[string]string {
 	t.Helper()
 	parsed, err := jwt.ParseSigned(good, []jose.SignatureAlgorithm{jose.ES256})
@@ -82,20 +83,20 @@ func (i *installation) forgedTokens(t *testing.T, good string) map[string]string
 	}
 	parts := strings.Split(good, ".")
 	return map[string]string{
-		"none":                       "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + parts[1] + ".",
-		"HMAC with the public key":   sign(jose.HS256, published, id, false),
-		"known kid, other key":       sign(jose.ES256, own, id, false),
-		"unknown kid":                sign(jose.ES256, own, "own", false),
-		"embedded key":               sign(jose.ES256, own, "", true),
-		"token of another realm":     i.tokenOfAnotherRealm(t),
-		"client assertion":           i.signer.assertion(t),
-		"Kubernetes token":           i.serviceAccountToken(t),
-		"no signature":               parts[0] + "." + parts[1] + ".",
-		"signature of another token": parts[0] + "." + parts[1] + "." + strings.Split(i.token(t), ".")[2],
+		"none":                         "eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + parts[1] + ".",
+		"HMAC with the public key":     sign(jose.HS256, published, id, false),
+		"known kid, wrong key":         sign(jose.ES256, own, id, false),
+		"unknown kid":                  sign(jose.ES256, own, "own", false),
+		"embedded key":                 sign(jose.ES256, own, "", true),
+		"token from another realm":     i.tokenOfAnotherRealm(t),
+		"client assertion":             i.signer.assertion(t),
+		"Kubernetes token":             i.serviceAccountToken(t),
+		"no signature":                 parts[0] + "." + parts[1] + ".",
+		"signature from another token": parts[0] + "." + parts[1] + "." + strings.Split(i.token(t), ".")[2],
 	}
 }
 
-// testTokenAsAssertion checks that an access token can't be used as a client assertion.
+// testTokenAsAssertion checks that an access token isn't accepted as a client assertion.
 func testTokenAsAssertion(t *testing.T, i *installation) {
 	form := url.Values{
 		"grant_type":            {"client_credentials"},
@@ -112,7 +113,7 @@ func testTokenAsAssertion(t *testing.T, i *installation) {
 	}
 }
 
-// publishedKey returns a public key from the realm's JWK Set, in DER.
+// publishedKey returns the DER encoding of a public key from the realm's JWK Set.
 func (i *installation) publishedKey(t *testing.T, id string) []byte {
 	t.Helper()
 	response, err := i.server.Client(t).Get(i.issuer + "/oauth2/jwks")
@@ -131,8 +132,8 @@ func (i *installation) publishedKey(t *testing.T, id string) []byte {
 	return der
 }
 
-// tokenOfAnotherRealm returns the token of a client in another realm. Its ApiClient has the same
-// name, but another namespace.
+// tokenOfAnotherRealm returns a token for a client in a different realm. The client's ApiClient has
+// the same name but is in a different namespace.
 func (i *installation) tokenOfAnotherRealm(t *testing.T) string {
 	t.Helper()
 	other := install.Realm("other")
@@ -141,7 +142,7 @@ func (i *installation) tokenOfAnotherRealm(t *testing.T) string {
 	return i.tokenOf(t, i.awaitReady(t, c))
 }
 
-// serviceAccountToken returns a Kubernetes token with the realm's issuer as its audience.
+// serviceAccountToken returns a Kubernetes token whose audience is the realm's issuer.
 func (i *installation) serviceAccountToken(t *testing.T) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.cluster.Namespace(t), Name: i.client.Name}}

@@ -14,8 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// testEveryAlgorithm creates a realm and a client for each signing algorithm, requests a token
-// with x/oauth2, and verifies it with go-oidc, which only knows the issuer.
+// testEveryAlgorithm creates a realm and a client for each signing algorithm, requests a token with
+// x/oauth2, and verifies it with go-oidc. go-oidc is configured only with the issuer.
 func testEveryAlgorithm(t *testing.T, i *installation) {
 	team := i.cluster.Namespace(t)
 	for _, algorithm := range []v1alpha1.SigningAlgorithm{
@@ -42,8 +42,8 @@ func testEveryAlgorithm(t *testing.T, i *installation) {
 	}
 }
 
-// testGoAcrossRotation checks that a verifier created before a rotation accepts tokens issued
-// after it.
+// testGoAcrossRotation checks that a verifier that was created before a key rotation accepts tokens
+// that are issued after it.
 func testGoAcrossRotation(t *testing.T, i *installation) {
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, i.server.Client(t))
 	credentials := i.inst.CredentialsSecret(t, i.client)

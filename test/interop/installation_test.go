@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// speedUp is the factor by which keys rotate faster than in production.
+	// speedUp is the factor by which rotation is faster than in production.
 	speedUp  = 600
 	audience = "https://orders.acme.example"
 	scope    = "orders.read"
 )
 
-// installation has the realm and the client of the samples. All third-party programs share it.
+// installation contains the realm and the client from the samples. All third-party programs share
+// it.
 type installation struct {
 	cluster *env.Env
 	inst    *install.Installation
@@ -37,8 +38,8 @@ type installation struct {
 	// The client's credentials and URLs.
 	clientID, clientSecret, tokenURL, issuer string
 
-	authority string  // the file with the CA certificate
-	signer    *signer // another client, without a client secret
+	authority string  // the path of the CA certificate
+	signer    *signer // a second client, which has no client secret
 }
 
 func newInstallation(t *testing.T) *installation {
@@ -73,7 +74,7 @@ func (i *installation) awaitReady(t *testing.T, c *v1alpha1.ApiClient) *corev1.S
 	return i.inst.CredentialsSecret(t, c)
 }
 
-// token requests a token as documented.
+// token requests a token as the documentation describes.
 func (i *installation) token(t *testing.T) string {
 	t.Helper()
 	return i.tokenOf(t, i.inst.CredentialsSecret(t, i.client))
@@ -88,8 +89,8 @@ func (i *installation) tokenOf(t *testing.T, credentials *corev1.Secret) string 
 	return response.AccessToken
 }
 
-// createClient creates another client of the realm with the given changes and returns its
-// credentials Secret.
+// createClient creates a new client in the realm with the given changes and returns its credentials
+// Secret.
 func (i *installation) createClient(t *testing.T, name string, change func(*v1alpha1.ApiClient)) *corev1.Secret {
 	t.Helper()
 	c := install.ApiClient(i.client.Namespace, name, i.realm.Name, change)
@@ -100,10 +101,10 @@ func (i *installation) createClient(t *testing.T, name string, change func(*v1al
 var (
 	errStatus   = errors.New("unexpected status")
 	errSameKey  = errors.New("token is still signed with the same key")
-	errOtherKey = errors.New("token is signed with another key")
+	errOtherKey = errors.New("token is signed with a different key")
 )
 
-// rotate rotates the realm's signing key and returns when new tokens are signed with the next key.
+// rotate rotates the realm's signing key and returns once the new key signs tokens.
 func (i *installation) rotate(t *testing.T) {
 	t.Helper()
 	var before v1alpha1.SigningKeyStatus
@@ -125,7 +126,7 @@ func (i *installation) rotate(t *testing.T) {
 	})
 }
 
-// keyID returns the ID of the key that a token is signed with.
+// keyID returns the ID of the key that signed a token.
 func (i *installation) keyID(t *testing.T, token string) string {
 	t.Helper()
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256})
@@ -135,7 +136,7 @@ func (i *installation) keyID(t *testing.T, token string) string {
 	return parsed.Headers[0].KeyID
 }
 
-// activeKey returns the active key in the realm's status.
+// activeKey returns the active key from the realm's status.
 func (i *installation) activeKey(t *testing.T) v1alpha1.SigningKeyStatus {
 	t.Helper()
 	if err := i.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(i.realm), i.realm); err != nil {

@@ -2,11 +2,11 @@ package interop_test
 
 import "testing"
 
-// TestThirdParties runs all third-party programs with one installation. Some of the subtests
-// rotate the realm's signing key.
+// TestThirdParties runs all third-party programs against one installation. Some subtests rotate the
+// realm's signing key.
 func TestThirdParties(t *testing.T) {
 	i := newInstallation(t)
-	i.configureKubernetes(t) // The API server reloads its configuration while other tests run.
+	i.configureKubernetes(t) // The API server reloads its configuration while the other subtests run.
 	for _, party := range []struct {
 		name string
 		test func(*testing.T, *installation)

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// testKongFunction runs the Lua function of the Kong guide without Kong, with the parts of Kong's
-// API that the function uses.
+// testKongFunction runs the Lua function from the Kong guide without Kong. It provides the parts of
+// Kong's API that the function uses.
 func testKongFunction(t *testing.T, i *installation) {
 	function := i.kongFunction(t)
 	good := i.token(t)
@@ -48,7 +48,7 @@ func testKongFunction(t *testing.T, i *installation) {
 	})
 }
 
-// unreachable is a transport on which every request fails.
+// unreachable is a transport that fails every request.
 type unreachable struct{}
 
 func (unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, net.ErrClosed }
@@ -71,12 +71,12 @@ func (i *installation) kongFunction(t *testing.T) string {
 	return strings.ReplaceAll(functions[0], "https://api.example.com/acme", i.issuer)
 }
 
-// kongRequest is a request that Kong handles.
+// kongRequest is a request to Kong and its outcome.
 type kongRequest struct {
 	authorization string
-	status        int               // the status returned to the caller; 0 if Kong forwards the request
-	headers       map[string]string // the headers returned to the caller
-	passed        map[string]string // the headers set for the API
+	status        int               // status returned to the caller; 0 if Kong forwards the request
+	headers       map[string]string // headers returned to the caller
+	passed        map[string]string // headers set on the request to the API
 }
 
 func (r *kongRequest) run(t *testing.T, function string, client *http.Client) {
@@ -121,8 +121,8 @@ func (r *kongRequest) run(t *testing.T, function string, client *http.Client) {
 	}
 }
 
-// requestURI implements request_uri of lua-resty-http. It takes (self, url, options) and returns a
-// response, or nil and an error.
+// requestURI implements lua-resty-http's request_uri. Its Lua arguments are self, url and options,
+// and it returns a response, or nil and an error.
 func requestURI(t *testing.T, l *lua.LState, client *http.Client) int {
 	t.Helper()
 	options := l.CheckTable(3)
@@ -148,7 +148,7 @@ func requestURI(t *testing.T, l *lua.LState, client *http.Client) int {
 	for name := range response.Header {
 		headers.RawSetString(name, lua.LString(response.Header.Get(name)))
 	}
-	// lua-resty-http looks up header names regardless of case, as http.Header does.
+	// Like http.Header, lua-resty-http ignores case when it looks up header names.
 	headers.Metatable = l.SetFuncs(l.NewTable(), map[string]lua.LGFunction{"__index": func(l *lua.LState) int {
 		l.Push(headers.RawGetString(http.CanonicalHeaderKey(l.CheckString(2))))
 		return 1

@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// testKubernetesAcrossRotation checks that the Kubernetes API server authenticates a client by its
-// token with the configuration of the guide, before and after a key rotation.
+// testKubernetesAcrossRotation checks that the Kubernetes API server, configured as in the guide,
+// authenticates a client by its token before and after a key rotation.
 func testKubernetesAcrossRotation(t *testing.T, i *installation) {
 	before := i.token(t)
 	install.Eventually(t, "the API server to authenticate the client", func() error { return i.authenticate(t, before) })
@@ -55,8 +55,8 @@ func (i *installation) configureKubernetes(t *testing.T) {
 
 var errWrongUser = errors.New("authenticated as an unexpected user")
 
-// authenticate checks with kubectl, as the guide does, that the API server accepts a token as that
-// of the client.
+// authenticate uses kubectl as the guide describes to check that the API server accepts a token and
+// authenticates the client.
 func (i *installation) authenticate(t *testing.T, token string) error {
 	t.Helper()
 	authority := filepath.Join(t.TempDir(), "ca.crt")

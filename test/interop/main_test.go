@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	env.Main(m, env.WithExternalIssuers(proxy.URL))
 }
 
-// tunnel is an HTTP proxy that only connects to names below localhost, which are loopback names
-// (RFC 6761 §6.3). It serves programs whose resolver doesn't know these names.
+// tunnel is an HTTP proxy that connects only to names under localhost, which always refer to the
+// loopback interface (RFC 6761 §6.3). Programs use it if their resolver doesn't know these names.
 func tunnel(w http.ResponseWriter, r *http.Request) {
 	host, port, err := net.SplitHostPort(r.Host)
 	if r.Method != http.MethodConnect || err != nil || !strings.HasSuffix(host, ".localhost") {
@@ -44,7 +44,7 @@ func tunnel(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// pipe copies until one side closes the connection or fails, and then closes the other side.
+// pipe copies data until one side closes the connection or fails, and then closes the destination.
 func pipe(to io.WriteCloser, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	to.Close()

@@ -15,7 +15,7 @@ import (
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// crds lists the files with the CRDs of the gateways by Go module.
+// crds lists the files that contain the gateways' CRDs, by Go module.
 var crds = map[string][]string{
 	"github.com/envoyproxy/gateway": {
 		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_backends.yaml",
@@ -30,13 +30,13 @@ var crds = map[string][]string{
 	},
 }
 
-// kinds lists the kinds that the manifests use. The files contain CRDs of others, too.
+// kinds lists the kinds that the manifests use. The files contain other CRDs, too.
 var kinds = []string{
 	"AuthorizationPolicy", "Backend", "BackendTLSPolicy", "HTTPRoute", "IngressRoute", "KongPlugin", "Middleware", "RequestAuthentication", "SecurityPolicy",
 }
 
-// TestGatewayManifests checks the manifests of the guides against the CRDs of the gateways in a
-// real API server. Unknown fields are errors. The gateways themselves don't run here.
+// TestGatewayManifests checks the guides' manifests against the gateways' CRDs in a real API
+// server. Unknown fields are errors. The gateways themselves don't run here.
 func TestGatewayManifests(t *testing.T) {
 	cluster := env.Start(t)
 	var paths []string
@@ -63,7 +63,7 @@ func TestGatewayManifests(t *testing.T) {
 	}
 	for _, manifest := range manifests {
 		if filepath.Base(manifest) == "authentication.yaml" {
-			continue // a configuration file of the API server, not an object
+			continue // a configuration file for the API server, not an object
 		}
 		t.Run(filepath.Base(filepath.Dir(manifest))+"/"+filepath.Base(manifest), func(t *testing.T) {
 			content, err := os.ReadFile(manifest)

@@ -25,9 +25,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// testNginx checks that nginx, configured as the guide describes, forwards only requests with a
-// valid token, passes the identity of the client to the API, and soon rejects the tokens of a
-// suspended client.
+// testNginx checks nginx with the configuration from the guide. It must forward only requests with
+// a valid token, pass the client's identity to the API, and soon reject the tokens of a client that
+// is suspended.
 func testNginx(t *testing.T, i *installation) {
 	n := i.startNginx(t)
 	good := i.token(t)
@@ -39,7 +39,7 @@ func testNginx(t *testing.T, i *installation) {
 		forged        bool // whether the caller sends headers that only the gateway may set
 		wantStatus    int
 		wantChallenge string
-		wantHeaders   map[string]string // the X-Auth-* headers that the API receives
+		wantHeaders   map[string]string // X-Auth-* headers that the API receives
 	}{
 		"valid token":                   {http.MethodGet, "Bearer " + good, false, 200, "", identity},
 		"request body":                  {http.MethodPost, "Bearer " + good, false, 200, "", identity},
@@ -78,10 +78,10 @@ func (i *installation) startNginx(t *testing.T) *nginx {
 	n := &nginx{got: make(chan http.Header, 1)}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.got <- r.Header
-		_, _ = io.Copy(w, r.Body) // The caller compares the echo with the body that it sent.
+		_, _ = io.Copy(w, r.Body) // The caller checks that this is the body that it sent.
 	}))
 	t.Cleanup(api.Close)
-	// This server is only used for its certificate for 127.0.0.1 and a client that trusts it.
+	// This server only provides a certificate for 127.0.0.1 and a client that trusts it.
 	tls := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(tls.Close)
 	n.client = tls.Client()
@@ -126,7 +126,7 @@ http {
 	return n
 }
 
-// nginxConfig returns the server of the guide with the addresses and files of this installation.
+// nginxConfig returns the server block from the guide with this installation's addresses and files.
 func (i *installation) nginxConfig(t *testing.T, dir, listen, api string) string {
 	t.Helper()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateways", "nginx", "orders.conf"))
@@ -151,7 +151,7 @@ func (n *nginx) start(t *testing.T, dir string) {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
 	if err != nil {
-		path = "/usr/sbin/nginx" // Debian's path, which is often not in PATH
+		path = "/usr/sbin/nginx" // Debian's path, which is often missing from PATH
 	}
 	running, err := process.Start(process.Command{Name: "nginx", Path: path, Dir: dir, Args: []string{"-p", dir, "-c", "nginx.conf"}})
 	if err != nil {
@@ -184,7 +184,7 @@ func (n *nginx) start(t *testing.T, dir string) {
 type nginxResponse struct {
 	status    int
 	challenge string
-	headers   map[string]string // the X-Auth-* headers that the API received; nil if it was not called
+	headers   map[string]string // X-Auth-* headers that the API received; nil if it was not called
 }
 
 func (n *nginx) call(t *testing.T, method, authorization string, forged bool) nginxResponse {

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// node returns a command for a program in the directory node. The program gets the credentials and
-// URLs that a third party gets.
+// node returns a command that runs a program in the directory node. The program gets only the
+// credentials and URLs that a third party would have.
 func (i *installation) node(ctx context.Context, t *testing.T, program string) *exec.Cmd {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("node", "node_modules")); err != nil {
@@ -32,7 +32,7 @@ func (i *installation) node(ctx context.Context, t *testing.T, program string) *
 }
 
 // combinations lists the combinations of discovery and client authentication that the programs
-// print.
+// report.
 var combinations = []string{
 	"oauth2 client_secret_basic", "oauth2 client_secret_post", "oauth2 private_key_jwt",
 	"oidc client_secret_basic", "oidc client_secret_post", "oidc private_key_jwt",
@@ -46,7 +46,7 @@ func testOAuth4WebAPI(t *testing.T, i *installation) {
 	i.runProgram(t, "oauth4webapi.js", combinations)
 }
 
-// runProgram runs a program that makes its own assertions and prints a line for each step.
+// runProgram runs a program that contains its own assertions and prints a line for each step.
 func (i *installation) runProgram(t *testing.T, program string, steps []string) {
 	t.Helper()
 	command := i.node(t.Context(), t, program)
@@ -61,8 +61,8 @@ func (i *installation) runProgram(t *testing.T, program string, steps []string) 
 	}
 }
 
-// testJoseAcrossRotation checks that jose accepts tokens issued after a rotation although it has
-// fetched the key set before, and that it accepts only valid tokens.
+// testJoseAcrossRotation checks that jose accepts only valid tokens. It must accept tokens issued
+// after a rotation even though it fetched the key set before the rotation.
 func testJoseAcrossRotation(t *testing.T, i *installation) {
 	verifier := i.startJose(t)
 	before := i.token(t)
@@ -91,7 +91,7 @@ type joseResult struct {
 
 func (i *installation) startJose(t *testing.T) *joseVerifier {
 	t.Helper()
-	// The program ends when its standard input is closed, not when the test's context is canceled.
+	// Closing its standard input ends the program. Canceling the test's context must not kill it.
 	command := i.node(context.WithoutCancel(t.Context()), t, "jose.js")
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()

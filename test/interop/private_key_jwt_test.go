@@ -61,7 +61,7 @@ func (s *signer) private(t *testing.T) string {
 	return string(data)
 }
 
-// assertion returns a new assertion. Each one is valid for a single request.
+// assertion returns a new assertion, because each one is valid for only one request.
 func (s *signer) assertion(t *testing.T) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: s.key}, nil)

@@ -14,14 +14,14 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// serveAPI serves GET /orders, which returns the client ID of the caller. It requires a token of
-// the issuer with the scope orders.read.
+// serveAPI serves GET /orders, which returns the caller's client ID. It requires a token from the
+// issuer with the scope orders.read.
 func serveAPI(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	listen := flags.String("listen", ":8080", "`Address` to serve plain HTTP on")
 	issuer := flags.String("issuer", "", "Issuer `URL` of the realm")
 	audience := flags.String("audience", "", "Required audience of tokens; defaults to the issuer")
 	jwks := flags.String("jwks-url", "", "`URL` of the realm's public keys")
-	ca := flags.String("ca-file", "", "CA `file` for that URL")
+	ca := flags.String("ca-file", "", "CA `file` for jwks-url")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func serveAPI(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	}
 	ctx = oidc.ClientContext(ctx, httpClient)
 	verifier := oidc.NewVerifier(*issuer, oidc.NewRemoteKeySet(ctx, *jwks), &oidc.Config{
-		ClientID:             cmp.Or(*audience, *issuer), // the default audience of a realm is its issuer
+		ClientID:             cmp.Or(*audience, *issuer), // the default audience in a realm is its issuer
 		SupportedSigningAlgs: []string{oidc.ES256, oidc.ES384, oidc.EdDSA, oidc.RS256, oidc.PS256},
 	})
 	mux := http.NewServeMux()
@@ -46,7 +46,7 @@ func serveAPI(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// orders follows RFC 6750 §3.
+// orders responds to invalid tokens as described in RFC 6750 §3.
 func orders(w http.ResponseWriter, r *http.Request, verifier *oidc.IDTokenVerifier) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {

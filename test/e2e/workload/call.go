@@ -23,8 +23,8 @@ var (
 	errResponse = errors.New("unexpected response from the API")
 )
 
-// call calls the API without a token, which must fail, and then with a token, either from the
-// flag or requested with the credentials.
+// call calls the API without a token, which must fail, and then with a token. The token is set by
+// the flag or requested with the credentials.
 func call(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	directory := flags.String("credentials", "/credentials", "`Directory` in which the client's Secret is mounted")
 	url := flags.String("url", "", "`URL` to GET")
@@ -94,11 +94,11 @@ func get(ctx context.Context, httpClient *http.Client, url string, wanted int) e
 	return nil
 }
 
-// reachTimeout limits how long a Service may take to become reachTimeout.
+// reachTimeout limits how long a Service may take to become reachable.
 const reachTimeout = time.Minute
 
-// reach retries until there is any response, because a Service becomes reachable some time after
-// its Pod is Ready.
+// reach retries until it receives any response, because a Service becomes reachable only some time
+// after its Pod is Ready.
 func reach(httpClient *http.Client, req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), reachTimeout)
 	defer cancel()
@@ -117,9 +117,9 @@ func reach(httpClient *http.Client, req *http.Request) (*http.Response, error) {
 	}
 }
 
-// credentials reads a mounted credentials Secret. The file client_assertion, if it exists, is a
-// service account token that replaces the client secret. It returns the client and an HTTP client
-// that trusts the token service.
+// credentials reads a mounted credentials Secret. It returns the client's configuration and an HTTP
+// client that trusts the token service. If the file client_assertion exists, it contains a service
+// account token that is used instead of a client secret.
 func credentials(directory string) (*clientcredentials.Config, *http.Client, error) {
 	read := func(name string) (string, error) {
 		data, err := os.ReadFile(filepath.Join(directory, name))
@@ -144,7 +144,7 @@ func credentials(directory string) (*clientcredentials.Config, *http.Client, err
 	return &clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: url, AuthStyle: oauth2.AuthStyleInHeader}, httpClient, nil
 }
 
-// trusting returns an HTTP client that trusts only the CA in a file.
+// trusting returns an HTTP client that trusts only the CA in the given file.
 func trusting(file string) (*http.Client, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {

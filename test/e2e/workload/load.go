@@ -17,7 +17,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// report is the line of JSON that a load prints when it stops.
+// report is the JSON line that a load prints when it stops.
 type report struct {
 	// Requests is the number of requests, including failed ones.
 	Requests int `json:"requests"`
@@ -25,16 +25,16 @@ type report struct {
 	OnNewConnections int `json:"onNewConnections"`
 	// Failed is the number of requests that got no token.
 	Failed int `json:"failed"`
-	// Errors contains the first errors with timestamps.
+	// Errors contains the first few errors with timestamps.
 	Errors []string `json:"errors,omitempty"`
-	// Certificates is the number of different serving certificates.
+	// Certificates is the number of different serving certificates that were seen.
 	Certificates int `json:"certificates"`
 }
 
 const (
 	maxErrors = 10
-	// keptAlive is the number of persistent connections for each of HTTP/1.1 and HTTP/2. One
-	// more worker opens a new connection for each request.
+	// keptAlive is the number of persistent connections each for HTTP/1.1 and HTTP/2. One additional
+	// worker opens a new connection for each request.
 	keptAlive = 4
 )
 
@@ -48,12 +48,12 @@ type loader struct {
 	certificates map[string]bool
 }
 
-// load requests tokens on persistent connections over HTTP/1.1 and HTTP/2 and on new connections
-// until ctx is done. It prints a line when it has made enough requests and when it sees a new
+// load requests tokens until ctx is done: on persistent HTTP/1.1 and HTTP/2 connections and on new
+// connections. It prints a line when it has made enough requests and each time it sees a new
 // serving certificate.
 func load(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	directory := flags.String("credentials", "/credentials", "`Directory` in which the client's Secret is mounted")
-	address := flags.String("address", "", "`Host:port` to connect to instead of that of the token URL")
+	address := flags.String("address", "", "`Host:port` to connect to instead of the token URL's host")
 	perSecond := flags.Float64("rate", 2000, "Maximum number of token requests per second")
 	enough := flags.Int("enough", 100_000, "Number of `requests` after which to print \"enough\"")
 	if err := flags.Parse(args); err != nil {
@@ -83,7 +83,7 @@ func load(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(l.report)
 }
 
-// client returns a client with separate connections.
+// client returns a client with its own connections.
 func client(trusted *http.Client, address string, http2 bool) *http.Client {
 	transport := trusted.Transport.(*http.Transport).Clone() //nolint:forcetypeassert // By construction.
 	transport.ForceAttemptHTTP2 = http2
@@ -101,7 +101,7 @@ func client(trusted *http.Client, address string, http2 bool) *http.Client {
 
 func (l *loader) run(ctx context.Context, httpClient *http.Client, newConnections bool) {
 	for l.limiter.Wait(ctx) == nil {
-		// Finish requests that have started, so that stopping the load causes no failures.
+		// Requests that have started are finished, so that stopping the load causes no failures.
 		l.count(l.ask(context.WithoutCancel(ctx), httpClient), newConnections)
 		if newConnections {
 			httpClient.CloseIdleConnections()

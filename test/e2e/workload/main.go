@@ -1,6 +1,6 @@
 // Command workload contains the programs that the end-to-end tests run in the cluster: an API that
-// requires tokens, a client of this API, and a load of token requests. They use common libraries,
-// like the programs of Realmkeeper's users.
+// requires tokens, a client for that API, and a load of token requests. They use common libraries,
+// as the programs of Realmkeeper's users do.
 package main
 
 import (

@@ -52,7 +52,7 @@ func Change[T client.Object](t testing.TB, i *Installation, obj T, change func(T
 	}
 	before, ok := obj.DeepCopyObject().(T)
 	if !ok {
-		t.Fatalf("a copy of %T has another type", obj)
+		t.Fatalf("a copy of %T has a different type", obj)
 	}
 	change(obj)
 	if err := i.Env.Client.Patch(t.Context(), obj, client.MergeFrom(before)); err != nil {

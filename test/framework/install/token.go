@@ -72,7 +72,7 @@ func send(s *TokenServer, httpClient *http.Client, req *http.Request) (TokenResp
 	}
 	a := TokenResponse{Status: response.StatusCode}
 	if err := json.Unmarshal(body, &a); err != nil {
-		return TokenResponse{}, fmt.Errorf("%s responds with %s, which is not JSON: %w", s.Name, body, err)
+		return TokenResponse{}, fmt.Errorf("%s responded with %s, which is not JSON: %w", s.Name, body, err)
 	}
 	return a, nil
 }
@@ -102,7 +102,7 @@ func (i *Installation) AccessToken(t testing.TB, credentials *corev1.Secret) str
 	s := i.servers[0]
 	a, err := RequestToken(t, s, s.Client(t), credentials)
 	if err != nil || a.Status != http.StatusOK {
-		t.Fatalf("%s responds with %d %s: %v", s.Name, a.Status, a.Error, err)
+		t.Fatalf("%s responded with %d %s: %v", s.Name, a.Status, a.Error, err)
 	}
 	return a.AccessToken
 }

@@ -119,7 +119,7 @@ func (s *TokenServer) Ready(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz responds with %s", response.Status)
+		return fmt.Errorf("/readyz responded with %s", response.Status)
 	}
 	return nil
 }

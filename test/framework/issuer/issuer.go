@@ -117,7 +117,7 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	redirect, err := url.Parse(query.Get("redirect_uri"))
 	if err != nil || query.Get("client_id") != ClientID || query.Get("response_type") != "code" || query.Get("code_challenge_method") != "S256" {
-		http.Error(w, "not a request for a code with PKCE", http.StatusBadRequest)
+		http.Error(w, "the request must use the authorization code flow with PKCE", http.StatusBadRequest)
 		return
 	}
 	code := rand.Text()

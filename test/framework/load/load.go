@@ -131,7 +131,7 @@ func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*ht
 func (l *Load) request(t testing.TB, server int, clients []*http.Client) (string, error) {
 	a, err := install.RequestToken(t, l.Servers[server], clients[server], l.Credentials())
 	if err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("%s responds with %d %s: %s", l.Servers[server].Name, a.Status, a.Error, a.Description)
+		err = fmt.Errorf("%s responded with %d %s: %s", l.Servers[server].Name, a.Status, a.Error, a.Description)
 	}
 	return a.AccessToken, err
 }

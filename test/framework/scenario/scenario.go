@@ -48,7 +48,7 @@ func AwaitUsable(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient
 	for _, s := range inst.Servers() {
 		a, err := install.RequestToken(t, s, s.Client(t), credentials)
 		if err != nil || a.AccessToken == "" {
-			t.Errorf("%s issues no token to a client that is Ready: %+v, %v", s.Name, a, err)
+			t.Errorf("%s did not issue a token to a client that is Ready: %+v, %v", s.Name, a, err)
 		}
 	}
 	realm := &v1alpha1.Realm{}

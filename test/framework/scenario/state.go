@@ -138,7 +138,7 @@ func Records(t *testing.T, inst *install.Installation) []corev1.Secret {
 	}
 	for i := range records.Items {
 		if record.KindOf(&records.Items[i]) == "" {
-			t.Errorf("Secret %s has the label of records but is not a record", records.Items[i].Name)
+			t.Errorf("Secret %s has the record label but is not a record", records.Items[i].Name)
 		}
 	}
 	return records.Items

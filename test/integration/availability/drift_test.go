@@ -41,7 +41,7 @@ func TestTokenServiceDriftIsCorrected(t *testing.T) {
 		return nil
 	})
 	if deployment.Annotations["example.com/note"] != "kept" {
-		t.Error("the annotation of another writer was removed")
+		t.Error("another writer's annotation was removed")
 	}
 
 	// A HorizontalPodAutoscaler uses this subresource. The operator must keep the number of replicas.
@@ -58,7 +58,7 @@ func TestTokenServiceDriftIsCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *deployment.Spec.Replicas != 5 {
-		t.Errorf("the Deployment was scaled to 5 and has %d replicas", *deployment.Spec.Replicas)
+		t.Errorf("the Deployment has %d replicas after it was scaled to 5", *deployment.Spec.Replicas)
 	}
 
 	role := &rbacv1.Role{}

@@ -39,7 +39,7 @@ func TestRestartedOperatorWritesNothing(t *testing.T) {
 	inst.StopOperator(t)
 	before := len(cluster.Writes(t))
 	if !slices.ContainsFunc(cluster.Writes(t), scenario.ByOperator) {
-		t.Fatal("the audit log contains no write of the operator")
+		t.Fatal("the audit log contains no write by the operator")
 	}
 
 	inst.StartOperator(t, "")

@@ -25,11 +25,11 @@ func TestTokensWithoutAPIServer(t *testing.T) {
 		for range 50 {
 			a, err := install.RequestToken(t, s, httpClient, credentials)
 			if err != nil || a.AccessToken == "" {
-				t.Fatalf("%s issues no token while the API server is unavailable: %+v, %v", s.Name, a, err)
+				t.Fatalf("%s did not issue a token while the API server was unavailable: %+v, %v", s.Name, a, err)
 			}
 		}
 		if err := s.Ready(t.Context()); err != nil {
-			t.Errorf("%s is not ready while the API server is unavailable: %v", s.Name, err)
+			t.Errorf("%s was not ready while the API server was unavailable: %v", s.Name, err)
 		}
 	}
 
@@ -58,7 +58,7 @@ func TestUnloadedServerIsUnavailable(t *testing.T) {
 		return err
 	})
 	if late.Ready(t.Context()) == nil {
-		t.Error("a server that has loaded nothing is ready")
+		t.Error("a server that has not loaded its records is ready")
 	}
 }
 

@@ -101,7 +101,7 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	for _, s := range inst.Servers() { // Ready means that all token servers accept the key
 		a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, c.Status.ClientID, old.sign(t, c))
 		if err != nil || a.AccessToken == "" {
-			t.Errorf("%s issues no token: %+v, %v", s.Name, a, err)
+			t.Errorf("%s did not issue a token: %+v, %v", s.Name, a, err)
 		}
 	}
 	secrets := &corev1.SecretList{}

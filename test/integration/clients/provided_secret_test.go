@@ -34,7 +34,7 @@ func TestProvidedSecret(t *testing.T) {
 	inst.Create(t, early)
 	inst.AwaitReady(t, early, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
 	if records := scenario.Records(t, inst); len(records) != 1 {
-		t.Errorf("there are %d records, want only that of the realm, because no secret is generated", len(records))
+		t.Errorf("there are %d records, want only the realm's, because no secret may be generated", len(records))
 	}
 	secret := scenario.ProvidedSecret(team, password)
 	inst.Create(t, secret)
@@ -70,7 +70,7 @@ func TestProvidedSecret(t *testing.T) {
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Changed." })
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if len(before) != 1 || len(c.Status.Secrets) != 1 || before[0].ID != c.Status.Secrets[0].ID {
-		t.Errorf("the secret was %v and is %v, although its value has not changed", before, c.Status.Secrets)
+		t.Errorf("the secret changed from %v to %v although its value did not", before, c.Status.Secrets)
 	}
 	plaintextOnlyIn(t, inst, team, changed, "Secret external")
 

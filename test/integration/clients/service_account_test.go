@@ -155,7 +155,7 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	for _, s := range inst.Servers() { // Ready means that all token servers accept the token, more than once
 		for range 2 {
 			if a := requestToken(t, s, c, c.Status.ClientID, good); a.AccessToken == "" || a.Scope != "read" {
-				t.Errorf("%s issues no token: %+v", s.Name, a)
+				t.Errorf("%s did not issue a token: %+v", s.Name, a)
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 		"wrong audience":            {token: projected(t, cluster, pod, true, strings.Replace(issuer, "accounts", "accounts-other", 1))},
 		"the API server's audience": {token: projected(t, cluster, pod, true)},
 		"two audiences":             {token: projected(t, cluster, pod, true, issuer, clusterIssuer)},
-		"bound to no pod":           {token: projected(t, cluster, pod, false, issuer)},
+		"not bound to a pod":        {token: projected(t, cluster, pod, false, issuer)},
 		"expired":                   {token: resigned(t, cluster, good, map[string]any{"exp": time.Now().Add(-time.Second).Unix()})},
 		"another issuer":            {token: resigned(t, cluster, good, map[string]any{"iss": "https://example.com"})},
 		"a changed expiry":          {token: mutated(t, good, `"exp":`, `"exp":1`)},
@@ -221,7 +221,7 @@ func TestDeletedServiceAccount(t *testing.T) {
 	cluster.StopAPIServer(t) // token servers keep using the keys that they have cached
 	for _, s := range inst.Servers() {
 		if a := requestToken(t, s, c, c.Status.ClientID, token); a.AccessToken == "" {
-			t.Errorf("%s issues no token while the API server is unavailable: %+v", s.Name, a)
+			t.Errorf("%s did not issue a token while the API server was unavailable: %+v", s.Name, a)
 		}
 		if a := requestToken(t, s, c, c.Status.ClientID, resigned(t, cluster, token, map[string]any{"aud": "x"})); a.Error != "invalid_client" {
 			t.Errorf("%s responded to a wrong audience with %+v while the API server was unavailable, want invalid_client", s.Name, a)

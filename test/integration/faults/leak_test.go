@@ -192,7 +192,7 @@ func (f *leakFixture) signingKeys() {
 	install.Change(f.t, f.inst, f.realm, func(r *v1alpha1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second).Truncate(time.Second)}
 	})
-	install.Eventually(f.t, "another active key", func() error {
+	install.Eventually(f.t, "a different active key", func() error {
 		f.inst.AwaitReady(f.t, f.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 		for _, key := range f.realm.Status.SigningKeys {
 			if key.State == "Retiring" {
@@ -253,7 +253,7 @@ func (f *leakFixture) invalidRequests() {
 			r.Header.Set("Content-Type", form)
 			withBody(r, "client_id="+id+"&client_secret="+s)
 		},
-		"a body of wrong type": func(r *http.Request, s string) { withBody(r, `{"client_secret":"`+s+`"}`) },
+		"a body of the wrong type": func(r *http.Request, s string) { withBody(r, `{"client_secret":"`+s+`"}`) },
 		"a large body": func(r *http.Request, s string) {
 			r.Header.Set("Content-Type", form)
 			withBody(r, strings.Repeat(s, 200))

@@ -24,7 +24,7 @@ import (
 // Duration and seed of the random faults. docs/operations.md describes longer runs.
 var (
 	faultDuration = flag.Duration("faults", 5*time.Second, "Duration of the random faults")
-	faultSeed     = flag.Uint64("faults-seed", 1, "Seed of the random faults and changes")
+	faultSeed     = flag.Uint64("faults-seed", 1, "Seed for the random faults and changes")
 )
 
 // betweenChanges is the time between two rounds of changes.
@@ -182,7 +182,7 @@ func (m *model) tryAll(t *testing.T) {
 		try := func(had credential) {
 			a, err := install.RequestToken(t, s, httpClient, had.asSecret())
 			if err != nil || (a.Status == http.StatusOK) != valid[had] {
-				t.Errorf("%s responds to client %s with a secret that is valid=%t: %+v, %v", s.Name, had.clientID, valid[had], a, err)
+				t.Errorf("%s responded incorrectly to client %s (secret valid: %t): %+v, %v", s.Name, had.clientID, valid[had], a, err)
 			}
 		}
 		for had := range valid {

@@ -95,12 +95,12 @@ func TestCredentialsSecretIsNotPruned(t *testing.T) {
 	}
 	for key := range secret.Labels {
 		if _, ok := c.Labels[key]; ok {
-			t.Errorf("the Secret has the label %s of the ApiClient", key)
+			t.Errorf("the Secret has the ApiClient's label %s", key)
 		}
 	}
 	for key := range secret.Annotations {
 		if _, ok := c.Annotations[key]; ok {
-			t.Errorf("the Secret has the annotation %s of the ApiClient", key)
+			t.Errorf("the Secret has the ApiClient's annotation %s", key)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func startRequests(t *testing.T, inst *install.Installation, clients []*v1alpha1
 func (r *tokenRequests) request(t *testing.T, s *install.TokenServer, httpClient *http.Client, credentials *corev1.Secret, read time.Time) {
 	a, err := install.RequestToken(t, s, httpClient, credentials)
 	if err != nil || a.Status != http.StatusOK && time.Since(read) < shortestOverlap {
-		t.Errorf("%s rejects %s: %+v, %v", s.Name, credentials.Name, a, err)
+		t.Errorf("%s rejected %s: %+v, %v", s.Name, credentials.Name, a, err)
 	}
 	r.count.Add(1)
 }

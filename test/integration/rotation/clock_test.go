@@ -52,7 +52,7 @@ func TestTokenTimesFollowMedianOfClocks(t *testing.T) {
 				requested := time.Now()
 				a, err := install.RequestToken(t, s, httpClient, credentials)
 				if err != nil || a.AccessToken == "" {
-					t.Fatalf("%s issues no token: %+v, %v", s.Name, a, err)
+					t.Fatalf("%s did not issue a token: %+v, %v", s.Name, a, err)
 				}
 				off := issuedAt(t, a.AccessToken).Sub(requested)
 				if off > test.want+time.Since(requested) || off < test.want-10*time.Second {

@@ -114,7 +114,7 @@ func TestHangingServerDelaysKeyActivation(t *testing.T) {
 func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
 	t.Helper()
 	before := activeKey(realm)
-	install.Eventually(t, "another active key than "+before, func() error {
+	install.Eventually(t, "an active key other than "+before, func() error {
 		for _, obj := range []client.Object{realm, c} {
 			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 				return err
