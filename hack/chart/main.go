@@ -1,5 +1,5 @@
 // Command chart generates the templates of the Helm chart that duplicate manifests in config: the
-// CRDs and the RBAC rules. "make generate" runs it in the root of the repository.
+// CRDs and the RBAC rules.
 //
 //	make generate
 //
@@ -25,7 +25,7 @@ const (
 type source struct {
 	path string // relative to config
 	to   string // directory in the chart's templates
-	// condition is the value that enables the template. If it is empty, the template is always
+	// condition is the chart value that enables the template. If empty, the template is always
 	// rendered.
 	condition string
 	// annotation is added to every object.

@@ -37,7 +37,7 @@ func compile(ctx context.Context, o options, p platform, dir string) error {
 		"-ldflags", o.ldflags, "-o", dir+string(filepath.Separator), "./cmd/...")
 	build.Dir = o.source
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	// Override all variables of the shell that would change the output.
+	// Override all environment variables that would change the output.
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+p.arch, p.level, "CGO_ENABLED=0",
 		"GOFLAGS=-mod=readonly", "GOWORK=off", "GOEXPERIMENT=", "GOFIPS140=off")
 	if err := build.Run(); err != nil {

@@ -33,7 +33,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// name is the name of the image and of the project.
+// name is the name of both the image and the project.
 const name = "realmkeeper"
 
 // tag matches tags as defined in the OCI distribution specification.

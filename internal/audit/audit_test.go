@@ -109,7 +109,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Lines are written soon after their event, not only at the end.
+// Events are written promptly, not only when the log is closed.
 func TestLinesAreWrittenSoon(t *testing.T) {
 	reader, writer := io.Pipe()
 	l := open(writer)

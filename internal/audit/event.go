@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Event is a decision about a credential, or a change of one. Empty fields are omitted from the
+// Event is a decision about a credential or a change to one. Empty fields are omitted from the
 // line. docs/audit.schema.json is the schema of the line.
 type Event struct {
 	Time    time.Time `json:"time"`
@@ -18,7 +18,7 @@ type Event struct {
 	// Realm is the realm's name.
 	Realm string `json:"realm,omitempty"`
 	// ClientID is the client ID. It is empty if the client does not exist, because the value in the
-	// request may be a secret in the wrong place.
+	// request may be a misplaced secret.
 	ClientID string `json:"clientId,omitempty"`
 	// ClientUID is the UID of the ApiClient. It is empty if the client does not exist.
 	ClientUID string `json:"clientUid,omitempty"`
@@ -96,10 +96,11 @@ const (
 	ReasonNoCredentials Reason = "no_credentials"
 	// ReasonUnknownClient means that the realm has no client with that ID.
 	ReasonUnknownClient Reason = "unknown_client"
-	// ReasonWrongSecret means that the client has no such secret, or that the secret has expired.
+	// ReasonWrongSecret means that the secret does not match any of the client's secrets, or that
+	// it has expired.
 	ReasonWrongSecret Reason = "wrong_secret"
-	// ReasonWrongAssertion means that the assertion is not the client's or is not valid. The token
-	// server logs the reason at debug level.
+	// ReasonWrongAssertion means that the assertion is invalid or does not belong to the client.
+	// The token server logs the reason at debug level.
 	ReasonWrongAssertion Reason = "wrong_assertion"
 	// ReasonRealmDisabled means that the realm is suspended or not Accepted.
 	ReasonRealmDisabled Reason = "realm_disabled"
@@ -107,8 +108,8 @@ const (
 	ReasonClientDisabled Reason = "client_disabled"
 	// ReasonClientExpired means that spec.expiresAt of the client has passed.
 	ReasonClientExpired Reason = "client_expired"
-	// ReasonTooManyFailures means that earlier attempts failed. Verification of the secret was not
-	// completed.
+	// ReasonTooManyFailures means that too many earlier attempts failed. Verification of the secret
+	// was not completed.
 	ReasonTooManyFailures Reason = "too_many_failures"
 	// ReasonTooManyTokens means that the client exceeded its token rate limit.
 	ReasonTooManyTokens Reason = "too_many_tokens"
@@ -118,7 +119,7 @@ const (
 	// ReasonCredentialsExposed means that the URL contained credentials. It takes precedence over
 	// other reasons.
 	ReasonCredentialsExposed Reason = "credentials_exposed"
-	// ReasonLinesLost means that events could not be written, or not in time.
+	// ReasonLinesLost means that events could not be written, or not quickly enough.
 	ReasonLinesLost Reason = "lines_lost"
 
 	// ReasonForbidden means that Kubernetes denied the user permission.
@@ -138,10 +139,9 @@ const (
 
 	// ReasonInvalidRequest means that the request is malformed, contradictory or incomplete.
 	ReasonInvalidRequest Reason = "invalid_request"
-	// ReasonInvalidClient means that authentication failed for a reason that has no value of its
-	// own.
+	// ReasonInvalidClient means that authentication failed for a reason that has no specific value.
 	ReasonInvalidClient Reason = "invalid_client"
-	// ReasonUnsupportedGrantType means that the request has another grant type.
+	// ReasonUnsupportedGrantType means that the request's grant type is not supported.
 	ReasonUnsupportedGrantType Reason = "unsupported_grant_type"
 	// ReasonInvalidScope means that a scope is not granted to the client.
 	ReasonInvalidScope Reason = "invalid_scope"

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// maxPending is the maximum number of events that wait for a slow sink. A token server on two
-	// cores at full load produces them in half a second.
+	// maxPending is the maximum number of events that wait for a slow sink. A fully loaded token
+	// server with two cores produces that many in half a second.
 	maxPending = 16_384
-	// batchDelay is how long an event waits so that later ones are written with it.
+	// batchDelay is how long an event waits to be batched with later ones.
 	batchDelay = 10 * time.Millisecond
 	// maxWrite is the approximate size of one write, in bytes.
 	maxWrite = 64 << 10
@@ -22,12 +22,12 @@ const (
 
 // Log writes events as lines in its own goroutine. Callers never wait for the sink: if too many
 // events are pending or the sink fails, events are lost. The log counts lost events and writes a
-// line with their number when the sink works again.
+// line with the count when the sink works again.
 type Log struct {
 	out    io.Writer
 	logger *slog.Logger
 	now    func() time.Time
-	wake   chan struct{} // has a value while events are pending
+	wake   chan struct{} // signals that events are pending
 	stop   chan struct{}
 	done   chan struct{}
 	lost   atomic.Uint64 // events
@@ -84,9 +84,9 @@ func (l *Log) Lost() uint64 {
 	return l.lost.Load()
 }
 
-// Close writes the pending events and stops the log. Write must not be called after it.
+// Close writes the pending events and stops the log. Write must not be called after Close.
 //
-// The error is that of ctx if the sink does not accept the events in time.
+// If ctx is done before the sink has accepted the events, Close returns the error of ctx.
 func (l *Log) Close(ctx context.Context) error {
 	if l == nil {
 		return nil

@@ -12,11 +12,11 @@ import (
 
 const schemeArgon2id = "argon2id"
 
-// DefaultArgon2idMemory is the number of bytes that verifying a hash of HashArgon2id uses.
+// DefaultArgon2idMemory is the number of bytes needed to verify a hash created by HashArgon2id.
 const DefaultArgon2idMemory = defaultMemoryKiB << 10
 
-// The parameters of HashArgon2id. They are the second choice of the OWASP recommendations, which
-// uses little memory, because a token server verifies several hashes at a time.
+// Parameters of HashArgon2id. They are OWASP's second recommended option, which uses less memory
+// than the first, because a token server verifies several hashes concurrently.
 const (
 	defaultMemoryKiB   = 19 << 10
 	defaultIterations  = 2
@@ -25,7 +25,7 @@ const (
 )
 
 // The accepted parameters of hashes created elsewhere. The upper bounds limit the memory and time
-// of one verification on a token server. The lower bounds are those of RFC 9106.
+// of one verification on a token server. The lower bounds come from RFC 9106.
 const (
 	maxMemoryKiB    = 64 << 10
 	maxIterations   = 4
@@ -48,7 +48,7 @@ type argon2idHash struct {
 // HashArgon2id returns the verifier of a user-chosen secret: Argon2id with 19 MiB, 2 passes, 1
 // lane, and a salt of 16 bytes read from random.
 //
-// The error is that of random.
+// It fails only if reading random fails.
 func HashArgon2id(secret string, random io.Reader) (Verifier, error) {
 	h := &argon2idHash{
 		memoryKiB: defaultMemoryKiB, iterations: defaultIterations, parallelism: defaultParallelism,
@@ -61,11 +61,11 @@ func HashArgon2id(secret string, random io.Reader) (Verifier, error) {
 	return Verifier{argon2id: h}, nil
 }
 
-// IsArgon2id reports whether the secret is hashed with Argon2id, so that a verification takes
-// milliseconds and megabytes.
+// IsArgon2id reports whether the secret is hashed with Argon2id, so verification takes milliseconds
+// of CPU and megabytes of memory.
 func (v *Verifier) IsArgon2id() bool { return v.argon2id != nil }
 
-// Memory returns the number of bytes of heap memory that a verification uses. It is 0 for HMAC.
+// Memory returns the number of bytes of heap memory needed to verify a secret. It is 0 for HMAC.
 func (v *Verifier) Memory() int64 {
 	if v.argon2id == nil {
 		return 0
@@ -117,7 +117,7 @@ func parseParameters(s string, names ...string) ([]uint32, bool) {
 	return numbers, true
 }
 
-// decodeWithin decodes Base64 of shortest to longest bytes.
+// decodeWithin decodes Base64 and requires shortest to longest decoded bytes.
 func decodeWithin(s string, shortest, longest int) ([]byte, bool) {
 	n := encoding.DecodedLen(len(s))
 	if n < shortest || n > longest {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The minimum and maximum length of a user-chosen secret, in characters.
+// Minimum and maximum length of a user-chosen secret, in characters.
 const (
 	MinChosenLength = 16
 	MaxChosenLength = 1024
@@ -15,8 +15,8 @@ const (
 var (
 	// ErrTooShort means that a secret has fewer than MinChosenLength characters.
 	ErrTooShort = errors.New("secret must have at least 16 characters")
-	// ErrNotUsable means that clients can't send a secret, or can't send it in every form of
-	// request.
+	// ErrNotUsable means that clients can't send the secret, or can't send it with every
+	// authentication method.
 	ErrNotUsable = errors.New("secret must be valid UTF-8 of at most 1024 characters, without control characters such as line breaks")
 )
 

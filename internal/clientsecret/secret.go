@@ -1,8 +1,8 @@
 // Package clientsecret generates, hashes and verifies client secrets.
 //
-// Generated secrets have 256 random bits, so a fast keyed hash protects them as well as a slow one.
-// Attackers also can't exhaust the token endpoint with wrong secrets. User-chosen secrets need a
-// slow hash.
+// Generated secrets have 256 random bits, so a fast keyed hash protects them as well as a slow one
+// does, and attackers can't overload the token endpoint with wrong secrets. User-chosen secrets
+// need a slow hash.
 package clientsecret
 
 import (
@@ -22,14 +22,14 @@ const (
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Length is the number of characters of a generated secret.
+// Length is the number of characters in a generated secret.
 const Length = len(prefix) + entropyDigits + checksumDigits
 
 // Generate generates a secret: "rk_", 43 base62 characters with 256 bits read from random, and 6
 // base62 characters with their CRC-32. The checksum lets secret scanners recognize secrets and
 // catches typos. No character needs escaping in URLs, headers or YAML.
 //
-// The error is that of random.
+// It fails only if reading random fails.
 func Generate(random io.Reader) (string, error) {
 	var entropy [entropyBytes]byte
 	if _, err := io.ReadFull(random, entropy[:]); err != nil {

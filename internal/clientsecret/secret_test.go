@@ -111,7 +111,7 @@ func TestWellFormed(t *testing.T) {
 	}
 }
 
-// swap swaps the first two adjacent characters that differ, which is a common typing error.
+// swap swaps the first two adjacent characters that differ, which is a common typo.
 func swap(secret string) string {
 	b := []byte(secret)
 	for i := 3; ; i++ {

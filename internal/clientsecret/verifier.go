@@ -41,7 +41,7 @@ type Verifier struct {
 // Hash returns the verifier of a generated secret: HMAC-SHA-256 (RFC 2104) of the secret, keyed
 // with a salt of 16 bytes read from random.
 //
-// The error is that of random.
+// It fails only if reading random fails.
 func Hash(secret string, random io.Reader) (Verifier, error) {
 	var v Verifier
 	if _, err := io.ReadFull(random, v.salt[:]); err != nil {
@@ -59,8 +59,8 @@ func Hash(secret string, random io.Reader) (Verifier, error) {
 //
 // Salt, mac and tag are Base64 without padding. Each verifier has only one valid string.
 //
-// Errors: ErrHashFormat; ErrHashScheme for a PHC string of another scheme; ErrHashParameters for
-// Argon2id with more than 64 MiB, 4 passes or 4 lanes.
+// Errors: ErrHashFormat; ErrHashScheme for a PHC string with a different scheme; ErrHashParameters
+// for Argon2id with more than 64 MiB, 4 passes or 4 lanes.
 func ParseVerifier(phc string) (Verifier, error) {
 	fields := strings.Split(phc, "$")
 	if len(fields) < 3 || fields[0] != "" || fields[1] == "" {
@@ -107,14 +107,14 @@ type Credential struct {
 	ExpiresAt time.Time
 }
 
-// Current reports whether the credential has not expired.
+// Current reports whether the credential is unexpired.
 func (c *Credential) Current(now time.Time) bool {
 	return c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt)
 }
 
 // VerifyHMAC returns the credential that accepts secret, or nil. It considers only current
-// credentials with an HMAC. It always evaluates all HMACs, or a dummy if there are none. Its time
-// therefore reveals neither which credential matched nor whether there was one.
+// credentials with an HMAC. It always evaluates all HMACs, or a dummy if there are none. Its
+// running time therefore reveals neither whether a credential matched nor which one.
 func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credential {
 	matched, evaluated := -1, 0
 	for i := range credentials {
@@ -140,7 +140,7 @@ func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credent
 }
 
 // dummy is the verifier for clients that don't exist or have no HMAC credentials. Its result is
-// never used. A secret that it accepts would be a preimage of the all-zero MAC.
+// never used. Only a preimage of the all-zero MAC would match it.
 var dummy Verifier
 
 // sum returns the HMAC-SHA-256 (RFC 2104) of secret, keyed with the salt.
@@ -150,7 +150,7 @@ func (v *Verifier) sum(secret string) [sha256.Size]byte {
 	return [sha256.Size]byte(mac.Sum(nil))
 }
 
-// decodeExactly decodes Base64 of len(dst) bytes to dst.
+// decodeExactly decodes Base64 into dst and requires exactly len(dst) bytes.
 func decodeExactly(dst []byte, s string) bool {
 	// The decoder ignores line breaks, which are not allowed in a PHC string.
 	if encoding.DecodedLen(len(s)) != len(dst) || strings.ContainsAny(s, "\r\n") {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot returns a clock that keeps running while the machine sleeps. Go's monotonic clock
-// doesn't.
+// sinceBoot returns a clock that, unlike Go's monotonic clock, keeps running while the machine is
+// suspended.
 func sinceBoot() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {

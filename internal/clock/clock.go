@@ -1,8 +1,8 @@
-// Package clock provides the time without trusting any single clock. The machine's clock may step.
-// Then tokens would be issued in the future, or keys would be removed too early.
+// Package clock provides the time without trusting any single clock. If the machine's clock
+// stepped, tokens could be issued in the future, or keys could be removed too early.
 //
 // The time is the median of three clocks: the machine's, the API server's, and the previous result
-// continued with the kernel's monotonic clock, which never steps.
+// advanced by the kernel's monotonic clock, which never steps.
 package clock
 
 import (
@@ -20,7 +20,7 @@ type Machine struct {
 	Elapsed func() time.Duration
 }
 
-// ThisMachine returns the clocks of the machine on which the process runs.
+// ThisMachine returns the local machine's clocks.
 func ThisMachine() Machine {
 	return Machine{
 		Wall:    func() time.Time { return time.Now().Round(0) }, // Round removes the monotonic reading
@@ -32,7 +32,7 @@ func ThisMachine() Machine {
 type Clock struct {
 	machine  Machine
 	mu       sync.Mutex                // serializes observations
-	observed atomic.Pointer[reference] // nil before the first observation
+	observed atomic.Pointer[reference] // nil until the first observation
 }
 
 // reference is the state at an observation of the API server's time.
@@ -53,8 +53,8 @@ func New(machine Machine) *Clock {
 //
 // The API server's time lags slightly and has one-second resolution. While the machine's clock is
 // within this uncertainty, Now returns the machine's time. The result is therefore off by less than
-// two seconds if one clock steps. Without the API server, its time continues from the last
-// observation.
+// two seconds if one clock steps. While the API server is unavailable, its time is extrapolated
+// from the last observation.
 func (c *Clock) Now() time.Time {
 	return c.now(c.observed.Load())
 }
@@ -69,10 +69,10 @@ func (c *Clock) now(r *reference) time.Time {
 }
 
 const (
-	// maxDelay is the longest response time at which the Date header is still useful.
+	// maxDelay is the longest response time for which the Date header is still useful.
 	maxDelay = time.Second
-	// uncertainty is how far the API server's clock may be ahead of a Date header: the response is
-	// late, and the header has whole seconds.
+	// uncertainty is how far the API server's clock may be ahead of a Date header: the response
+	// takes time to arrive, and the header has one-second resolution.
 	uncertainty = maxDelay + time.Second
 )
 
@@ -114,8 +114,8 @@ func (c *Clock) Observe(server time.Time) {
 	c.observed.Store(next)
 }
 
-// Transport returns a transport for clients of the API server. It sends requests with next and
-// observes the Date header of each response (RFC 9110 §6.6.1).
+// Transport returns a transport for API server clients. It sends requests with next and observes
+// the Date header of each response (RFC 9110 §6.6.1).
 func (c *Clock) Transport(next http.RoundTripper) http.RoundTripper {
 	return &observer{clock: c, next: next}
 }

@@ -31,7 +31,8 @@ func newModel() *model {
 
 func (m *model) now() time.Time { return start.Add(m.elapsed) }
 
-// observe delivers a response of the API server, whose Date header has whole seconds.
+// observe delivers a response from the API server with a Date header, which has one-second
+// resolution.
 func (m *model) observe() { m.clock.Observe(m.now().Add(m.server).Truncate(time.Second)) }
 
 // offset returns how far the clock is ahead of the true time.

@@ -21,7 +21,7 @@ import (
 
 // Limits bounds the requests and connections of a server.
 type Limits struct {
-	// ReadHeader, Read and Write bound one request, and Idle the time between two requests of a
+	// ReadHeader, Read and Write bound one request. Idle bounds the time between two requests on a
 	// connection.
 	ReadHeader, Read, Write, Idle time.Duration
 	// HeaderBytes bounds the request line and the headers.
@@ -39,16 +39,17 @@ type Options struct {
 	// ReusePort shares the public port with other processes on this host (SO_REUSEPORT).
 	ReusePort bool
 	// CertFile and KeyFile are the PEM files of the serving certificate, which is reloaded when
-	// they change. Without them the public port serves plain HTTP.
+	// they change. If they are empty, the public port serves plain HTTP.
 	CertFile, KeyFile string
-	// DrainDelay is how long the public port accepts connections after Run's context is done.
+	// DrainDelay is how long the public port keeps accepting connections after Run's context is
+	// done.
 	DrainDelay time.Duration
 	// Ready returns why the process cannot serve requests yet, or nil.
 	Ready func() error
 	// Metrics are served on the operations port.
 	Metrics prometheus.Gatherer
-	// PublicStopped is called after the last response of the public port, while the operations port
-	// still serves. Its context ends with the time for shutting down.
+	// PublicStopped is called after the public port has sent its last response, while the
+	// operations port still serves. Its context expires when the shutdown timeout does.
 	PublicStopped func(context.Context)
 	Logger        *slog.Logger
 }
@@ -98,7 +99,8 @@ func (s *Server) Addr() net.Addr { return s.publicListener.Addr() }
 func (s *Server) OperationsAddr() net.Addr { return s.operationsListener.Addr() }
 
 // New returns an HTTP/1.1 and HTTP/2 server. For TLS it accepts version 1.2 and later, with the
-// certificate that getCertificate returns at each handshake; it may be nil for plain HTTP.
+// certificate that getCertificate returns at each handshake. If getCertificate is nil, the server
+// uses plain HTTP.
 func New(handler http.Handler, limits Limits, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -112,7 +114,7 @@ func New(handler http.Handler, limits Limits, getCertificate func(*tls.ClientHel
 			GetCertificate: getCertificate,
 			NextProtos:     []string{"h2", "http/1.1"},
 		},
-		// Port scanners and probes cause failed handshakes, which are not worth a line by default.
+		// Port scanners and probes cause failed handshakes, which are not worth logging by default.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }

@@ -164,7 +164,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Run waits for requests in flight, and the operations port still serves meanwhile.
+// Run waits for requests in flight, while the operations port still serves.
 func TestShutdownWaitsForRequests(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	o := options()

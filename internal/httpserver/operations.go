@@ -17,7 +17,7 @@ var operationsLimits = Limits{
 
 var errDraining = errors.New("the server is shutting down")
 
-// ready returns the function behind /readyz: a server that drains is not ready.
+// ready returns the check behind /readyz. A draining server is not ready.
 func (s *Server) ready(processReady func() error) func() error {
 	return func() error {
 		if s.draining.Load() {

@@ -14,7 +14,7 @@ import (
 // shutdownTimeout bounds the wait for requests in flight.
 const shutdownTimeout = 10 * time.Second
 
-// SignalContext returns a context that the first SIGINT or SIGTERM cancels. A second signal ends
+// SignalContext returns a context that the first SIGINT or SIGTERM cancels. A second signal kills
 // the process immediately.
 func SignalContext() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -59,8 +59,8 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // closeWhileDraining closes the connection with each response to a request that arrives while the
-// server drains, so that the client connects to another server for its next request. A connection
-// that the server closed unprompted might have a request under way.
+// server drains, so that the client connects to another server for its next request. If the server
+// closed an idle connection instead, a request might already be on its way.
 func (s *Server) closeWhileDraining(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -70,7 +70,7 @@ func (s *Server) closeWhileDraining(handler http.Handler) http.Handler {
 	})
 }
 
-// wrap names what failed. http.ErrServerClosed is not a failure.
+// wrap adds the name of the failed server to err. http.ErrServerClosed is not a failure.
 func wrap(doing string, err error) error {
 	if err == nil || errors.Is(err, http.ErrServerClosed) {
 		return nil

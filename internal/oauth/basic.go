@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Credentials are the client ID and client secret that a client authenticates with.
+// Credentials are a client ID and client secret.
 type Credentials struct {
 	ClientID     string
 	ClientSecret string

@@ -27,7 +27,7 @@ func (e *Error) Error() string { return e.Code + ": " + e.Description }
 // Body returns the JSON response. The caller must not change it.
 func (e *Error) Body() []byte { return e.body }
 
-// Error codes of RFC 6749 §5.2, RFC 8707 §2 and RFC 6750 §3.1.
+// Error codes defined in RFC 6749 §5.2, RFC 8707 §2 and RFC 6750 §3.1.
 const (
 	codeInvalidRequest       = "invalid_request"
 	codeInvalidClient        = "invalid_client"
@@ -36,8 +36,8 @@ const (
 	codeUnsupportedGrantType = "unsupported_grant_type"
 	codeInvalidToken         = "invalid_token"
 	codeInsufficientScope    = "insufficient_scope"
-	// RFC 6749 §4.1.2.1 defines these two codes for authorization endpoints. They also fit requests
-	// that can be retried and failures of the server.
+	// RFC 6749 §4.1.2.1 defines these two codes for authorization endpoints. They also fit
+	// retryable requests and server failures.
 	codeTemporarilyUnavailable = "temporarily_unavailable"
 	codeServerError            = "server_error"
 )
@@ -71,10 +71,11 @@ var (
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
 	ErrNotLoaded        = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded its realms yet. Try again later.")
 	ErrBusy             = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
-	// ErrAssertionsFull does not depend on this request: too many used assertions have not expired.
+	// ErrAssertionsFull is not caused by the request itself: too many used assertions have not
+	// expired yet.
 	ErrAssertionsFull = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot store more used assertions. Try again later with an assertion that expires sooner.")
-	// ErrNoClusterKeys does not depend on this request: the server has not read the cluster's keys
-	// yet.
+	// ErrNoClusterKeys is not caused by the request itself: the server has not read the cluster's
+	// keys yet.
 	ErrNoClusterKeys = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded the keys for service account tokens yet. Try again later.")
 	// ErrTooManyFailures says nothing about the credentials, because their verification was not
 	// completed.

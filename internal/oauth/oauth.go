@@ -17,8 +17,8 @@ const (
 	ContentTypeForm = "application/x-www-form-urlencoded"
 )
 
-// Paths of the endpoints. The realm's name is the first path segment of the URL; well-known
-// prefixes of RFC 8414 precede it.
+// Endpoint paths. The realm's name is the first path segment of the URL, except that the RFC 8414
+// well-known prefix precedes it.
 const (
 	// TokenPath is the path of the token endpoint, after the realm.
 	TokenPath = "/oauth2/token"
@@ -35,7 +35,7 @@ const (
 	OpenIDConfigurationPath = "/.well-known/openid-configuration"
 )
 
-// MaxKeyCache is the longest time for which a verifier may cache a realm's public keys.
+// MaxKeyCache is how long a verifier may cache a realm's public keys.
 const MaxKeyCache = 5 * time.Minute
 
 // Metadata is the authorization server metadata of RFC 8414 §2, limited to the members that apply
@@ -58,7 +58,7 @@ type Metadata struct {
 }
 
 // OpenIDConfiguration is Metadata with members of OpenID Connect Discovery 1.0 §3, for verifiers
-// that use that discovery. It has no authorization_endpoint, because a realm has none.
+// that use OpenID Connect Discovery. It has no authorization_endpoint, because a realm has none.
 type OpenIDConfiguration struct {
 	Metadata
 	SubjectTypesSupported            []string `json:"subject_types_supported"`

@@ -12,8 +12,8 @@ const (
 	MaxParameters = 32
 	// MaxBodyBytes is the maximum size of the form body.
 	MaxBodyBytes = 8 << 10
-	// MaxRequestLineBytes is the maximum size of method, target and version, with the spaces in
-	// between.
+	// MaxRequestLineBytes is the maximum size of the method, target and version, including the
+	// spaces between them.
 	MaxRequestLineBytes = 4 << 10
 	// MaxHeaderBytes is the maximum size of the names and values of all headers.
 	MaxHeaderBytes = 16 << 10
@@ -35,7 +35,7 @@ type Parameters struct {
 }
 
 // ParseParameters parses the query and the form body of a token request. It parses them separately,
-// so that neither can hide or replace a parameter of the other.
+// so that neither can hide or replace a parameter in the other.
 //
 // Errors: ErrMalformed, ErrTooMany, ErrRepeated, and ErrCredentialsQuery if the query contains
 // client credentials or an access token.
@@ -115,7 +115,7 @@ func (p *Parameters) set(name, value string) error {
 	return nil
 }
 
-// Requirements are the conditions, other than validity, that a gateway sets for a token.
+// Requirements are what a gateway requires of a token in addition to validity.
 type Requirements struct {
 	Scope    string // space-separated scope tokens; if empty, none is required
 	Audience string // if empty, any audience is accepted

@@ -1,5 +1,5 @@
 // Package signingkey owns the keys that sign a realm's tokens: it generates, encodes, publishes and
-// rotates them, and signs with them. It also parses public keys of third parties and verifies their
+// rotates them, and signs with them. It also parses third parties' public keys and verifies their
 // signatures.
 package signingkey
 
@@ -26,7 +26,7 @@ const (
 	PS256 Algorithm = "PS256"
 )
 
-// Algorithms lists all algorithms, the default first.
+// Algorithms lists all algorithms, starting with the default.
 var Algorithms = []Algorithm{ES256, ES384, EdDSA, RS256, PS256}
 
 // rsaBits is the minimum that RFC 7518 §3.3 allows. Signing with larger keys is much slower.
@@ -52,7 +52,7 @@ func newPrivateKey(algorithm Algorithm, random io.Reader) (crypto.Signer, error)
 }
 
 // matches reports whether a public key has the type and size that the algorithm requires. It ties
-// each key to one algorithm, so that a token can't choose another.
+// each key to one algorithm, so that a token can't choose a different one.
 func (a Algorithm) matches(public crypto.PublicKey) bool {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:

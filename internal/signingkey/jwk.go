@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// maxRSABits bounds the cost of verifying a signature of a third party's key.
+// maxRSABits bounds the cost of verifying a third party's signature.
 const maxRSABits = 4096
 
 // ParsePublicKey parses a third party's public key from a JWK (RFC 7517), such as the key of a
@@ -21,12 +21,12 @@ const maxRSABits = 4096
 // empty.
 //
 // The error is ErrKey if data is not a JWK, is a private key, is not a valid key, is an RSA key of
-// fewer than 2048 or more than 4096 bits, or is for another algorithm or use. The error never
-// repeats a member of the JWK.
+// fewer than 2048 or more than 4096 bits, or is for a different algorithm or use. The error never
+// contains values from the JWK.
 func ParsePublicKey(data []byte) (PublicKey, error) {
 	var jwk jose.JSONWebKey
 	if err := json.Unmarshal(data, &jwk); err != nil {
-		// The error of the decoder may quote a private key, so it is not wrapped.
+		// Don't wrap the decoder's error, because it may quote a private key.
 		return PublicKey{}, fmt.Errorf("%w: it is not a JWK with valid members", ErrKey)
 	}
 	if !jwk.IsPublic() || !jwk.Valid() || hasPrivateMember(data) {
@@ -49,7 +49,7 @@ func ParsePublicKey(data []byte) (PublicKey, error) {
 }
 
 // hasPrivateMember reports whether a JWK has a member that only private and symmetric keys have
-// (RFC 7518 §6.2.2, §6.3.2 and §6.4.1). go-jose treats a key with some of them as public.
+// (RFC 7518 §6.2.2, §6.3.2 and §6.4.1). go-jose treats a key as public if it has only some of them.
 func hasPrivateMember(data []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {

@@ -23,8 +23,8 @@ const (
 	Pending State = "Pending"
 	// Active means that the key signs. Each realm has one Active key.
 	Active State = "Active"
-	// Retiring means that the key no longer signs. It stays published while one of its tokens may
-	// be valid.
+	// Retiring means that the key no longer signs. It remains published until all tokens that it
+	// signed have expired.
 	Retiring State = "Retiring"
 )
 
@@ -38,13 +38,13 @@ type Key struct {
 	Algorithm Algorithm
 	State     State
 	CreatedAt time.Time
-	// PublishedAt is the time since which every live token server publishes the key. It is zero
+	// PublishedAt is the time since which every live token server has published the key. It is zero
 	// until that is known, and for keys that were never Pending.
 	PublishedAt time.Time
 	// ActiveAt is the time at which the key began to sign. It is zero until then.
 	ActiveAt time.Time
-	// RetiredAt is the time since which no live token server signs with the key. It is zero until
-	// that is known.
+	// RetiredAt is the time since which no live token server has signed with the key. It is zero
+	// until that is known.
 	RetiredAt time.Time
 	// LongestLifetime is the longest lifetime of a token signed by this key.
 	LongestLifetime time.Duration
@@ -54,7 +54,7 @@ type Key struct {
 
 // Generate generates a Pending key.
 //
-// Errors: ErrAlgorithm, and errors of random.
+// Errors: ErrAlgorithm, and errors from random.
 func Generate(algorithm Algorithm, now time.Time, random io.Reader) (Key, error) {
 	private, err := newPrivateKey(algorithm, random)
 	if err != nil {
@@ -102,7 +102,7 @@ func (k Key) MarshalJSON() ([]byte, error) {
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
 	if err := json.Unmarshal(data, &stored); err != nil {
-		// The error of the decoder may quote key material, so it is not wrapped.
+		// Don't wrap the decoder's error, because it may quote key material.
 		return fmt.Errorf("%w: it is not a JWK with a state", ErrKey)
 	}
 	private, ok := stored.JWK.Key.(crypto.Signer)

@@ -22,7 +22,7 @@ import (
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// pool returns two keys of each algorithm. All tests share them, because RSA keys are slow to
+// pool returns two keys for each algorithm. All tests share them, because RSA keys are slow to
 // generate.
 var pool = sync.OnceValue(func() map[signingkey.Algorithm][]signingkey.Key {
 	keys := map[signingkey.Algorithm][]signingkey.Key{}

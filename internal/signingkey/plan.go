@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Plan returns the keys of a realm from now on, oldest first, and the time at which Plan must run
-// again. The time is zero if nothing is left to do, or if the next step depends on Acknowledge.
-// Planning twice changes nothing.
+// Plan returns the keys that a realm must have now, oldest first, and the time at which Plan must
+// run again. The time is zero if nothing is left to do, or if the next step depends on Acknowledge.
+// Plan is idempotent.
 //
 // A realm's first key is Active immediately. Each later key is first published as Pending. It
 // becomes Active after every live token server has published it for PublishAhead. Its predecessor
@@ -17,10 +17,10 @@ import (
 // is generated early enough for a key to sign for RotationInterval. It is generated sooner if the
 // key's algorithm differs from the policy's, or if RotateAfter has passed and the key is older.
 //
-// A late plan catches up in the same order: a key never becomes Active before it was published. A
-// key never returns to an earlier state, even if now goes back.
+// A late plan catches up in the same order: a key never becomes Active before it has been
+// published. A key never returns to an earlier state, even if now moves backward.
 //
-// The error is that of generating a key.
+// Plan fails only if it can't generate a key.
 func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, time.Time, error) {
 	now = now.UTC().Truncate(time.Second) // the precision of times in the API
 	policy.RotateAfter = roundUp(policy.RotateAfter)
@@ -99,7 +99,7 @@ func ActiveID(keys []Key) string {
 	return ""
 }
 
-// activate makes next the only Active key.
+// activate makes next the only Active key of the realm.
 func activate(keys []Key, next *Key, now time.Time) {
 	for i := range keys {
 		if keys[i].State == Active {
@@ -109,7 +109,7 @@ func activate(keys []Key, next *Key, now time.Time) {
 	next.State, next.ActiveAt = Active, now
 }
 
-// nextPlan returns the earliest time after now at which Plan has something to do.
+// nextPlan returns the earliest time after now at which Plan must run again.
 func nextPlan(now time.Time, keys []Key, policy Policy) time.Time {
 	var next time.Time
 	consider := func(at time.Time) {

@@ -21,12 +21,12 @@ type model struct {
 	clock   func() time.Time
 	policy  signingkey.Policy
 	records []planRecord // the newest last
-	loaded  []int        // index of the record that each token server serves
+	loaded  []int        // index of the record served by each token server
 	next    time.Time    // when the next plan is due
-	rotated bool         // the last plan activated another key
+	rotated bool         // the last plan activated a different key
 
 	rank      map[string]int       // key ID to the rank of its state
-	published map[string]time.Time // key ID to the time since which all token servers publish it
+	published map[string]time.Time // key ID to the time since which all token servers have published it
 	valid     map[string]time.Time // key ID to the expiration of its last token
 }
 
@@ -218,7 +218,7 @@ func encodeKeys(t *rapid.T, keys []signingkey.Key) []byte {
 	return data
 }
 
-// run applies random steps in random order. It calls check after each plan.
+// run applies random steps in random order. It calls check after each run of the operator.
 func (m *model) run(t *rapid.T, check func()) {
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		switch rapid.SampledFrom([]string{"load", "load all", "sign", "change", "pause", "until due"}).Draw(t, "step") {
@@ -245,9 +245,9 @@ func (m *model) run(t *rapid.T, check func()) {
 	}
 }
 
-// Policies change and token servers load records at any time. Exactly one key signs at a time.
+// Policies change and token servers load records at any time. Exactly one key signs at any time.
 // Except for the first key, all token servers have published it for PublishAhead. No key is removed
-// while one of its tokens may be valid.
+// before all tokens that it signed have expired.
 func TestPlanKeepsTokensVerifiable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now } })
@@ -279,7 +279,7 @@ func TestPlanToleratesOneWrongClock(t *testing.T) {
 }
 
 // Even if the clock steps arbitrarily, exactly one key signs, all token servers publish it, no key
-// returns to an earlier state, and planning twice changes nothing.
+// returns to an earlier state, and planning is idempotent.
 func TestPlanToleratesClockSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var off time.Duration

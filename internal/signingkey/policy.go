@@ -2,27 +2,27 @@ package signingkey
 
 import "time"
 
-// Skew is how long a Retiring key stays published after its last token expired, for verifiers whose
-// clocks are behind.
+// Skew is how long a Retiring key remains published after its last token has expired. It allows for
+// verifiers whose clocks are behind.
 const Skew = 5 * time.Minute
 
 // MaxKeys is the maximum number of keys of a realm. A rotation that would exceed it waits until a
 // Retiring key is removed. Scheduled rotations never reach it.
 const MaxKeys = 32
 
-// Policy is the configuration of a realm's keys.
+// Policy configures a realm's keys.
 type Policy struct {
-	// Algorithm is the algorithm of new keys.
+	// Algorithm is the algorithm for new keys.
 	Algorithm Algorithm
 	// RotationInterval is how long a key signs.
 	RotationInterval time.Duration
 	// PublishAhead is how long a key is published before it signs, so that caches of the JWKS
 	// contain it. It is at most half of RotationInterval.
 	PublishAhead time.Duration
-	// RotateAfter is the time from which keys that were created before it are replaced. If zero,
-	// none are.
+	// RotateAfter is the time at which all keys created before it are replaced. If zero, no keys
+	// are replaced early.
 	RotateAfter time.Time
-	// TokenLifetime is the longest lifetime of a token issued from now on.
+	// TokenLifetime is the longest lifetime of newly issued tokens.
 	TokenLifetime time.Duration
 	// Skew is the constant Skew, except in tests.
 	Skew time.Duration
@@ -58,8 +58,8 @@ func (p Policy) successorAt(active *Key) time.Time {
 	return roundUp(at)
 }
 
-// obsolete reports whether a Pending key must not become Active, because it has another algorithm
-// or was created before a RotateAfter that has passed.
+// obsolete reports whether a Pending key must not become Active, because it has a different
+// algorithm or was created before a RotateAfter that has passed.
 func (p Policy) obsolete(k *Key, now time.Time) bool {
 	replaced := k.CreatedAt.Before(p.RotateAfter) && !now.Before(p.RotateAfter)
 	return k.State == Pending && (k.Algorithm != p.Algorithm || replaced)

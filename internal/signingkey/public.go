@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// PublicKey is the public part of a Key, or the public key of a third party. It can't hold private
+// PublicKey is the public part of a Key, or a third party's public key. It can't hold private
 // members: Key.Public copies only the public part, and ParsePublicKey rejects private keys.
 type PublicKey struct {
 	id        string
@@ -39,7 +39,7 @@ func JWKS(keys []PublicKey) ([]byte, error) {
 	return data, nil
 }
 
-// Equal reports whether two keys are the same and have the same ID and algorithm.
+// Equal reports whether the keys, their IDs and their algorithms are equal.
 func (k PublicKey) Equal(other PublicKey) bool {
 	key, ok := k.key.(interface{ Equal(x crypto.PublicKey) bool })
 	return ok && k.id == other.id && k.algorithm == other.algorithm && key.Equal(other.key)

@@ -16,8 +16,8 @@ import (
 
 // Signer creates JWS signatures with one key. It is safe for concurrent use.
 //
-// It uses crypto/* directly. The signature is most of the cost of a token, and a general JOSE
-// library increases that cost by more than half.
+// It uses crypto/* directly. Signing is most of the cost of issuing a token, and a general-purpose
+// JOSE library would increase it by more than half.
 type Signer struct {
 	id        string
 	algorithm Algorithm

@@ -76,7 +76,7 @@ func TestSign(t *testing.T) {
 	})
 }
 
-// R and S are padded. In about 1 of 128 signatures, one of them is short.
+// R and S are padded. In about one of 128 signatures, R or S is short.
 func TestSignPadsShortIntegers(t *testing.T) {
 	for algorithm, wantSize := range map[signingkey.Algorithm]int{signingkey.ES256: 64, signingkey.ES384: 96} {
 		t.Run(string(algorithm), func(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/crypto/cryptobyte/asn1"
 )
 
-// ErrSignature means that a signature was not created with the key for the input.
+// ErrSignature means that the key did not create the signature for the given input.
 var ErrSignature = errors.New("signature not valid")
 
-// Verifier verifies JWS signatures of one key. It is safe for concurrent use.
+// Verifier verifies JWS signatures created with one key. It is safe for concurrent use.
 //
 // Only the key determines the algorithm (RFC 8725 §3.1). The algorithm in a token's header is not
 // used.
@@ -24,7 +24,7 @@ type Verifier struct {
 	valid func(input, signature []byte) bool
 }
 
-// Verifier returns a Verifier for signatures of the key.
+// Verifier returns a Verifier for signatures created with the key.
 func (k PublicKey) Verifier() *Verifier {
 	return &Verifier{valid: verifyFunc(k.algorithm, k.key)}
 }
@@ -69,8 +69,9 @@ func verifyFunc(algorithm Algorithm, public crypto.PublicKey) func(input, signat
 	return func([]byte, []byte) bool { return false }
 }
 
-// verifyECDSA verifies a signature that is R followed by S, each padded to the size of the curve's
-// order (RFC 7518 §3.4). It rejects other lengths. crypto/ecdsa needs R and S in ASN.1.
+// verifyECDSA verifies a signature that consists of R followed by S, each padded to the size of the
+// curve's order (RFC 7518 §3.4). It rejects signatures of any other length. crypto/ecdsa needs R
+// and S in ASN.1.
 func verifyECDSA(key *ecdsa.PublicKey, digest, signature []byte) bool {
 	size := (key.Curve.Params().BitSize + 7) / 8
 	if len(signature) != 2*size {

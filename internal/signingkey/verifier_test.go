@@ -13,8 +13,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Signatures of Signer and of go-jose verify. The test repeats this with random messages, because
-// ECDSA signatures differ in their leading zeros.
+// Signatures from Signer and from go-jose can be verified. The test repeats this with random
+// messages, because ECDSA signatures differ in their leading zeros.
 func TestVerify(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		verifier := key.Public().Verifier()

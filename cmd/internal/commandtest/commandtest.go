@@ -1,5 +1,5 @@
-// Package commandtest runs a program in cmd/ as users do, to test its flags, its exit codes and
-// its output.
+// Package commandtest runs the programs in cmd/ as users do, to test their flags, exit codes and
+// output.
 package commandtest
 
 import (
@@ -13,8 +13,8 @@ import (
 // programVariable is the environment variable that makes the test binary run the program.
 const programVariable = "REALMKEEPER_TEST_PROGRAM"
 
-// Main runs the tests of a program, given its main function, and ends the process. The test
-// binary is also the program, so that the tests don't have to build it.
+// Main runs the tests of a program, given its main function, and exits. The test binary is also the
+// program, so that the tests don't have to build it.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(programVariable) != "" {
 		program()
