@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs all fuzz targets of the repository one after the other, each for the given time, and
-# fails at the end if a target has failed. go test writes the failing input to testdata/fuzz.
+# fails at the end if any target failed. go test writes the failing input to testdata/fuzz.
 # From then on, the ordinary tests also run it.
 set -euo pipefail
 

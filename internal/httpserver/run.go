@@ -70,7 +70,7 @@ func (s *Server) closeWhileDraining(handler http.Handler) http.Handler {
 	})
 }
 
-// wrap adds the name of the failed server to err. http.ErrServerClosed is not a failure.
+// wrap adds context to an error. http.ErrServerClosed is not a failure.
 func wrap(doing string, err error) error {
 	if err == nil || errors.Is(err, http.ErrServerClosed) {
 		return nil

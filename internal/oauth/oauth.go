@@ -17,7 +17,7 @@ const (
 	ContentTypeForm = "application/x-www-form-urlencoded"
 )
 
-// Endpoint paths. The realm's name is the first path segment of the URL, except that the RFC 8414
+// Endpoint paths. The realm's name is the first path segment of the URL. Only the RFC 8414
 // well-known prefix precedes it.
 const (
 	// TokenPath is the path of the token endpoint, after the realm.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tolerated is the share of the cores that other processes may use. They push the benchmarks out of
-// cores and caches, which costs the token server more than its limit.
+// tolerated is the share of the cores that other processes may use. They displace the benchmarks
+// from cores and caches, which affects the token server more than the baseline.
 const tolerated = 0.1
 
 // watch measures how much other processes use the cores.
@@ -20,8 +20,8 @@ type watch struct {
 
 func startWatch() watch { return watch{time.Now(), idleTime()} }
 
-// others returns the share of the cores that other processes have used, if the measured ones have
-// used this CPU time.
+// others returns the share of the cores used by other processes, given the CPU time that the
+// measured processes used.
 func (w watch) others(used time.Duration) float64 {
 	whole := time.Since(w.started).Seconds() * float64(runtime.NumCPU())
 	return 1 - (used+idleTime()-w.idle).Seconds()/whole
@@ -30,7 +30,7 @@ func (w watch) others(used time.Duration) float64 {
 // idleTime returns how long the cores have been idle (proc_stat(5)).
 func idleTime() (sum time.Duration) {
 	const tick = time.Second / 100       // USER_HZ on Linux
-	stat, _ := os.ReadFile("/proc/stat") // without it, idle time counts as used by others
+	stat, _ := os.ReadFile("/proc/stat") // if it can't be read, idle time counts as used by others
 	if fields := strings.Fields(string(stat)); len(fields) > 5 {
 		for _, field := range fields[4:6] { // idle and iowait of all cores
 			ticks, _ := strconv.ParseInt(field, 10, 64)

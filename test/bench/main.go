@@ -1,8 +1,8 @@
-// Command bench measures the token server against limits of the same machine. It runs the
+// Command bench compares the token server with baselines measured on the same machine. It runs the
 // benchmarks of internal/tokenserver and checks their results against targets.
 //
-// Times depend on the machine and change from minute to minute. Each benchmark therefore measures
-// a limit in turn with the token server, and the targets apply to the ratio or difference of both.
+// Times depend on the machine and change from minute to minute. Each benchmark therefore alternates
+// between a baseline and the token server, and the targets apply to their ratio or difference.
 package main
 
 import (
@@ -36,7 +36,7 @@ used more than 10 % of the cores don't count as missed, except handler and memor
 Flags:
 `
 
-// errMissed means that everything was measured and a row missed its target.
+// errMissed means that all measurements succeeded but a row missed its target.
 var errMissed = errors.New("missed targets")
 
 type options struct {

@@ -101,10 +101,10 @@ func (r row) missed(values []float64) bool {
 }
 
 // robust reports whether other processes hardly affect the metric: memory, and the CPU time and the
-// allocations of calls without a socket.
+// allocations in calls without a socket.
 func (r row) robust() bool { return r.benchmark == "Handler" || r.metric == "KiB/client" }
 
-// parent returns the name of the benchmark without that of the sub-benchmark.
+// parent returns the name of the benchmark without the name of the sub-benchmark.
 func (r row) parent() string {
 	parent, _, _ := strings.Cut(r.benchmark, "/")
 	return parent

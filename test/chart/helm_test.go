@@ -85,7 +85,7 @@ func (h helm) try(t *testing.T, kubeconfig string, args ...string) (stdout, stde
 	}
 	var out, errOut strings.Builder
 	home := t.TempDir() // Without the plugins and settings of the current user.
-	// Cleanup functions also run Helm, after the test's context is canceled.
+	// Cleanup functions run Helm after the test's context is canceled.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, args...)
 	command.Env = append(os.Environ(),
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+kubeconfig)

@@ -25,7 +25,8 @@ type release struct {
 	namespace string
 }
 
-// installChart installs the chart. It deletes everything that the chart created when the test ends.
+// installChart installs the chart. When the test ends, it deletes everything that the chart
+// created.
 func installChart(t *testing.T, h helm, values ...string) release {
 	t.Helper()
 	cluster := env.Start(t)
@@ -45,7 +46,7 @@ func (r release) helm(t *testing.T, h helm, command string, args ...string) stri
 }
 
 func TestInstall(t *testing.T) {
-	// Users also switch from one major version of Helm to another.
+	// Users also switch between major versions of Helm.
 	for name, helms := range map[string]struct{ first, then helm }{
 		"Helm 3":           {helm3, helm3},
 		"Helm 4":           {helm4, helm4},

@@ -64,7 +64,7 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
-// deployed applies a directory in config until the test ends.
+// deployed applies a directory in config and deletes its objects when the test ends.
 func deployed(t *testing.T, cluster *env.Env, dir string) {
 	t.Helper()
 	kubectl(t, cluster, "apply", "--kustomize", dir)
@@ -72,7 +72,7 @@ func deployed(t *testing.T, cluster *env.Env, dir string) {
 	kubectl(t, cluster, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 }
 
-// installed returns the part of the golden file that an installation determines.
+// installed returns the part of the golden file that describes an installation.
 func installed(t *testing.T, cluster *env.Env, golden *golden, namespace string) string {
 	t.Helper()
 	elsewhere := cluster.Namespace(t)
@@ -95,7 +95,7 @@ func installed(t *testing.T, cluster *env.Env, golden *golden, namespace string)
 
 func section(b *strings.Builder, title string, r permissions) { fmt.Fprintf(b, "\n# %s\n%s", title, r) }
 
-// golden is the golden file.
+// golden holds the text of the golden file.
 type golden struct{ text string }
 
 const goldenTitle = "Permissions by account, without those that every account has. To update: go test -C test ./chart -run TestPermissions -update\n"
@@ -165,7 +165,7 @@ func (r permissions) String() string {
 	return b.String()
 }
 
-// without returns the permissions that r has in addition to other.
+// without returns the permissions in r that are not in other.
 func (r permissions) without(other permissions) permissions {
 	beyond := permissions{}
 	for resource, verbs := range r {
@@ -186,8 +186,8 @@ func onlyRealmkeeper(r permissions) permissions {
 	return part
 }
 
-// permissionsIn returns the permissions of an account in a namespace, except for those that every
-// account has.
+// permissionsIn returns an account's permissions in a namespace, except those that every account
+// has.
 func permissionsIn(t *testing.T, cluster *env.Env, namespace, account string) permissions {
 	t.Helper()
 	return review(t, cluster, namespace, account).without(review(t, cluster, namespace, serviceAccount(namespace, "nobody")))
@@ -248,7 +248,7 @@ func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// holder returns a user that has a ClusterRole in every namespace.
+// holder returns a user that is bound to a ClusterRole in all namespaces.
 func holder(t *testing.T, cluster *env.Env, role string) string {
 	t.Helper()
 	user := strings.ToLower(t.Name()) + "-" + role

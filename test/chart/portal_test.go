@@ -13,8 +13,8 @@ import (
 
 const portal = "realmkeeper-portal"
 
-// TestPortalHasNoPermissions checks that the portal has only the permissions of every account, and
-// that the initial admin has the permissions of the role.
+// TestPortalHasNoPermissions checks that the portal has only the permissions that every account
+// has, and that the initial admin has the permissions of the role.
 func TestPortalHasNoPermissions(t *testing.T) {
 	r := installChart(t, helm4, slices.Concat(values["defaults"], []string{"--set", "portal.enabled=true"})...)
 	elsewhere := r.cluster.Namespace(t)

@@ -100,7 +100,7 @@ func deployment(t *testing.T, manifests string) *appsv1.Deployment {
 	return object[appsv1.Deployment](t, manifests, "Deployment", "realmkeeper-operator")
 }
 
-// object returns the object with that kind and name from a stream of YAML documents.
+// object returns the object with the given kind and name from a stream of YAML documents.
 func object[T any](t *testing.T, manifests, kind, name string) *T {
 	t.Helper()
 	for document := range strings.SplitSeq(manifests, "\n---\n") {

@@ -72,8 +72,8 @@ func (c *cluster) lock() (unlock func(), err error) {
 	return lock.Release, err
 }
 
-// claim takes the lock that allows only one cluster on this machine, because two would have
-// the same addresses. The claim lasts until all holders of the lock have closed it.
+// claim takes the lock that allows only one cluster on this machine, because two clusters would
+// have the same addresses. The claim lasts until all holders of the lock have closed it.
 func (c *cluster) claim() (filelock.Lock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *cluster) claim() (filelock.Lock, error) {
 	}
 	lock, err := filelock.Try(path)
 	if errors.Is(err, filelock.ErrLocked) {
-		other, _ := os.ReadFile(path) // It only makes the message more helpful.
+		other, _ := os.ReadFile(path) // The content only makes the message more helpful.
 		return lock, fmt.Errorf("a cluster is running in %s, and only one can run at a time; stop it with make cluster-down in that checkout",
 			strings.TrimSpace(string(other)))
 	} else if err != nil {
@@ -94,7 +94,7 @@ func (c *cluster) claim() (filelock.Lock, error) {
 	return lock, os.WriteFile(path, []byte(c.dir+"\n"), 0o600)
 }
 
-// command runs a program of this machine in the root of the repository.
+// command runs a program on this machine in the root of the repository.
 func (c *cluster) command(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = c.root

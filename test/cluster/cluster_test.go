@@ -48,7 +48,7 @@ func TestLifecycle(t *testing.T) {
 		_, err := clients.Discovery().ServerVersion()
 		g.Expect(err).To(HaveOccurred())
 		g.Expect(c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)).To(BeEmpty())
-		g.Eventually(func() (string, error) { // the kubelet starts another container of the same Pod
+		g.Eventually(func() (string, error) { // the kubelet restarts the container in the same Pod
 			return c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "list", "--quiet")
 		}, time.Minute).Should(And(Not(ContainSubstring(container)), MatchRegexp(`^\w{64}\n\w{64}\n$`)))
 		g.Expect(c.run("start-apiserver")).To(BeEmpty())
@@ -69,7 +69,7 @@ func TestLifecycle(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("no cluster is running in " + c.dir)))
 }
 
-// TestCleansUpAfterKilledStart kills a start at each step. Both down and another up must remove
+// TestCleansUpAfterKilledStart kills a start at each step. Both down and a second up must remove
 // everything that the killed start has created.
 func TestCleansUpAfterKilledStart(t *testing.T) {
 	steps := []string{
@@ -107,7 +107,7 @@ func TestInterruptedStartCleansUp(t *testing.T) {
 // cluster is a cluster in a directory and the program that runs it.
 type cluster struct {
 	program, dir string
-	before       map[string]string // the machine without the cluster
+	before       map[string]string // the state of the machine before the cluster is started
 }
 
 // newCluster prepares a cluster that is removed when the test ends. A shell waits until the

@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// The commands with which this program runs itself in the enclosure.
+// Commands of this program that it runs in the enclosure.
 const (
 	inside         = "inside"
 	serve          = "serve" // as the first process
@@ -45,7 +45,7 @@ func runInside(ctx context.Context, args []string) error {
 	}
 }
 
-// executable returns the path of a copy of this program, which exists as long as the cluster.
+// executable returns the path of a copy of this program, which exists as long as the cluster does.
 // The original can be a temporary file of go run.
 func (c *cluster) executable() string { return c.file(filepath.Join("bin", "cluster")) }
 
@@ -90,7 +90,7 @@ func (c *cluster) startNode(ctx context.Context) error {
 	return nil
 }
 
-// exec runs a program of this machine in the enclosure, with standard input and output.
+// exec runs one of this machine's programs in the enclosure, with standard input and output.
 func (c *cluster) exec(ctx context.Context, args []string) error {
 	if err := c.requireRunning(); err != nil {
 		return err

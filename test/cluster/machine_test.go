@@ -49,8 +49,8 @@ func machine(t *testing.T) map[string]string {
 	return state
 }
 
-// namespaces returns the mount namespaces of all processes. All processes of a node are in
-// another namespace than this test. Few other processes are.
+// namespaces returns the mount namespaces of all processes. All processes of a node are in a
+// different namespace than this test, but few other processes are.
 func namespaces(t *testing.T) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/ns/mnt")

@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
-// needed lists the Debian packages of the programs that the node uses.
+// needed lists the Debian packages that contain the programs that the node uses.
 var needed = []struct {
 	debian    string
 	installed func() bool
@@ -98,7 +98,7 @@ func denyServices() error {
 	return file.Close()
 }
 
-// allowServices removes the policy if denyServices has written it.
+// allowServices removes the policy if it was written by denyServices.
 func allowServices() error {
 	content, err := os.ReadFile(policyFile)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && string(content) != policy {

@@ -24,7 +24,7 @@ To remove the cluster:
   make cluster-down
 `
 
-// up starts the cluster, regardless of what an earlier run has left.
+// up starts the cluster, regardless of the state left by an earlier run.
 func (c *cluster) up(ctx context.Context) error {
 	if err := requireRoot(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (c *cluster) repair(ctx context.Context) error {
 	}
 }
 
-// removeLeftovers removes what a failed start has left.
+// removeLeftovers removes everything left by a failed start.
 func (c *cluster) removeLeftovers(ctx context.Context) error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil || len(entries) == 0 {

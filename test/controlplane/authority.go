@@ -48,8 +48,8 @@ func (a *authority) issueServing(hosts []string, addresses []net.IP) (cert, key 
 }
 
 // issueKubeletClient returns the client certificate and key of the API server for kubelets.
-// Kubelets ask the API server whether the user of this certificate has access, so the user
-// is an administrator.
+// Kubelets ask the API server whether this certificate's user has access, so the user must be an
+// administrator.
 func (a *authority) issueKubeletClient() (cert, key []byte, err error) {
 	template := certificate("kube-apiserver-kubelet-client")
 	template.Subject.Organization = []string{"system:masters"}

@@ -67,7 +67,7 @@ build_missing() {
 		say "Waiting for another run that builds the control plane ..."
 		flock "$lock"
 	fi
-	# The lock excludes other builds, so these directories are from a killed run.
+	# No other build can be running because of the lock, so a killed run left these directories.
 	rm -rf "$cache"/building.*
 	building=$(mktemp -d "$cache/building.XXXXXX")
 	trap 'rm -rf "$building"' EXIT

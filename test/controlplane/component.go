@@ -43,8 +43,8 @@ func (c *ControlPlane) etcdCommand() process.Command {
 		"--listen-peer-urls=" + peer,
 		"--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
-		// The data need not survive a power failure, and syncing is most of the cost of
-		// a write.
+		// The data doesn't have to survive a power failure, and syncing is most of the cost of a
+		// write.
 		"--unsafe-no-fsync",
 		"--log-level=warn",
 	})
@@ -84,7 +84,7 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 		args = append(args,
 			"--audit-policy-file="+c.file(auditPolicyFile),
 			"--audit-log-path="+c.options.AuditLog,
-			// In megabytes. Tests count events, so the log must not be rotated.
+			// In megabytes: large, because tests count events, so the log must not be rotated.
 			"--audit-log-maxsize=100000",
 		)
 	}

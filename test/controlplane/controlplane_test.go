@@ -123,7 +123,7 @@ func TestBinDirPrefersKubebuilderAssets(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	built := binDir(t)
-	// Use another cache with the same binaries, so that the test adds no links to the real one.
+	// Use a separate cache with the same binaries, so that the test adds no links to the real one.
 	cache := t.TempDir()
 	version := filepath.Dir(built)
 	g.Expect(os.Mkdir(filepath.Join(cache, "realmkeeper"), 0o700)).To(Succeed())

@@ -23,9 +23,9 @@ type detached struct {
 	APIServer  int
 }
 
-// StopDetached stops all processes that are recorded in the directory of a detached control
-// plane, newest first, including processes that others started there with process.Start. It
-// returns no error if nothing is running or dir doesn't exist.
+// StopDetached stops all processes that are recorded in the directory of a detached control plane,
+// newest first, including those that other programs started there with process.Start. It returns no
+// error if nothing is running or dir doesn't exist.
 func StopDetached(dir string) error { return process.StopRecorded(dir, grace) }
 
 // StopDetachedAPIServer stops only the API server of a detached control plane, like

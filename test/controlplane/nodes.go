@@ -6,8 +6,8 @@ import (
 	"net/netip"
 )
 
-// Nodes configures how nodes and their Pods reach the control plane. They can't use loopback
-// addresses.
+// Nodes configures how nodes and their Pods reach the control plane, because they can't use
+// loopback addresses.
 type Nodes struct {
 	// Address is an address of this machine. The API server listens on it and advertises
 	// it as the endpoint of the kubernetes Service.
@@ -17,11 +17,11 @@ type Nodes struct {
 	// kubernetes Service.
 	ServiceRange netip.Prefix
 
-	// Users are the users of other programs that nodes need.
+	// Users lists the users for other programs that nodes need.
 	Users []User
 }
 
-// User is a user of the API server that authenticates with a token.
+// User is an API server user that authenticates with a token.
 type User struct {
 	Name       string   // such as system:node:worker
 	Groups     []string // such as system:nodes
@@ -46,7 +46,7 @@ func (c *ControlPlane) names() (hosts []string, addresses []net.IP) {
 	return hosts, addresses
 }
 
-// withoutNodes returns arguments of the API server for a control plane without nodes.
+// withoutNodes returns the API server's arguments for a control plane without nodes.
 func withoutNodes() []string {
 	return []string{
 		// A loopback address isn't a valid endpoint of the kubernetes Service. Without
@@ -57,14 +57,14 @@ func withoutNodes() []string {
 	}
 }
 
-// withNodes returns arguments of the API server for a control plane with nodes.
+// withNodes returns the API server's arguments for a control plane with nodes.
 func (c *ControlPlane) withNodes() []string {
 	return []string{
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		fmt.Sprintf("--service-cluster-ip-range=%s", c.options.Nodes.ServiceRange),
-		// Pods can also reach this URL of the token keys. The default contains the address
-		// of the API server, which differs from the host of the issuer.
+		// Pods can reach this URL of the token keys. The default uses the API server's address,
+		// which differs from the issuer's host.
 		"--service-account-jwks-uri=https://kubernetes.default.svc/openid/v1/jwks",
 		"--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-client-certificate=" + c.file(kubeletClientCertFile),

@@ -25,7 +25,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// fieldOwner is the field manager of what the demo applies.
+// fieldOwner is the field manager for everything that the demo applies.
 const fieldOwner = "realmkeeper-demo"
 
 // connect creates a client with administrator permissions.
@@ -44,9 +44,9 @@ func (d *demo) connect() error {
 	return err
 }
 
-// install applies what an administrator applies once: the system namespace, the CRDs and
-// the operator's permissions. It omits the operator's Deployment, because the demo runs
-// the operator as a process.
+// install applies the manifests that an administrator applies once: the system namespace, the CRDs
+// and the operator's permissions. It omits the operator's Deployment, because the demo runs the
+// operator as a process.
 func (d *demo) install(ctx context.Context) error {
 	d.Step("Applying config/manager/namespace.yaml, config/crd and config/rbac ...")
 	for _, path := range []string{"config/manager/namespace.yaml", "config/crd", "config/rbac"} {

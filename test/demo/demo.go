@@ -41,7 +41,7 @@ type demo struct {
 	config  *rest.Config // of an administrator
 	cluster client.Client
 
-	// Everything that this run has started, and stops if it fails.
+	// Everything that this run has started and must stop if it fails.
 	controlPlane *controlplane.ControlPlane
 	started      []*process.Process
 }
@@ -88,8 +88,8 @@ func (d *demo) up(ctx context.Context) (err error) {
 	return d.showToken(ctx, apiClient)
 }
 
-// inspect checks what an earlier run has left. If a component of the control plane has
-// exited, nothing can be reused, because a new control plane starts without data.
+// inspect checks the state left by an earlier run. If a component of the control plane has exited,
+// nothing can be reused, because a new control plane starts without data.
 func (d *demo) inspect() error {
 	running := d.running()
 	exited := slices.DeleteFunc(slices.Clone(components), func(name string) bool { return slices.Contains(running, name) })
@@ -161,7 +161,7 @@ func (d *demo) await(ctx context.Context, doing string, try func(context.Context
 			}
 		}
 		if ctx.Err() == nil {
-			last = err // not the error of an expired context
+			last = err // ignore the error of an expired context
 		}
 		select {
 		case <-ctx.Done():

@@ -95,7 +95,7 @@ func TestLifecycle(t *testing.T) {
 	g.Expect(listener.Close()).To(Succeed())
 	g.Expect(err).To(HaveOccurred(), out)
 	g.Expect(out).To(And(ContainSubstring("is used by another program"), ContainSubstring("see the logs in "+dir)))
-	g.Expect(running(dir)).To(Equal(components[:3])) // up stops what it has started
+	g.Expect(running(dir)).To(Equal(components[:3])) // up stops everything that it has started
 
 	kill(g, dir, "kube-apiserver")
 	out, err = run(program, dir, "up")

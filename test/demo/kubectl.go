@@ -15,9 +15,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-// findKubectl uses the installed kubectl if Kubernetes supports it with this API server,
-// and builds one otherwise. The env file of an earlier demo may have put the built one in
-// PATH, which doesn't make it an installed one.
+// findKubectl uses the installed kubectl if Kubernetes supports it with this API server, and builds
+// one otherwise. A kubectl that is in PATH only because of an earlier demo's env file doesn't count
+// as installed.
 func (d *demo) findKubectl(ctx context.Context) error {
 	clientset, err := discovery.NewDiscoveryClientForConfig(d.config)
 	if err != nil {

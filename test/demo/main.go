@@ -59,7 +59,8 @@ func main() {
 		flags.Usage()
 		os.Exit(2)
 	}
-	// A second signal ends the program immediately. Down then stops what is still running.
+	// A second signal ends the program immediately. Down then stops everything that is still
+	// running.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 	ctrllog.SetLogger(logr.Discard())
@@ -120,7 +121,7 @@ func (d *demo) down() error {
 	return nil
 }
 
-// lock prevents concurrent runs of this program on the directory.
+// lock prevents concurrent runs of this program in the same directory.
 func (d *demo) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return nil, err

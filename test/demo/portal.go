@@ -19,7 +19,8 @@ const (
 	portal = "portal"
 	// initialAdmin is the ServiceAccount that the chart creates with the portal.
 	initialAdmin = "initial-admin"
-	// signInLifetime is the lifetime of the printed token. The text after it says one hour.
+	// signInLifetime is the lifetime of the printed token. The text that showPortal prints after it
+	// says one hour.
 	signInLifetime = time.Hour
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/filelock"
 )
 
-// The ports to use if they are free, because they are easy to remember and to type.
+// The preferred ports, which are easy to remember and to type.
 const (
 	preferredPublic = 8443
 	preferredPortal = 8080
@@ -38,7 +38,7 @@ type ports struct {
 	locks map[int]*os.File
 }
 
-// load reads the ports of an earlier run, if that run has chosen any.
+// load reads the ports that an earlier run has chosen, if any.
 func (p *ports) load(path string) error {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -76,8 +76,8 @@ func (p *ports) choose(path string) error {
 	return os.WriteFile(path, append(content, '\n'), 0o600)
 }
 
-// reserve reserves a port of the demo that no process of the demo uses. It takes the same
-// lock as controlplane.ReservePort, so that two demos never share a port.
+// reserve reserves one of the demo's ports that none of its processes uses. It takes the same lock
+// as controlplane.ReservePort, so that two demos never share a port.
 func (p *ports) reserve(number int) error {
 	if p.locks[number] != nil {
 		return nil

@@ -69,7 +69,7 @@ func (d *demo) awaitReady(ctx context.Context, object *unstructured.Unstructured
 	})
 }
 
-// summarize returns the conditions and the message of Ready, which sums them up, as one line.
+// summarize returns the conditions and the message of Ready in one line.
 func summarize(conditions []metav1.Condition) string {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 	if ready == nil {
@@ -85,8 +85,8 @@ func summarize(conditions []metav1.Condition) string {
 	return strings.Join(parts, " ") + ": " + ready.Message
 }
 
-// readiness returns nil if the current generation of the object is Ready. The error is
-// final if the object needs a change by a user, such as the end of a suspension.
+// readiness returns nil if the current generation of the object is Ready. The error is final if the
+// object needs a change by a user, such as setting spec.suspend to false.
 func readiness(object *unstructured.Unstructured, conditions []metav1.Condition) error {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != object.GetGeneration() {

@@ -22,7 +22,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// credentials are the data that a workload reads from the credentials Secret of its ApiClient.
+// credentials holds the data that a workload reads from its ApiClient's credentials Secret.
 type credentials struct {
 	clientID, clientSecret    string
 	tokenURL, issuer, jwksURL string
@@ -46,7 +46,7 @@ func (d *demo) credentials(ctx context.Context, c *v1alpha1.ApiClient) (credenti
 	}, nil
 }
 
-// httpClient returns a client that trusts only this certificate authority. It connects to
+// httpClient returns a client that trusts only the given certificate authority. It connects to
 // 127.0.0.1 without resolving the host name, because not every resolver knows *.localhost.
 func httpClient(authority []byte, port int) (*http.Client, error) {
 	roots := x509.NewCertPool()
@@ -63,7 +63,7 @@ func httpClient(authority []byte, port int) (*http.Client, error) {
 	}}, nil
 }
 
-// response is a response of the token endpoint.
+// response is a response from the token endpoint.
 type response struct {
 	status string
 	body   string
@@ -91,7 +91,7 @@ func request(ctx context.Context, httpClient *http.Client, c credentials) (respo
 	return response{status: status, body: strings.TrimSpace(string(body)), token: parsed.AccessToken}, nil
 }
 
-// verify verifies a token as an API does and returns its header and claims. It checks the
+// verify verifies a token as an API would and returns its header and claims. It checks the
 // signature with the published keys of the realm, then the issuer and the times.
 func verify(ctx context.Context, httpClient *http.Client, c credentials, token string) (header, claims []byte, err error) {
 	get, err := http.NewRequestWithContext(ctx, http.MethodGet, c.jwksURL, http.NoBody)

@@ -30,7 +30,7 @@ type result struct {
 
 type series struct {
 	Labels map[string]string `json:"labels"`
-	Value  string            `json:"value"` // as Prometheus formats it, because JSON has no NaN and +Inf
+	Value  string            `json:"value"` // as formatted by Prometheus, because JSON has no NaN and +Inf
 }
 
 func main() {

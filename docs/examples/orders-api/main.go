@@ -1,5 +1,5 @@
-// Command orders-api is an API that accepts access tokens of a realm. GET /orders requires the
-// scope orders.read, and POST /orders the scope orders.write.
+// Command orders-api is an API that accepts a realm's access tokens. GET /orders requires the scope
+// orders.read, and POST /orders requires orders.write.
 package main
 
 import (

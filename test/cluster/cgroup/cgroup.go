@@ -44,7 +44,7 @@ func Hierarchies(mountinfo io.Reader) ([]string, error) {
 	return hierarchies, lines.Err()
 }
 
-// Find returns the directories of the group in the hierarchies that contain it.
+// Find returns the group's directory in each hierarchy that contains it.
 func Find(hierarchies []string, group string) ([]string, error) {
 	var found []string
 	for _, hierarchy := range hierarchies {

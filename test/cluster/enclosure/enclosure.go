@@ -1,6 +1,6 @@
-// Package enclosure isolates a node from this machine. Programs in an enclosure have their own
-// PID, mount and network namespaces. When the first process exits or is killed, the kernel
-// removes all of it.
+// Package enclosure isolates a node from this machine. Programs in an enclosure have their own PID,
+// mount and network namespaces. When the first process exits or is killed, the kernel removes the
+// whole enclosure.
 //
 // In the enclosure, /run, /var/lib and /var/log are separate directories, so that files of
 // container runtimes don't conflict with those of this machine. All other files are shared.
@@ -22,8 +22,8 @@ import (
 
 // Paths in the enclosure.
 const (
-	Dir = "/run/realmkeeper"     // Enclosure.Dir of this machine
-	Bin = "/run/realmkeeper-bin" // Options.BinDir of this machine
+	Dir = "/run/realmkeeper"     // Enclosure.Dir on this machine
+	Bin = "/run/realmkeeper-bin" // Options.BinDir on this machine
 )
 
 // Directories in Enclosure.Dir.
@@ -41,7 +41,7 @@ const (
 )
 
 // path is the PATH of the programs in the enclosure. PATH and HOME are their whole environment,
-// because they must not see a proxy or a token of the user's shell.
+// because they must not see a proxy or a token from the user's shell.
 const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Enclosure is an enclosure. It may or may not be running.

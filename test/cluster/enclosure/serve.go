@@ -8,8 +8,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/cluster/reap"
 )
 
-// The first process reads from one pipe that it has been recorded. It writes to the other pipe
-// after it has mounted everything.
+// Through one pipe, the first process learns that it has been recorded. Through the other pipe, it
+// reports that it has mounted everything.
 const (
 	recordedFD = 3 + iota
 	mountedFD

@@ -35,7 +35,7 @@ func TestConfigIsConsistent(t *testing.T) {
 		if pods.Subnet != node.PodRange.String() || pods.Gateway != node.Address.String() {
 			t.Errorf("pods: %+v", pods)
 		}
-		needed := []string{"loopback", config.Plugins[0].IPAM.Type} // containerd adds the first one itself
+		needed := []string{"loopback", config.Plugins[0].IPAM.Type} // containerd adds the first plugin itself
 		for _, plugin := range config.Plugins {
 			needed = append(needed, plugin.Type)
 		}

@@ -47,7 +47,7 @@ func (n *node) startDNS(ctx context.Context) error {
 	})
 }
 
-// allowDNS grants the user of CoreDNS read access to the objects that have names.
+// allowDNS grants the CoreDNS user read access to the objects that have DNS names.
 func (n *node) allowDNS(ctx context.Context) error {
 	read := []string{"list", "watch"}
 	role := &rbacv1.ClusterRole{

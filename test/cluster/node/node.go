@@ -40,7 +40,7 @@ var components = []string{
 	"etcd", APIServer, "kube-controller-manager", "containerd", kubelet, scheduler, proxy, dns,
 }
 
-// users returns the users as which the programs of the node authenticate to the API server.
+// users returns the API server users for the programs on the node.
 func users() []controlplane.User {
 	user := func(program, name string, groups ...string) controlplane.User {
 		return controlplane.User{Name: name, Groups: groups, Kubeconfig: program + ".kubeconfig"}

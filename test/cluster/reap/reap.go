@@ -1,5 +1,4 @@
-// Package reap implements the duty of the first process in a PID namespace: it reaps processes
-// whose parents have exited.
+// Package reap reaps orphaned processes, as the first process in a PID namespace must.
 package reap
 
 import (

@@ -41,7 +41,7 @@ func TestUnreachableLockIsHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	_, err := filelock.Try(path)
 	g.Expect(err).NotTo(HaveOccurred())
-	for range 3 { // A file is closed in the collection after it becomes unreachable.
+	for range 3 { // The garbage collector closes a file once it is unreachable.
 		runtime.GC()
 	}
 	_, err = filelock.Try(path)

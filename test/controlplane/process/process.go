@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Command describes a program to run and the location of its log and record.
+// Command describes a program to run and where to write its log and record.
 type Command struct {
 	// Name is the name of the process in errors, in its log <Dir>/<Name>.log and, if it is
 	// detached, in its record <Dir>/<Name>.pid.
@@ -55,7 +55,7 @@ type Process struct {
 	record  string // empty unless detached
 	cmd     *exec.Cmd
 	done    chan struct{}
-	err     error // of the exit; read it after done is closed
+	err     error // the exit error; read it only after done is closed
 	stopped atomic.Bool
 }
 

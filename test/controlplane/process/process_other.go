@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// attributes starts a detached process in a new session. Only Linux can kill an attached
-// process with its parent; elsewhere it survives if the parent is killed by SIGKILL. Only
-// Linux supports Isolate.
+// attributes starts a detached process in a new session. Only Linux can kill an attached process
+// with its parent; on other systems it survives if the parent is killed by SIGKILL. Only Linux
+// supports Isolate.
 func attributes(c Command) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: c.Detach}
 }

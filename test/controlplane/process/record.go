@@ -57,20 +57,20 @@ func StopRecorded(dir string, grace time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// StopNamed stops the detached process with this name that is recorded in dir, like
+// StopNamed stops the detached process with the given name that is recorded in dir, like
 // StopRecorded. It returns no error if there is none.
 func StopNamed(dir, name string, grace time.Duration) error {
 	return stopRecorded(filepath.Join(dir, name+recordSuffix), grace)
 }
 
-// Running reports whether the detached process with this name that is recorded in dir is
+// Running reports whether the detached process with the given name that is recorded in dir is
 // running.
 func Running(dir, name string) bool {
 	r, err := readRecord(filepath.Join(dir, name+recordSuffix))
 	return err == nil && r.alive()
 }
 
-// RecordedPID returns the ID of the detached process with this name that is recorded in dir.
+// RecordedPID returns the ID of the detached process with the given name that is recorded in dir.
 // It returns os.ErrProcessDone if the process has exited.
 func RecordedPID(dir, name string) (int, error) {
 	path := filepath.Join(dir, name+recordSuffix)
@@ -91,8 +91,8 @@ func stopRecorded(path string, grace time.Duration) error {
 	} else if err != nil {
 		return err
 	}
-	// Get the handle before checking the identity of the process, so that the signal can't
-	// reach another process that gets the same ID in between.
+	// Get the handle before checking the identity of the process, so that the signal can't reach a
+	// different process that gets the same ID in between.
 	handle, err := os.FindProcess(r.pid)
 	if err != nil {
 		return fmt.Errorf("stop the process of %s: %w", path, err)
@@ -117,8 +117,8 @@ func stopRecorded(path string, grace time.Duration) error {
 	return removeIfExists(path)
 }
 
-// awaitExit returns when the process has exited or after the limit. It polls, because the
-// process isn't a child of this one.
+// awaitExit returns when the process has exited or after the limit. It polls, because the process
+// isn't a child of this process.
 func (r record) awaitExit(limit time.Duration) {
 	deadline := time.After(limit)
 	tick := time.NewTicker(20 * time.Millisecond)

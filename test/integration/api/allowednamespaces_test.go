@@ -80,8 +80,8 @@ var allowedNamespacesValidations = map[string]validation{
 // longestLabelKey has a prefix of 253 characters and a name of 63 characters.
 var longestLabelKey = strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63)
 
-// selector returns the case of a Realm with this selector. If wantRule is empty, the API server
-// must accept it. wantField is relative to spec.allowedNamespaces.selector.
+// selector returns the case for a Realm with the given selector. If wantRule is empty, the API
+// server must accept it. wantField is relative to spec.allowedNamespaces.selector.
 func selector(yaml, wantField, wantRule string) validation {
 	tc := validation{spec: "allowedNamespaces: {from: Selector, selector: " + yaml + "}", wantRule: wantRule}
 	if wantRule != "" {

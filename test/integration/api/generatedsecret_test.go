@@ -72,7 +72,7 @@ var generatedSecretValidations = map[string]validation{
 	"key name with two leading dots":                   generated("keys: {client_id: ..data}", ".keys[client_id]", secretKeyRule),
 }
 
-// generated returns the case of an ApiClient with these fields in spec.secret.generated. If
+// generated returns the case for an ApiClient with the given fields in spec.secret.generated. If
 // wantRule is empty, the API server must accept it. wantField is relative to spec.secret.generated.
 func generated(yaml, wantField, wantRule string) validation {
 	tc := validation{spec: "secret: {generated: {" + yaml + "}}", wantRule: wantRule}

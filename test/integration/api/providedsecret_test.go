@@ -49,7 +49,7 @@ var providedSecretValidations = map[string]validation{
 	"hash with an invalid day as expiresAt": {spec: "secret: {hashed: [{id: a, hash: $a, expiresAt: '2031-02-30T00:00:00Z'}]}", wantField: "spec.secret.hashed[0].expiresAt", wantRule: "must be of type date-time"},
 }
 
-// providedSecretTransitions covers changes from one source of the secret to another.
+// providedSecretTransitions covers changes between sources of the secret.
 var providedSecretTransitions = map[string]transition{
 	"generated to provided":           {before: "", after: "secret: {provided: {secretRef: {name: a}}}"},
 	"provided to generated":           {before: "secret: {provided: {secretRef: {name: a}}}", after: "secret: {generated: {secretName: s}}"},

@@ -29,7 +29,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 // rule is the text with which the API server rejects a field.
 type rule struct{ path, text string }
 
-// matches reports whether want, the rule that a case expects, is this one.
+// matches reports whether r is the rule that a case expects.
 func (r rule) matches(want rule) bool {
 	return r.path == want.path && (strings.Contains(want.text, r.text) || strings.Contains(r.text, want.text))
 }
@@ -70,7 +70,7 @@ func (k kind) rejections() []rule {
 // literal matches the string literal at the beginning of a message expression.
 var literal = regexp.MustCompile(`^(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")`)
 
-// rules returns the rules of n as the API server words them.
+// rules returns the rules of n with the text that the API server uses in errors.
 func (n node) rules() []rule {
 	var rules []rule
 	add := func(path, format string, args ...any) {

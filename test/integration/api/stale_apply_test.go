@@ -12,7 +12,7 @@ import (
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// A change that another owner made after the read is neither lost nor silently overwritten.
+// Another owner's change after the read is neither lost nor silently overwritten.
 func TestStaleChangeFails(t *testing.T) {
 	cluster := env.Start(t)
 	namespace := cluster.Namespace(t)

@@ -175,7 +175,8 @@ func merged[T any](tables []map[string]T) map[string]T {
 	return all
 }
 
-// expectValidation checks that err is nil, or that it names the wanted field and rule.
+// expectValidation checks that err names the wanted field and rule, or is nil if no field is
+// wanted.
 func expectValidation(t *testing.T, err error, wantField, wantRule string) {
 	t.Helper()
 	if wantField == "" {
@@ -199,8 +200,8 @@ func expectValidation(t *testing.T, err error, wantField, wantRule string) {
 	t.Errorf("Got error %v, want one for %s with %q", err, wantField, wantRule)
 }
 
-// expectUsable checks that Go and Kubernetes can use an object that the API server accepted. A list
-// with a single unreadable object stops an informer for all of them.
+// expectUsable checks that Go and Kubernetes can use an object that the API server accepted. A
+// single unreadable object in a list stops the informer for all objects.
 func expectUsable(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	typed, err := testScheme().New(object.GroupVersionKind())

@@ -1,4 +1,4 @@
-// Package bearer protects HTTP handlers with access tokens of a realm (RFC 6750, RFC 9068).
+// Package bearer protects HTTP handlers with a realm's access tokens (RFC 6750, RFC 9068).
 //
 // It is an example that you can copy. go-oidc verifies tokens and manages the realm's keys. This
 // package adds what go-oidc leaves to its callers: the token type, scopes, and HTTP responses.
@@ -32,7 +32,7 @@ type Verifier struct {
 // ctx must stay valid while the verifier is in use; oidc.ClientContext sets the HTTP client that
 // loads the keys.
 //
-// It returns an error if the issuer is unreachable, or if its metadata names another issuer.
+// It returns an error if the issuer is unreachable, or if its metadata names a different issuer.
 func NewVerifier(ctx context.Context, issuer, audience string) (*Verifier, error) {
 	provider, err := oidc.NewProvider(ctx, issuer)
 	if err != nil {
