@@ -45,8 +45,8 @@ import (
 // leaderLease is the name of the Lease that the leader holds.
 const leaderLease = "realmkeeper-operator"
 
-// A new leader takes over at most 14 seconds after the old one was killed, which is leaseDuration
-// plus retryPeriod. A leader that can't renew its Lease stops before the Lease expires.
+// A new leader takes over at most 14 seconds (leaseDuration plus retryPeriod) after the old one was
+// killed. A leader that can't renew its Lease stops before the Lease expires.
 const (
 	leaseDuration = 12 * time.Second
 	renewDeadline = 8 * time.Second

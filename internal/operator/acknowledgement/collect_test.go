@@ -84,7 +84,7 @@ func TestStaleLeaseIsDeleted(t *testing.T) {
 	}
 }
 
-// A server with a wrong clock stays live as long as it renews its Lease.
+// A server with an incorrect clock remains live as long as it renews its Lease.
 func TestCollectIgnoresServerClocks(t *testing.T) {
 	f := newFixture(t)
 	for _, offset := range []time.Duration{-4 * time.Minute, 4 * time.Minute} {

@@ -14,8 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
-// maxAge is the age at which a Lease is ignored because of its own renew time. It is far larger
-// than any clock difference that Kubernetes tolerates.
+// maxAge is the age, according to a Lease's own renew time, from which the Lease is ignored. It far
+// exceeds any clock skew that Kubernetes tolerates.
 const maxAge = 10 * heartbeat.Duration
 
 // Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds a runnable

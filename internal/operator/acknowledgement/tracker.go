@@ -39,8 +39,8 @@ type Tracker struct {
 	mu      sync.Mutex
 	servers map[string]server // by Lease name
 	watched map[watch]answer
-	// waiting holds the watched objects whose last state was Waiting. Only their state can change
-	// when a server loads newer records.
+	// waiting contains the watched objects whose last state was Waiting. When a server loads newer
+	// records, only these objects' states can change.
 	waiting map[watch]struct{}
 	queues  map[Kind]queue
 

@@ -57,7 +57,7 @@ func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// state returns the reason of the Ready condition, which is one of a fixed set of constants.
+// state returns the reason of the Ready condition. All reasons are constants.
 func state(c *v1alpha1.ApiClient) string {
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {

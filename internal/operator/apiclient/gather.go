@@ -47,7 +47,8 @@ type observed struct {
 	accounts map[string]types.UID
 	// pending is the newest secret that was generated but not delivered; empty if there is none.
 	pending string
-	// authority is the managed CA's certificate in PEM; empty if another CA issues certificates.
+	// authority is the managed CA's certificate in PEM; empty if certificates are not managed by
+	// the operator.
 	authority []byte
 	// authorityMissing reports whether the managed CA does not exist yet.
 	authorityMissing bool

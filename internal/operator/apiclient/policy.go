@@ -20,7 +20,8 @@ import (
 // returns nil if the ApiClient complies, and otherwise the result for the Accepted condition.
 type policy func(seen observed, instance *config.Instance) *condition.Result
 
-// policies are ordered by what the user must fix first, because only one result is reported.
+// policies are listed in the order in which users must fix violations, because only the first
+// violation is reported.
 var policies = []policy{
 	realmExists,
 	namespaceAllowed,
@@ -66,7 +67,8 @@ func namespaceAllowed(seen observed, _ *config.Instance) *condition.Result {
 		seen.realm.Name, namespace)
 }
 
-// clientIDFree accepts the oldest of the allowed ApiClients with the same client ID.
+// clientIDFree accepts only the oldest ApiClient with a client ID, ignoring ApiClients that the
+// Realm does not allow.
 func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
 	oldest := seen.client
 	for i := range seen.sameClientID {

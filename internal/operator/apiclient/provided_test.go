@@ -108,7 +108,7 @@ func TestProvidedSecret(t *testing.T) {
 	}
 }
 
-// With an overlap, the previous value stays valid. A second change within the overlap revokes the
+// With an overlap, the previous value remains valid. A second change within the overlap revokes the
 // oldest value.
 func TestProvidedSecretOverlaps(t *testing.T) {
 	seen := observe(withProvided(time.Hour))

@@ -27,7 +27,7 @@ func withRotation(seen *observed) {
 
 func hours(n int) *metav1.Duration { return &metav1.Duration{Duration: time.Duration(n) * time.Hour} }
 
-// step decides at the given time and updates seen as if the decision was written.
+// step decides at the given time and updates seen as if the decision had been written.
 func step(t *testing.T, seen *observed, at time.Time) decision {
 	t.Helper()
 	d, err := decide(*seen, instance(), at, rand.Reader)

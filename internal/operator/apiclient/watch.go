@@ -99,8 +99,9 @@ func (r *Reconciler) clientsOfRealm(ctx context.Context, realm client.Object) []
 	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
 }
 
-// clientsOfNamespace returns the ApiClients in a namespace, and those elsewhere with the same
-// client ID. Whether a Realm allows the namespace also decides which of them has the client ID.
+// clientsOfNamespace returns the ApiClients in a namespace and ApiClients in other namespaces with
+// the same client IDs. Whether a Realm allows the namespace affects which ApiClient gets a client
+// ID.
 func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	clients := &v1alpha1.ApiClientList{}
 	if err := r.Client.List(ctx, clients, client.InNamespace(namespace.GetName())); err != nil {

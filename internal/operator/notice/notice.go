@@ -39,8 +39,8 @@ func ReadyChange(previous v1alpha1.ConditionReason, conditions []metav1.Conditio
 	}
 }
 
-// eventType returns Warning for every state in which clients can't get tokens, except for a
-// suspension, which a user requested.
+// eventType returns Warning for every state in which clients can't get tokens, except for
+// suspension, which is requested by a user.
 func eventType(ready *metav1.Condition) string {
 	if ready.Status == metav1.ConditionTrue || ready.Reason == string(v1alpha1.ReasonSuspended) {
 		return corev1.EventTypeNormal

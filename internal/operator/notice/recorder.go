@@ -35,8 +35,8 @@ func NewRecorder(recorder events.EventRecorder) *Recorder {
 	return &Recorder{recorder: recorder, progressing: map[types.NamespacedName]previousReady{}}
 }
 
-// Record records the Events for a change of an object's conditions and for a rotation, which may be
-// nil. It does not wait for the Events to be written.
+// Record records Events for a change to an object's conditions and for rotation, which may be nil.
+// It does not wait for the Events to be written.
 //
 // The object must be the version that was read before the change. The event recorder distinguishes
 // changes by resource version and would merge two Events for the same version into a series.

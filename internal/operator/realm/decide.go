@@ -118,7 +118,7 @@ func sameButKeys(a, b record.Realm) bool {
 	return record.Equal(a, b)
 }
 
-// accepted checks the limits of the instance, which the schema can't check.
+// accepted checks the instance's limits, because the schema can't.
 func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result {
 	lifetime, maximum := instance.TokenLifetime(realm.Spec.TokenLifetime), instance.Security.MaximumTokenLifetime.Duration
 	if lifetime > maximum {

@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// observed holds everything that a decision is based on.
+// observed is the state that a decision is based on.
 type observed struct {
 	realm  *v1alpha1.Realm
 	record *corev1.Secret // nil if there is none yet

@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// observed holds everything that a decision is based on. Objects that don't exist are nil.
+// observed is the state that a decision is based on. Objects that don't exist are nil.
 type observed struct {
 	authority *corev1.Secret
 	serving   *corev1.Secret

@@ -12,7 +12,7 @@ import (
 // sourceSpec is the source of a secret whose hash is listed in the spec.
 const sourceSpec = "spec"
 
-// Provided is a secret from a Secret that the spec refers to.
+// Provided is a client secret read from a Secret that the spec refers to.
 type Provided struct {
 	// Source identifies the version of that Secret. It is recorded so that an unchanged Secret is
 	// hashed only once. It must not be empty or "spec".
@@ -30,8 +30,8 @@ func (w *Provided) Recorded(secrets []record.ClientSecret) bool {
 }
 
 // plan adopts the provided value. A new value is hashed. If only the Secret's version changed, the
-// value is verified against the existing hash and the recorded version is updated. The previous
-// active secret stays valid for the overlap.
+// value is verified against the existing hash and the recorded version is updated. The previously
+// active secret remains valid for the overlap.
 func (w *Provided) plan(v View, now time.Time, random io.Reader) (Plan, error) {
 	if newest := len(v.Valid) - 1; newest >= 0 && w.matches(v.Valid[newest]) {
 		v.Valid[newest].Source = w.Source
@@ -61,7 +61,7 @@ func (w *Provided) matches(s record.ClientSecret) bool {
 }
 
 // replaced returns the secret that a provided one replaces, or nil. An external secret takes
-// precedence over a delivered one, which has not replaced it yet.
+// precedence, because a delivered secret has not replaced it yet.
 func (v View) replaced() []record.ClientSecret {
 	switch {
 	case v.External >= 0:
@@ -72,7 +72,8 @@ func (v View) replaced() []record.ClientSecret {
 	return nil
 }
 
-// planHashed plans exactly the hashes listed in the spec. Recorded ones keep their creation time.
+// planHashed plans exactly the hashes listed in the spec. Hashes that are already recorded keep
+// their creation time.
 func planHashed(hashes, recorded []record.ClientSecret, now time.Time) Plan {
 	var p Plan
 	for _, h := range hashes {

@@ -6,8 +6,9 @@
 //
 //  1. Generate a secret in memory and record its verifier alongside the active one (Announced).
 //  2. When every live token server has acknowledged the record, deliver the secret. A crash
-//     before that loses it (Lost), and the operator generates a new one. The old one remains valid.
-//  3. Let the old secret expire after the overlap, counted from now (Overlapping).
+//     before that loses it (Lost). The operator then generates a new secret, and the old one
+//     remains valid.
+//  3. Let the old secret expire after the overlap, counted from this step (Overlapping).
 //  4. Remove it after it has expired (Settled). Token servers check the expiration themselves.
 //
 // No rotation begins while two secrets are valid, so a secret that workloads may still use never
@@ -25,7 +26,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Want is the kind of secret that the spec requests. At most one field is set. If none is set, the
+// Want describes the secret that the spec requests. At most one field is set. If none is set, the
 // client has no secret.
 type Want struct {
 	Generated *Schedule
@@ -44,7 +45,7 @@ type Plan struct {
 	Pending string
 	// Continuous reports whether workloads have a valid secret before and after the change.
 	Continuous bool
-	// Step is the step of a rotation that the plan takes; empty for none.
+	// Step is the rotation step that the plan takes; empty if there is none.
 	Step Step
 	// Next is the time at which the next rotation begins; zero if none is planned or one is in
 	// progress.
@@ -64,8 +65,8 @@ const (
 	StepCompleted Step = "completed"
 )
 
-// Make plans the secrets of a client. Make is idempotent: feeding a plan's secrets and pending
-// plaintext back in yields the same plan.
+// Make plans a client's secrets. Make is idempotent: feeding a plan's secrets and pending plaintext
+// back in yields the same plan.
 //
 // Errors come from the random source.
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
@@ -81,8 +82,8 @@ func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
 	return Plan{Secrets: []record.ClientSecret{}}, nil
 }
 
-// Obsolete reports whether a credentials Secret with the delivered values contains no generated
-// secret of the plan.
+// Obsolete reports whether a credentials Secret with the given values contains none of the plan's
+// generated secrets.
 func (p Plan) Obsolete(values []string) bool {
 	generated := slices.DeleteFunc(slices.Clone(p.Secrets), func(s record.ClientSecret) bool { return s.Source != "" })
 	_, index := delivered(values, generated)
