@@ -46,8 +46,8 @@ func restrictedNamespace(t *testing.T, cluster *env.Env) string {
 	return namespace
 }
 
-// thirdPartyCRDs returns the files of the CRDs of cert-manager, the Prometheus operator, and the
-// Gateway API from their modules.
+// thirdPartyCRDs returns the CRD files in the modules of cert-manager, the Prometheus operator, and
+// the Gateway API.
 func thirdPartyCRDs(t *testing.T) (paths []string) {
 	t.Helper()
 	for module, files := range map[string][]string{

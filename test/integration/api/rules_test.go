@@ -39,7 +39,7 @@ var index = regexp.MustCompile(`\[[^\]]*\]`)
 // mapValue matches the path of a map value if the API server formats its key like a field name.
 var mapValue = regexp.MustCompile(`(\.(labels|annotations|matchLabels|keys))\.[^.]+$`)
 
-// rejections returns the rules that the cases of k expect to be rejected by.
+// rejections returns the rules that k's cases expect to be violated.
 func (k kind) rejections() []rule {
 	var rejections []rule
 	add := func(field, text string) {

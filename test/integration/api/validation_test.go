@@ -52,7 +52,7 @@ type transition struct {
 	wantRule  string
 }
 
-// kind is a resource kind with the cases for its rules.
+// kind is a resource kind with test cases for its rules.
 type kind struct {
 	name        string
 	crd         string // file name in config/crd/bases
@@ -161,7 +161,7 @@ func fromYAML(t *testing.T, text string) map[string]any {
 	return members
 }
 
-// merged joins tables. It panics if two cases have the same name.
+// merged merges tables. It panics if two cases have the same name.
 func merged[T any](tables []map[string]T) map[string]T {
 	all := map[string]T{}
 	for _, table := range tables {
