@@ -21,8 +21,8 @@ const usage = `realmkeeper token-server %s
 
 Serves POST /<realm>/oauth2/token and the public keys and metadata of realms over HTTPS.
 The token server loads records that the operator writes to Secrets in the system namespace.
-If the API server is unavailable, it serves the records that it has in memory. With
---snapshot-dir, it can serve them after a restart too.
+If the API server is unavailable, it keeps serving the records that it has in memory. With
+--snapshot-dir, it can serve them even after a restart.
 
 Usage:
   token-server --tls-cert-file FILE --tls-key-file FILE [flags]
@@ -66,9 +66,9 @@ var errUsage = errors.New("invalid arguments")
 // flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	var o options
-	hostname, _ := os.Hostname() // on failure, --name is required below
+	hostname, _ := os.Hostname() // on error, --name is required below
 	flags := flag.NewFlagSet("token-server", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // print a one-line error instead of the usage
+	flags.SetOutput(io.Discard) // on error, print one line instead of the usage
 	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system", "System `namespace` with the records")
 	flags.StringVar(&o.name, "name", hostname, "Unique `name` of this server among the token servers of the instance. Defaults to the host name")
 	flags.StringVar(&o.listen, "listen", ":8443", "Listen `address` of the public port. Serves HTTPS")
@@ -77,7 +77,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "Path of the PEM `file` with the private key of the serving certificate (required)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig `file`. Defaults to KUBECONFIG, then to the service account of the Pod")
 	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "Path of the `directory` for the last known good records. After a restart they are served if the API server is unavailable. They contain private keys, so the directory must be in memory and private. If empty, no records are saved")
-	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, which has a line of JSON for each decision about credentials. - is standard output. If empty, the audit log is disabled")
+	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, with one line of JSON for each credential decision. Use - for standard output. If empty, the audit log is disabled")
 	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", func(list string) (err error) {
 		o.trustedProxies, err = parseNetworks(list)
 		return err
@@ -106,7 +106,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
 		return options{}, fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
 	}
-	// The Lease name contains this name. Without the Lease, no client becomes Ready.
+	// The name is part of the Lease name. Without the Lease, no client becomes Ready.
 	if problems := validation.IsDNS1123Subdomain(heartbeat.LeaseName(o.name)); len(problems) > 0 {
 		return options{}, fmt.Errorf("%w: --name %q cannot be part of a Lease name: %s", errUsage, o.name, problems[0])
 	}

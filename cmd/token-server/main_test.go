@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
 
-// kubeconfig is for an API server that does not exist.
+// kubeconfig configures an API server that does not exist.
 const kubeconfig = `apiVersion: v1
 kind: Config
 clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
@@ -22,7 +22,7 @@ contexts: [{name: none, context: {cluster: none}}]
 current-context: none
 `
 
-// Invalid input ends the program immediately. The last line of its output names the flag to
+// Invalid input makes the program exit immediately. The last line of its output names the flag to
 // correct.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func TestBadInput(t *testing.T) {
 		"no namespace":                 {with("--namespace="), "--namespace"},
 		"unknown flag":                 {with("--nonsense"), "nonsense"},
 		"invalid flag value":           {with("--drain-delay", "soon"), "drain-delay"},
-		"audit log in no directory":    {with("--audit-log", filepath.Join(none, "audit.log")), "--audit-log"},
+		"audit log directory missing":  {with("--audit-log", filepath.Join(none, "audit.log")), "--audit-log"},
 		"proxy is not a network":       {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
 		"flag without a value":         {with("--listen"), "listen"},
 		"unexpected argument":          {with("surplus"), "surplus"},

@@ -36,7 +36,7 @@ func run(o options) error {
 	ctx, stop := httpserver.SignalContext()
 	defer stop()
 
-	// The clock also uses the API server's time, so that tokens are not issued in the future when
+	// The clock also uses the API server's time, so that tokens are not issued in the future if
 	// this machine's clock steps.
 	now := clock.New(clock.ThisMachine())
 	client, err := newClient(o.kubeconfig, now)
@@ -61,7 +61,7 @@ func run(o options) error {
 	tokenserver.RegisterAudit(metrics, auditLog)
 	clusterKeys := newClusterKeys(client, metrics, logger)
 
-	// The feed outlives the public port, because a server that drains must still apply changes.
+	// The feed must outlive the public port, because a draining server must still apply changes.
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopFeed()
 	server, err := httpserver.Listen(ctx, httpserver.Options{
@@ -101,8 +101,7 @@ func run(o options) error {
 
 var errNotLoaded = errors.New("the registry is not loaded")
 
-// newClusterKeys returns the keys that verify service account tokens. They come from the API
-// server.
+// newClusterKeys returns the keys that verify service account tokens, fetched from the API server.
 func newClusterKeys(client kubernetes.Interface, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {
 	return clusterkeys.New(clusterkeys.Options{
 		Get: func(ctx context.Context, path string) ([]byte, error) {
@@ -112,7 +111,8 @@ func newClusterKeys(client kubernetes.Interface, metrics prometheus.Registerer, 
 	})
 }
 
-// newLogger returns a logger for standard error, because standard output is for the audit log.
+// newLogger returns a logger that writes to standard error, because standard output is for the
+// audit log.
 func newLogger(debug bool) *slog.Logger {
 	level := slog.LevelInfo
 	if debug {
@@ -124,14 +124,14 @@ func newLogger(debug bool) *slog.Logger {
 	return logger
 }
 
-// newClient returns a client for the API server. Responses of the API server set the clock.
+// newClient returns a client for the API server. The API server's responses update the clock.
 func newClient(kubeconfig string, now *clock.Clock) (kubernetes.Interface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
 	cfg.Wrap(now.Transport)
-	cfg.ContentType = "application/vnd.kubernetes.protobuf" // halves the CPU time to decode many records
+	cfg.ContentType = "application/vnd.kubernetes.protobuf" // halves the CPU time for decoding many records
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
@@ -139,7 +139,7 @@ func newClient(kubeconfig string, now *clock.Clock) (kubernetes.Interface, error
 	return client, nil
 }
 
-// newMetrics returns a registry with the metrics of the Go runtime and the process.
+// newMetrics returns a registry with Go runtime and process metrics.
 func newMetrics() *prometheus.Registry {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

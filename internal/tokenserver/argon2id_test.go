@@ -38,8 +38,8 @@ func withSecrets(secrets ...clientsecret.Credential) func(*registry.Client) {
 	return func(c *registry.Client) { c.Secrets = secrets }
 }
 
-// startArgon2id runs a token server whose realm "argon2id" has clients with HMAC-hashed and with
-// Argon2id-hashed secrets.
+// startArgon2id runs a token server with the realm "argon2id". Some of its clients have HMAC-hashed
+// secrets, others have Argon2id-hashed secrets.
 func startArgon2id(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	t.Helper()
 	s := startLoaded(t, options...)
@@ -87,7 +87,7 @@ func TestArgon2idSecrets(t *testing.T) {
 		"longest secret":                 {"argon2id", strings.Repeat("x", 4000), 401},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 2 { // the second time, a correct secret is remembered
+			for range 2 { // on the second attempt, a correct secret is remembered
 				a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic(test.id, test.secret)})
 				if a.status != test.want {
 					t.Errorf("got %d %s, want %d", a.status, a.body, test.want)
@@ -100,8 +100,8 @@ func TestArgon2idSecrets(t *testing.T) {
 	}
 }
 
-// Only correct secrets are remembered. Suspension, expiration and rotation apply immediately even
-// if a secret is remembered.
+// Only correct secrets are remembered. Suspension, expiration and rotation apply immediately, even
+// if the secret is remembered.
 func TestArgon2idRunsOncePerCorrectSecret(t *testing.T) {
 	at := now
 	s := startArgon2id(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return at } })
@@ -144,7 +144,8 @@ realmkeeper_slow_secret_checks_total{outcome="verified"} %d
 	change(func(c *registry.Client) { c.ExpiresAt = now })
 	send(password, 401)
 	expect(4, 3)
-	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, password)})) // another hash of the same secret
+	// Use a different hash of the same secret.
+	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, password)}))
 	send(password, 200)
 	expect(4, 4)
 	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, newPassword)}))
@@ -157,7 +158,7 @@ realmkeeper_slow_secret_checks_total{outcome="verified"} %d
 	send(password, 401)
 	expect(5, 5)
 
-	// A client must not use the remembered secret of another client with the same hash.
+	// A remembered secret must not be accepted for a different client that has the same hash.
 	at = now
 	other := newClient(t, "argon2id", "other", withSecrets(original.Secrets...))
 	s.registry.SetClient(other)
@@ -167,7 +168,7 @@ realmkeeper_slow_secret_checks_total{outcome="verified"} %d
 	expect(5, 6)
 }
 
-// Argon2id is expensive, so only a client with a current Argon2id-hashed secret causes it.
+// Argon2id is expensive, so it runs only for clients with an unexpired Argon2id-hashed secret.
 func TestArgon2idRunsOnlyForClientsThatUseIt(t *testing.T) {
 	s := startArgon2id(t)
 	client := s.clientOf(t, "HTTP/2")
@@ -198,8 +199,8 @@ func (s *server) argon2idChecks(t *testing.T, outcome string) float64 {
 	return 0
 }
 
-// In a flood of wrong secrets for a client with Argon2id, requests beyond the queue get a 503.
-// Correct HMAC-hashed secrets and remembered Argon2id-hashed secrets are still accepted.
+// During a flood of wrong secrets for an Argon2id client, requests that don't fit into the queue
+// get a 503. Correct HMAC-hashed secrets and remembered Argon2id-hashed secrets are still accepted.
 func TestFloodOfWrongArgon2idSecretsLeavesOthersWorking(t *testing.T) {
 	s := startArgon2id(t)
 	client := s.clientOf(t, "HTTP/2")
@@ -246,7 +247,8 @@ func TestFloodOfWrongArgon2idSecretsLeavesOthersWorking(t *testing.T) {
 }
 
 // BenchmarkFlood measures how long a client with a generated secret waits for its token during a
-// flood of wrong secrets for an Argon2id client, and the ratio to the time without the flood.
+// flood of wrong secrets for an Argon2id client. It also reports the ratio to the time without the
+// flood.
 func BenchmarkFlood(b *testing.B) {
 	s := startArgon2id(b, behindProxy)
 	client := s.clientOf(b, "HTTP/1.1")
@@ -269,7 +271,8 @@ func BenchmarkFlood(b *testing.B) {
 		attacker := s.clientOf(b, "HTTP/1.1")
 		flood.Go(func() {
 			for i := 0; ; i++ {
-				source := fmt.Sprintf("10.%d.%d.%d", n, i>>8&255, i&255) // the failure limit would stop a single source
+				// A single source would reach the failure limit.
+				source := fmt.Sprintf("10.%d.%d.%d", n, i>>8&255, i&255)
 				select {
 				case <-stop:
 					return

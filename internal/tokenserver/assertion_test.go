@@ -26,12 +26,13 @@ const (
 	acme          = "https://" + host + "/acme"
 )
 
-// members are header parameters or claims. Those with a nil value are omitted.
+// members holds header parameters or claims. Nil values are omitted.
 type members map[string]any
 
 var serial atomic.Int64
 
-// assertion returns a new assertion of the client "signing". It is valid except for the changes.
+// assertion returns a new assertion for the client "signing". It is valid except for the given
+// changes.
 func assertion(t testing.TB, algorithm signingkey.Algorithm, header, claims members) string {
 	t.Helper()
 	key := keys()[algorithm]
@@ -67,7 +68,7 @@ func jws(t testing.TB, key *signingkey.Key, header, claims members) string {
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// byAssertion returns a token request with an assertion and optional further parameters.
+// byAssertion returns a token request with the given assertion and additional parameters.
 func byAssertion(assertion, more string) request {
 	return request{body: grant + "&" + assertionType + "&client_assertion=" + url.QueryEscape(assertion) + more}
 }
@@ -157,7 +158,7 @@ func TestAssertionAuthentication(t *testing.T) {
 	unknown := s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(assertion(t, es256, nil, from("unknown")), ""))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := startSigning(t) // a new server, so that failures don't add up
+			s := startSigning(t) // a new server for each test, so that failures don't add up
 			got := s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
 			if tc.wantError == "" {
 				checkToken(t, got, tc.wantScope, nil)
@@ -177,8 +178,8 @@ func TestAssertionAuthentication(t *testing.T) {
 	}
 }
 
-// A valid assertion works for one request, even if that request fails for another reason later. A
-// rejected assertion is not used up.
+// A valid assertion can be used for one request, even if the request later fails for a different
+// reason. A rejected assertion does not count as used.
 func TestAssertionWorksOnce(t *testing.T) {
 	s := startSigning(t)
 	client := s.clientOf(t, "HTTP/2")
@@ -231,7 +232,7 @@ func TestAccessTokenIsRejectedAsAssertion(t *testing.T) {
 	checkRejection(t, s.send(t, client, byAssertion(issued.Token, "")), 401, "invalid_client", "acme")
 }
 
-// The debug log contains the reason for rejecting an assertion, but nothing from the assertion.
+// The debug log contains the reason why an assertion was rejected, but nothing from the assertion.
 func TestRejectedAssertionsAreLogged(t *testing.T) {
 	s := startSigning(t)
 	client := s.clientOf(t, "HTTP/2")

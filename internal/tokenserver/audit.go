@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 )
 
-// reasons are the audit reasons of errors whose OAuth error code is too coarse.
+// reasons maps errors to audit reasons if the OAuth error code is not specific enough.
 var reasons = map[*oauth.Error]audit.Reason{
 	oauth.ErrTooManyFailures: audit.ReasonTooManyFailures,
 	oauth.ErrTooManyTokens:   audit.ReasonTooManyTokens,
@@ -18,7 +18,7 @@ var reasons = map[*oauth.Error]audit.Reason{
 	oauth.ErrNoClusterKeys:   audit.ReasonBusy,
 }
 
-// reasonOf returns the audit reason for a request that failed with err and gets the response.
+// reasonOf returns the audit reason for a request that failed with err and gets the given response.
 func reasonOf(err error, response *oauth.Error) audit.Reason {
 	if rejection, ok := errors.AsType[*clientauth.RejectionError](err); ok {
 		return rejection.Reason
@@ -29,7 +29,7 @@ func reasonOf(err error, response *oauth.Error) audit.Reason {
 	return audit.Reason(response.Code)
 }
 
-// outcomeOf distinguishes a decision from a server error.
+// outcomeOf distinguishes rejections from server errors.
 func outcomeOf(response *oauth.Error) audit.Outcome {
 	if response.Status >= http.StatusInternalServerError {
 		return audit.Failed
@@ -37,8 +37,8 @@ func outcomeOf(response *oauth.Error) audit.Outcome {
 	return audit.Refused
 }
 
-// event returns the audit event of a request. It omits the client ID of an unknown client, which
-// may be a secret that was sent in the wrong field.
+// event returns the audit event for a request. It omits the client ID of an unknown client, because
+// it may be a secret that was sent in the wrong field.
 func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
 	e := audit.Event{
 		Time: r.now, Action: action, Outcome: outcome,

@@ -18,8 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// audited returns an option that adds an audit log, and a function that closes the log and returns
-// its lines.
+// audited returns an option that enables the audit log, and a function that closes the log and
+// returns its lines.
 func audited(t testing.TB) (option func(*tokenserver.Options), lines func() []string) {
 	t.Helper()
 	out := &logBuffer{}
@@ -69,7 +69,7 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 	query := func(id, secret string) request { return request{query: grant, authorization: basic(id, secret)} }
 	tests := map[string]struct {
 		request request
-		before  int // number of identical requests before
+		before  int // number of identical requests sent before
 		want    map[string]any
 	}{
 		"a token":                  {query("billing", secret), 0, right("billing", map[string]any{"outcome": "granted", "jti": "of the token"})},
@@ -162,7 +162,8 @@ func (s *server) setSecretID(t testing.TB, realm, id, secretID string) {
 	}))
 }
 
-// If a client has several secrets of both kinds, the audit event has the ID of the matching one.
+// If a client has both HMAC-hashed and Argon2id-hashed secrets, the audit event contains the ID of
+// the matching secret.
 func TestAuditHasTheIDOfTheMatchingSecret(t *testing.T) {
 	withAudit, lines := audited(t)
 	s := startArgon2id(t, withAudit)
@@ -180,7 +181,7 @@ func TestAuditHasTheIDOfTheMatchingSecret(t *testing.T) {
 	}
 	s.registry.SetClient(newClient(t, "argon2id", "many", withSecrets(several...)))
 	want := []string{}
-	for range 2 { // the second time, Argon2id results are remembered
+	for range 2 { // on the second attempt, the Argon2id result is remembered
 		for i, value := range []string{secret, expiringSecret, password, newPassword} {
 			if a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic("many", value)}); a.status != 200 {
 				t.Errorf("got %d %s, want 200", a.status, a.body)

@@ -21,16 +21,16 @@ import (
 
 const (
 	benchConnections = 64
-	// window is how long a rate is measured before it is the turn of the next one.
+	// window is how long each rate is measured per round.
 	window = 100 * time.Millisecond
-	// floodWindow is longer, because a percentile needs many responses.
+	// floodWindow is longer because a percentile needs many responses.
 	floodWindow = 250 * time.Millisecond
 )
 
-// rate runs operations on all cores for about the window.
+// rate runs operations on all cores for approximately the given window.
 type rate func(window time.Duration) (tally, error)
 
-// tally is a number of operations and the time that they took.
+// tally is a number of operations and their total duration.
 type tally struct {
 	operations int64
 	elapsed    time.Duration
@@ -60,15 +60,15 @@ func measure(b *testing.B, rates map[string]rate) map[string]float64 {
 	return perSecond
 }
 
-// available returns the time for which the cores were available to this process: the CPU time that
-// it used and the idle time of the machine. The time of other processes doesn't count, so that they
-// affect a ratio less.
+// available returns the time per core that was available to this process: the CPU time that it used
+// plus the machine's idle time. It excludes the CPU time of other processes, so that they affect
+// ratios less.
 func available() time.Duration {
 	const tick = time.Second / 100 // USER_HZ on Linux
 	all := cpuTime()
-	stat, _ := os.ReadFile("/proc/stat") // elsewhere, idle time counts as zero
+	stat, _ := os.ReadFile("/proc/stat") // on other systems, idle time counts as zero
 	if fields := bytes.Fields(stat); len(fields) > 5 {
-		for _, field := range fields[4:6] { // idle and iowait of all cores (proc_stat(5))
+		for _, field := range fields[4:6] { // idle and iowait for all cores (proc_stat(5))
 			ticks, _ := strconv.ParseInt(string(field), 10, 64)
 			all += time.Duration(ticks) * tick
 		}
@@ -117,7 +117,7 @@ type loadedServer struct {
 	connections []*connection
 }
 
-// serve starts the server. Each connection sends one of the requests at random.
+// serve starts the server. Each connection sends randomly chosen requests.
 func serve(b *testing.B, server *http.Server, requests [][]byte) *loadedServer {
 	b.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
@@ -147,8 +147,8 @@ func dial(b *testing.B, address string) net.Conn {
 	return conn
 }
 
-// rate sends requests on all connections. Responses count after each connection has received two
-// on average, so that as many requests are in flight at the start as at the end.
+// rate sends requests on all connections. Counting starts after each connection has received two
+// responses on average, so that as many requests are in flight at the start as at the end.
 func (s *loadedServer) rate(window time.Duration) (tally, error) {
 	var stop atomic.Bool
 	failed := make(chan error, len(s.connections))
@@ -181,7 +181,7 @@ func (s *loadedServer) responses() (sum int64) {
 	return sum
 }
 
-// responseTimes returns the response times of four clients. Each sends one request at a time.
+// responseTimes measures the response times seen by four clients. Each sends one request at a time.
 func (s *loadedServer) responseTimes(b *testing.B) []time.Duration {
 	b.Helper()
 	var mu sync.Mutex
@@ -208,8 +208,8 @@ func (s *loadedServer) responseTimes(b *testing.B) []time.Duration {
 	return all
 }
 
-// flood sends wrong secrets until stop is called. Half of the connections use one existing client,
-// the others a new unknown client each time.
+// flood sends wrong secrets until stop is called. Half of the connections use the ID of an existing
+// client. The others use a new unknown ID for each request.
 func (s *loadedServer) flood(b *testing.B) (stop func()) {
 	b.Helper()
 	var attackers []net.Conn
@@ -228,7 +228,7 @@ func (s *loadedServer) flood(b *testing.B) (stop func()) {
 				if _, err := conn.Write(request); err != nil {
 					return
 				}
-				if _, err := conn.Read(buffer); err != nil { // the response fits into one segment
+				if _, err := conn.Read(buffer); err != nil { // the response fits in one segment
 					return
 				}
 			}
@@ -242,7 +242,7 @@ func (s *loadedServer) flood(b *testing.B) (stop func()) {
 	}
 }
 
-// connection is a client that reads no more of a response than necessary.
+// connection is a client that parses only the necessary parts of a response.
 type connection struct {
 	conn      net.Conn
 	requests  [][]byte
@@ -252,7 +252,7 @@ type connection struct {
 
 var errResponse = errors.New("unexpected response")
 
-// exchange sends a request and reads the whole response, whose status must be 200.
+// exchange sends a request and reads the whole response. The status must be 200.
 func (c *connection) exchange() error {
 	request := c.requests[mathrand.IntN(len(c.requests))]
 	if _, err := c.conn.Write(request); err != nil {
@@ -275,8 +275,8 @@ func (c *connection) exchange() error {
 	return nil
 }
 
-// responseSize returns the size of the response that starts with head, or -1 if the header isn't
-// complete.
+// responseSize returns the total size of a response, given the first bytes in head, or -1 if head
+// doesn't contain the whole header.
 func responseSize(head []byte) (int, error) {
 	header, _, complete := bytes.Cut(head, []byte("\r\n\r\n"))
 	if !complete {

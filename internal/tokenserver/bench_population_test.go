@@ -35,7 +35,7 @@ const (
 	benchClients = 10_000
 )
 
-// population is a token server with realms and clients, and a token request per client.
+// population is a token server with realms and clients, plus one token request per client.
 type population struct {
 	handler        http.Handler
 	requests       [][]byte // POST with HTTP Basic and grant_type in the query, as documented
@@ -44,8 +44,8 @@ type population struct {
 
 var populations = map[signingkey.Algorithm]*population{}
 
-// benchPopulation returns a population that signs with the algorithm. All benchmarks share it,
-// because generating RSA keys takes seconds.
+// benchPopulation returns a population that signs with the given algorithm. All benchmarks share
+// it, because generating RSA keys takes seconds.
 func benchPopulation(b *testing.B, algorithm signingkey.Algorithm) *population {
 	b.Helper()
 	if populations[algorithm] == nil {
@@ -92,7 +92,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 	return p
 }
 
-// productServer returns an HTTP server with the limits of the token server.
+// productServer returns an HTTP server with the token server's limits.
 func productServer(handler http.Handler) *http.Server {
 	return httpserver.New(handler, tokenserver.ServerLimits(), nil, slog.New(slog.DiscardHandler))
 }
@@ -114,7 +114,7 @@ func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm) *regi
 	return realm
 }
 
-// clientID returns a client ID with the length of a typical <namespace>.<name>.
+// clientID returns a client ID as long as a typical <namespace>.<name>.
 func clientID(i int) string { return fmt.Sprintf("team-%03d.service-%07d", i%1000, i) }
 
 func tokenRequest(realm, authorization string) []byte {
@@ -132,7 +132,7 @@ func parseRequest(b *testing.B, request []byte) *http.Request {
 	return r
 }
 
-// responseTo returns the response to the request, whose status must be 200.
+// responseTo returns the handler's response to the request. The status must be 200.
 func responseTo(b *testing.B, handler http.Handler, request []byte) *httptest.ResponseRecorder {
 	b.Helper()
 	w := httptest.NewRecorder()
@@ -143,7 +143,7 @@ func responseTo(b *testing.B, handler http.Handler, request []byte) *httptest.Re
 	return w
 }
 
-// fixedResponse returns a handler that only writes the bytes of a response.
+// fixedResponse returns a handler that always writes the same response.
 func fixedResponse(response *httptest.ResponseRecorder) http.Handler {
 	body := response.Body.Bytes()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -152,7 +152,7 @@ func fixedResponse(response *httptest.ResponseRecorder) http.Handler {
 	})
 }
 
-// nullWriter is an http.ResponseWriter that discards everything.
+// nullWriter is an http.ResponseWriter that discards the body.
 type nullWriter struct {
 	header http.Header
 	err    error
@@ -167,7 +167,8 @@ func (w *nullWriter) WriteHeader(status int) {
 	}
 }
 
-// rawKey returns a new key, what it signs of the input, and how. Only EdDSA includes hashing.
+// rawKey returns a new key, the bytes to sign, and the options for Sign. EdDSA signs the input; the
+// other algorithms sign its digest, so hashing isn't measured.
 func rawKey(b *testing.B, algorithm signingkey.Algorithm, input []byte) (key crypto.Signer, signed []byte, options crypto.SignerOpts) {
 	b.Helper()
 	digest, digest384 := sha256.Sum256(input), sha512.Sum384(input)
@@ -194,14 +195,14 @@ func rawKey(b *testing.B, algorithm signingkey.Algorithm, input []byte) (key cry
 	return key, signed, options
 }
 
-// rawSignature returns a function that signs once with crypto/*.
+// rawSignature returns a function that creates one signature with crypto/*.
 func rawSignature(b *testing.B, algorithm signingkey.Algorithm, input []byte) func() error {
 	b.Helper()
 	key, signed, options := rawKey(b, algorithm, input)
 	return func() error { _, err := key.Sign(rand.Reader, signed, options); return err }
 }
 
-// rawVerification returns a function that verifies a signature once with crypto/*.
+// rawVerification returns a function that verifies one signature with crypto/*.
 func rawVerification(b *testing.B, algorithm signingkey.Algorithm, input []byte) func() error {
 	b.Helper()
 	key, signed, options := rawKey(b, algorithm, input)

@@ -21,12 +21,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
-// The benchmarks compare the token server with a baseline, the "limit". Both are measured
-// alternately, so the metric "ratio" doesn't depend on the machine. `make bench` runs the
-// benchmarks and checks the targets.
+// Each benchmark measures the token server and a baseline alternately, so the metric "ratio"
+// doesn't depend on the machine. `make bench` runs the benchmarks and checks the targets.
 
-// BenchmarkTokens measures tokens per second over loopback. The limit is the rate of a server that
-// only speaks HTTP and signs.
+// BenchmarkTokens measures tokens per second over loopback. The baseline is a server that only
+// handles HTTP and signs.
 func BenchmarkTokens(b *testing.B) {
 	for _, algorithm := range signingkey.Algorithms {
 		b.Run(string(algorithm), func(b *testing.B) {
@@ -37,8 +36,8 @@ func BenchmarkTokens(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify measures responses of the verification endpoint. The limit is the rate of a
-// server that only speaks HTTP and verifies a signature.
+// BenchmarkVerify measures responses per second of the verification endpoint. The baseline is a
+// server that only handles HTTP and verifies a signature.
 func BenchmarkVerify(b *testing.B) {
 	benchmarkTokenChecks(b, func(realm, _, token string) []byte {
 		return fmt.Appendf(nil, "GET /%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\nAuthorization: Bearer %s\r\n\r\n",
@@ -46,7 +45,8 @@ func BenchmarkVerify(b *testing.B) {
 	})
 }
 
-// BenchmarkIntrospect measures responses of the introspection endpoint, with the same limit.
+// BenchmarkIntrospect measures responses per second of the introspection endpoint. The baseline is
+// the same as in BenchmarkVerify.
 func BenchmarkIntrospect(b *testing.B) {
 	benchmarkTokenChecks(b, func(realm, authorization, token string) []byte {
 		body := "token=" + token
@@ -78,9 +78,9 @@ func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, toke
 	}
 }
 
-// compareRates measures the responses of the token server. The limit combines the rate of a plain
-// net/http server that returns the same bytes with the rate of the computation: client and server
-// share the cores, so the times of the parts of a request add up.
+// compareRates measures the token server's responses per second. The baseline combines the rate of
+// a plain net/http server that returns the same bytes with the rate of the computation. Client and
+// server share the cores, so the durations of both parts add up.
 func compareRates(b *testing.B, p *population, requests [][]byte, name string, compute func() error) {
 	b.Helper()
 	plain := &http.Server{Handler: fixedResponse(responseTo(b, p.handler, requests[0]))}
@@ -89,12 +89,12 @@ func compareRates(b *testing.B, p *population, requests [][]byte, name string, c
 		"plain":   serve(b, plain, requests).rate,
 		name:      func(window time.Duration) (tally, error) { return parallelRate(compute, window) },
 	})
-	limit := 1 / (1/rates["plain"] + 1/rates[name])
-	b.ReportMetric(rates["product"]/limit, "ratio")
+	baseline := 1 / (1/rates["plain"] + 1/rates[name])
+	b.ReportMetric(rates["product"]/baseline, "ratio")
 }
 
-// BenchmarkDocuments measures requests for the precomputed documents. The limit is the rate of the
-// same HTTP server with a handler that only writes the same bytes.
+// BenchmarkDocuments measures requests for the precomputed documents. The baseline is the same HTTP
+// server with a handler that only writes the same bytes.
 func BenchmarkDocuments(b *testing.B) {
 	for name, path := range map[string]string{"jwks": "/realm-0" + oauth.JWKSPath, "metadata": oauth.ServerMetadataPath + "/realm-0"} {
 		b.Run(name, func(b *testing.B) {
@@ -110,7 +110,7 @@ func BenchmarkDocuments(b *testing.B) {
 	}
 }
 
-// BenchmarkAudit measures tokens per second with an audit log in a file. The limit is the rate
+// BenchmarkAudit measures tokens per second with an audit log in a file. The baseline is the rate
 // without an audit log.
 func BenchmarkAudit(b *testing.B) {
 	file, err := os.CreateTemp(b.TempDir(), "audit-*.log")
@@ -132,8 +132,8 @@ func BenchmarkAudit(b *testing.B) {
 	b.ReportMetric(rates["audited"]/rates["unaudited"], "ratio")
 }
 
-// BenchmarkWrongSecrets measures the 99th percentile of the response time of four clients during a flood
-// of wrong secrets from one address. The limit is the same without the flood.
+// BenchmarkWrongSecrets measures the 99th percentile of four clients' response times during a flood
+// of wrong secrets from one address. The baseline is the same percentile without the flood.
 func BenchmarkWrongSecrets(b *testing.B) {
 	p := benchPopulation(b, signingkey.ES256)
 	s := serve(b, productServer(p.handler), p.requests)
@@ -158,8 +158,8 @@ func BenchmarkWrongSecrets(b *testing.B) {
 	b.ReportMetric(p99(flooded)/p99(quiet), "ratio")
 }
 
-// BenchmarkHandler measures the time and the allocations of a token request beyond those of the
-// signature, on one core and without a socket.
+// BenchmarkHandler measures the time and allocations of a token request beyond the signature, on
+// one core and without a socket.
 func BenchmarkHandler(b *testing.B) {
 	p := benchPopulation(b, signingkey.ES256)
 	sign := rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))
@@ -170,7 +170,7 @@ func BenchmarkHandler(b *testing.B) {
 	writer := &nullWriter{header: http.Header{}}
 	request := func() error {
 		i := mathrand.IntN(len(p.requests))
-		r := requests[i%benchRealms] // in the CPU's caches, like a request that was just read
+		r := requests[i%benchRealms] // in the CPU cache, like a request that was just read
 		r.Header["Authorization"][0] = p.authorizations[i]
 		clear(writer.header)
 		p.handler.ServeHTTP(writer, r)
@@ -193,7 +193,7 @@ func BenchmarkHandler(b *testing.B) {
 	b.ReportMetric(whole.allocations()-signature.allocations(), "allocs-surplus")
 }
 
-// cost adds up what calls take. It includes the work of the garbage collector.
+// cost is the total cost of a number of calls, including garbage collection.
 type cost struct {
 	calls   int
 	spent   time.Duration

@@ -14,21 +14,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// clientEndpoint is the part that all endpoints with client authentication share. It runs the
-// checks before an endpoint's own in a fixed order, and no endpoint can skip any of them.
+// clientEndpoint is the part shared by all endpoints with client authentication. It runs the common
+// checks first, in a fixed order, and no endpoint can skip them.
 type clientEndpoint struct {
 	Options
 	clients *clientauth.Authenticator
 	delayed chan struct{} // limits concurrent delays
 }
 
-// clientRequest is a request of a client. Unless read returned an error, the client is
-// authenticated.
+// clientRequest is a request from a client. The client is authenticated unless read returned an
+// error.
 type clientRequest struct {
-	realmName string // as in the path
+	realmName string // from the path
 	source    netip.Addr
 	now       time.Time // used for all checks of the request
-	started   time.Time // from the system clock, to measure the duration
+	started   time.Time // from the system clock, for measuring the duration
 
 	realm      *registry.Realm
 	parameters oauth.Parameters
@@ -82,11 +82,11 @@ func (e *clientEndpoint) granted(ctx context.Context, request *clientRequest, ac
 	e.Audit.Write(event)
 }
 
-// reject responds to a request that failed with err, and returns the OAuth error of the response.
+// reject responds to a request that failed with err, and returns the OAuth error that it sent.
 func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request *clientRequest, action audit.Action, err error) *oauth.Error {
 	var response *oauth.Error
 	if !errors.As(err, &response) {
-		// Only a failed signature or random source gets here, which is an error of the server.
+		// Only a failure to sign or to read random bytes gets here. Both are server errors.
 		e.Logger.Error("Failed to process request", "realm", request.realmName, "error", err)
 		response = oauth.ErrServer
 	}
@@ -117,12 +117,13 @@ func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request 
 const (
 	// failureDelay is the delay before a 429 for repeated failures.
 	failureDelay = time.Second
-	// maxDelayed limits concurrent delays because each one holds a request in memory.
+	// maxDelayed limits the number of concurrent delays, because each one keeps a request in
+	// memory.
 	maxDelayed = 1000
 )
 
-// delay waits for failureDelay, so that a client that fails in a loop does not slow down others. It
-// returns immediately if maxDelayed requests are waiting.
+// delay waits for failureDelay, so that a client that fails in a loop does not slow down other
+// clients. It returns immediately if maxDelayed requests are already waiting.
 func (e *clientEndpoint) delay(ctx context.Context) {
 	select {
 	case e.delayed <- struct{}{}:

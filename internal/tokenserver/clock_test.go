@@ -8,15 +8,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
-// If the system clock steps in either direction, no token may be issued in the future or already
-// expired.
+// Even if the system clock steps forward or back, tokens must not be issued in the future or
+// already expired.
 func TestClockStepsDoNotShiftTokenTimes(t *testing.T) {
 	var elapsed, off time.Duration
 	c := clock.New(clock.Machine{
 		Wall:    func() time.Time { return now.Add(elapsed + off) },
 		Elapsed: func() time.Duration { return elapsed },
 	})
-	c.Observe(now.Truncate(time.Second)) // as from the Date header of the API server
+	c.Observe(now.Truncate(time.Second)) // as received in the API server's Date header
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Now = c.Now })
 	client := s.clientOf(t, "HTTP/1.1")
 	for _, off = range []time.Duration{0, time.Hour, -time.Hour, 24 * time.Hour, -24 * time.Hour, 0} {

@@ -7,8 +7,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// discovery serves the documents that a realm publishes, which are its keys and its metadata. The
-// registry encodes them when the realm changes.
+// discovery serves the documents that a realm publishes: its keys and its metadata. The documents
+// are encoded when the realm changes, not on each request.
 type discovery struct {
 	registry *registry.Registry
 }

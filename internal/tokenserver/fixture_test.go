@@ -33,7 +33,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	host   = "api.realmkeeper.localhost"
 	secret = "rk_the-secret-of-all-clients"
-	// The client "rotating" also has these secrets. They expire now and one second later.
+	// The client "rotating" also has these secrets. The first expires now, the second one second
+	// later.
 	expiredSecret  = "rk_the-secret-that-has-expired"
 	expiringSecret = "rk_the-secret-that-expires-soon"
 
@@ -44,10 +45,10 @@ const (
 	tokenPath = "/acme/oauth2/token"
 )
 
-// now is the time of the servers. The certificates are valid at the real time.
+// now is the token servers' current time. The certificates are valid at the actual time.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 
-// keys has one key of each algorithm. Tests share them because generating RSA keys is slow.
+// keys returns one key for each algorithm. Tests share them because generating RSA keys is slow.
 var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
 	generated := map[signingkey.Algorithm]signingkey.Key{}
 	for _, algorithm := range signingkey.Algorithms {
@@ -66,7 +67,8 @@ func keyIn(state signingkey.State, algorithm signingkey.Algorithm) signingkey.Ke
 	return key
 }
 
-// certificate is a serving certificate of a managed CA, with the pool that trusts the CA.
+// certificate returns a serving certificate issued by a managed CA, and a pool that contains the
+// CA.
 var certificate = sync.OnceValues(func() (*tls.Certificate, *x509.CertPool) {
 	authority, err := servingcert.NewAuthority(time.Now(), rand.Reader)
 	if err != nil {
@@ -85,7 +87,7 @@ var certificate = sync.OnceValues(func() (*tls.Certificate, *x509.CertPool) {
 	return &pair, roots
 })
 
-// logBuffer collects the log. It is safe for concurrent use.
+// logBuffer collects log output. It is safe for concurrent use.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -103,7 +105,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// server is a token server that listens on a loopback port.
+// server is a token server listening on a loopback port.
 type server struct {
 	address  string
 	registry *registry.Registry
@@ -113,7 +115,7 @@ type server struct {
 	stop     func()
 }
 
-// start runs a token server whose registry is not loaded.
+// start runs a token server with a registry that is not loaded.
 func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	t.Helper()
 	s := &server{registry: registry.New(), metrics: prometheus.NewRegistry(), log: &logBuffer{}}
@@ -189,7 +191,8 @@ func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *
 func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *registry.Client {
 	t.Helper()
 	client := &registry.Client{
-		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now.Truncate(time.Second), // the precision of Kubernetes
+		// Kubernetes timestamps have a precision of one second.
+		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now.Truncate(time.Second),
 		Secrets: credentials(t, secret, time.Time{}),
 	}
 	if change != nil {
@@ -198,8 +201,8 @@ func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *r
 	return client
 }
 
-// credentials returns the credentials of a client with one secret. If the expiration is zero, the
-// secret does not expire.
+// credentials returns the credentials of a client with one secret. If expiration is zero, the secret
+// does not expire.
 func credentials(t testing.TB, secret string, expiration time.Time) []clientsecret.Credential {
 	t.Helper()
 	verifier, err := clientsecret.Hash(secret, rand.Reader)
@@ -213,7 +216,7 @@ func basic(id, secret string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(id+":"+secret))
 }
 
-// request is a request that the client of net/http can send.
+// request is a request that a net/http client can send.
 type request struct {
 	method, path  string // default to POST and tokenPath
 	query, body   string
@@ -222,7 +225,7 @@ type request struct {
 	chunked       bool // send the body without Content-Length
 }
 
-// response is a response whose body was read.
+// response is a response, including its body.
 type response struct {
 	status int
 	header http.Header
@@ -235,7 +238,7 @@ var protocols = map[string]func(*http.Protocols){
 	"HTTP/2":   func(p *http.Protocols) { p.SetHTTP2(true) },
 }
 
-// clientOf returns an HTTP client that uses one protocol.
+// clientOf returns an HTTP client that uses only the given protocol.
 func (s *server) clientOf(t testing.TB, protocol string) *http.Client {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: s.tlsConfig(), Protocols: &http.Protocols{}}

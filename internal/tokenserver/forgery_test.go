@@ -21,8 +21,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// No character of a valid token can be changed, removed or added, not even if the result decodes to
-// the same bytes.
+// Changing, removing or adding any character invalidates a token, even if the result decodes to the
+// same bytes.
 func TestMutatedTokensAreRejected(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" + ".=+/ \r\n\x00"
 	for _, algorithm := range signingkey.Algorithms {
@@ -47,7 +47,7 @@ func TestMutatedTokensAreRejected(t *testing.T) {
 			}
 			for at := range good {
 				if algorithm == signingkey.ES384 && at%16 != 0 && at != len(good)-1 {
-					continue // verifying takes a millisecond on P-384
+					continue // verification takes a millisecond on P-384
 				}
 				// Try every character at the end of each part, where the encoding has unused bits,
 				// and a sample of the characters elsewhere.
@@ -138,8 +138,8 @@ func TestForgedTokensAreRejected(t *testing.T) {
 	}
 }
 
-// A realm must reject the tokens of another realm, even if both have the same client ID and the
-// same key by mistake.
+// A realm must reject tokens from other realms, even if the client IDs match and both realms
+// mistakenly use the same key.
 func TestTokensOfAnotherRealmAreRejected(t *testing.T) {
 	s := startLoaded(t)
 	other := newRealm(t, "other", nil)
@@ -176,7 +176,7 @@ func signES256(t testing.TB, key *ecdsa.PrivateKey) func(string) []byte {
 	}
 }
 
-// privateOf returns the private key of a signing key, as its record stores it.
+// privateOf extracts the private key from the JSON form of a signing key.
 func privateOf(t testing.TB, key signingkey.Key) *ecdsa.PrivateKey {
 	t.Helper()
 	data, err := json.Marshal(key)

@@ -10,12 +10,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
-// bodies are the buffers for form bodies. They are one byte longer than the limit to detect bodies
-// that are too large.
+// bodies pools buffers for form bodies. The buffers are one byte larger than the limit, so that
+// oversized bodies can be detected.
 var bodies = sync.Pool{New: func() any { return new([oauth.MaxBodyBytes + 1]byte) }}
 
-// readForm returns the body of a request that is within the size limits. The result is empty if the
-// request has no body. oauth.ParseParameters parses it.
+// readForm returns the body of a request that is within the size limits, to be parsed by
+// oauth.ParseParameters. The result is empty if the request has no body.
 //
 // Errors are *oauth.Error values.
 func readForm(r *http.Request) (string, error) {
@@ -58,7 +58,7 @@ func isForm(contentType string) bool {
 	return err == nil && mediaType == oauth.ContentTypeForm
 }
 
-// headerBytes returns the size of the headers in the HTTP/1.1 wire format.
+// headerBytes returns the size that the headers have in the HTTP/1.1 wire format.
 func headerBytes(header http.Header) int {
 	n := 0
 	for name, values := range header {

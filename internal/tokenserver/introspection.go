@@ -8,8 +8,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// introspectionEndpoint serves POST /{realm}/oauth2/introspect (RFC 7662). Any client of the realm
-// may introspect the tokens of all clients of the realm.
+// introspectionEndpoint serves POST /{realm}/oauth2/introspect (RFC 7662). Every client of a realm
+// may introspect all of the realm's tokens.
 type introspectionEndpoint struct {
 	clientEndpoint
 }
@@ -18,10 +18,10 @@ func (e *introspectionEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.IntrospectionPath, e)
 }
 
-// inactive is the response for an invalid token. It contains no reason (RFC 7662 §2.2).
+// inactive is the response for invalid tokens. It doesn't contain the reason (RFC 7662 §2.2).
 const inactive = `{"active":false}` + "\n"
 
-// ServeHTTP responds to an introspection request and counts it by result.
+// ServeHTTP responds to an introspection request and counts the result.
 func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request, err := e.read(r.PathValue("realm"), r)
 	if err == nil && request.parameters.Token == "" {
@@ -40,8 +40,8 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		return
 	}
 	e.Metrics.introspected(resultActive)
-	// The claims are members of the response under the same names as in the token (RFC 7662 §2.2,
-	// RFC 9068 §2.2).
+	// The response members have the same names as the token's claims (RFC 7662 §2.2, RFC 9068
+	// §2.2).
 	response := append([]byte(`{"active":true,"token_type":"`+oauth.TokenTypeBearer+`",`), verified.Payload[len("{"):]...)
 	_, _ = w.Write(append(response, '\n'))
 }

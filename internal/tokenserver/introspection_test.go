@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// inactive is the response for an invalid token (RFC 7662 §2.2).
+// inactive is the response for invalid tokens (RFC 7662 §2.2).
 const inactive = `{"active":false}` + "\n"
 
 func TestIntrospectionReturnsTheClaims(t *testing.T) {
@@ -34,7 +34,8 @@ func TestIntrospectionReturnsTheClaims(t *testing.T) {
 	}
 }
 
-// Introspection authenticates clients in the same way as the token endpoint (RFC 7662 §2.1).
+// The introspection endpoint authenticates clients in the same way as the token endpoint (RFC 7662
+// §2.1).
 func TestIntrospectionRequiresAuthentication(t *testing.T) {
 	s := startLoaded(t)
 	token := "token=" + issued(t, s, "billing", "")

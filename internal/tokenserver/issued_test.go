@@ -18,7 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// success is a successful response. It has no other members.
+// success is a successful response. No other members are allowed.
 type success struct {
 	AccessToken string `json:"access_token"`
 	TokenType   string `json:"token_type"`
@@ -26,8 +26,8 @@ type success struct {
 	Scope       string `json:"scope,omitempty"`
 }
 
-// checkToken checks a successful response and returns the claims of the token. If wantAud is nil,
-// the token must have the audiences of the realm.
+// checkToken checks a successful response and returns the token's claims. If wantAud is nil, the
+// token must have the realm's audiences.
 func checkToken(t *testing.T, got response, wantScope string, wantAud any) map[string]any {
 	t.Helper()
 	if got.status != http.StatusOK {
@@ -94,7 +94,7 @@ func accessToken(t testing.TB, got response) string {
 	return decoded.AccessToken
 }
 
-// A third-party library verifies the tokens of every algorithm with the published keys.
+// A third-party library can verify tokens of every algorithm with the published keys.
 func TestPublishedKeysVerifyTokens(t *testing.T) {
 	for _, algorithm := range signingkey.Algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestTokenIDsAreUnique(t *testing.T) {
 	}
 }
 
-// The response must not contain the reason for a server error. The log does.
+// The log contains the reason for a server error, but the response must not.
 func TestServerErrorReasonIsOnlyLogged(t *testing.T) {
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Random = iotest.ErrReader(errors.New("no entropy")) })
 	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant, authorization: good})

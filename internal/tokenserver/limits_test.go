@@ -9,7 +9,7 @@ import (
 
 // Each limit is exact to the byte.
 func TestRequestSizeLimits(t *testing.T) {
-	// padded appends an unused parameter to the form so that it is n bytes long.
+	// padded pads the form with an unused parameter to n bytes.
 	padded := func(form string, n int) string { return form + "&x=" + strings.Repeat("x", n-len(form)-len("&x=")) }
 	const line = len("POST " + tokenPath + "? HTTP/1.1")
 	many := func(n int) string { return grant + strings.Repeat("&x=1", n-1) }
@@ -53,10 +53,10 @@ func TestRequestSizeLimits(t *testing.T) {
 	}
 }
 
-// The limit applies to the headers in the HTTP/1.1 wire format.
+// The limit applies to the size of the headers in the HTTP/1.1 wire format.
 func TestHeaderLimitIsExact(t *testing.T) {
 	s := startLoaded(t)
-	// raw adds these headers.
+	// raw adds these headers to each request.
 	const others = len("Connection: close\r\n" + "Content-Length: 0\r\n")
 	for size, want := range map[int]int{16 << 10: 200, 16<<10 + 1: 431} {
 		headers := "Authorization: " + good + "\r\nX-Padding: "
@@ -68,7 +68,7 @@ func TestHeaderLimitIsExact(t *testing.T) {
 	}
 }
 
-// An unknown path must not redirect, because the redirect would repeat the query.
+// Unknown paths must not redirect, because a redirect would repeat the query.
 func TestUnknownPathsAreNotFound(t *testing.T) {
 	paths := []string{
 		"/", "/acme", "/acme/", "/acme/oauth2", "/acme/oauth2/token/", "/acme/oauth2/token/x", "/acme/oauth2/nothing",

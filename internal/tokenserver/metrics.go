@@ -21,13 +21,14 @@ type Metrics struct {
 	argon2idChecks *prometheus.CounterVec
 }
 
-// realmMetrics are the metrics for issued tokens of a realm. They are looked up once.
+// realmMetrics contains the metrics for a realm's issued tokens, so that requests don't have to
+// look them up.
 type realmMetrics struct {
 	issued   prometheus.Counter
 	duration prometheus.Observer
 }
 
-// These are the results of successful requests.
+// These are the result labels for successful requests.
 const (
 	resultIssued   = "issued"
 	resultActive   = "active"
@@ -35,7 +36,7 @@ const (
 	resultValid    = "valid"
 )
 
-// NewMetrics registers the metrics of a token server with the registerer.
+// NewMetrics registers the token server's metrics.
 func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metrics {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_token_requests_total",
@@ -44,7 +45,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "realmkeeper_token_request_duration_seconds",
 		Help: "Time to process a token request by realm, including the signature but not the delay of rejected requests.",
-		// The range covers fast signatures, RSA on a busy machine, and Argon2id.
+		// The buckets cover fast signatures, RSA on a busy machine, and Argon2id.
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"realm"})
 	argon2idChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -83,8 +84,8 @@ func RegisterAudit(registerer prometheus.Registerer, log *audit.Log) {
 	}, func() float64 { return float64(log.Lost()) }))
 }
 
-// of returns the metrics of a realm. Only names of existing realms become labels, never text from a
-// request.
+// of returns the metrics of a realm. Only the names of existing realms become labels, never text
+// from a request.
 func (m *Metrics) of(realm *registry.Realm) *realmMetrics {
 	found, ok := m.realms.Load(realm.Name)
 	if !ok {
@@ -97,7 +98,7 @@ func (m *Metrics) of(realm *registry.Realm) *realmMetrics {
 	return of
 }
 
-// issued counts a request that got a token.
+// issued counts a request that was granted a token.
 func (m *Metrics) issued(request *clientRequest) {
 	of := m.of(request.realm)
 	of.issued.Inc()

@@ -23,7 +23,7 @@ const (
 	tooManyTokens   = `{"error":"temporarily_unavailable","error_description":"The token rate limit for this client was exceeded. Reuse each token until it expires."}` + "\n"
 )
 
-// behindProxy lets tests choose the source of a request with X-Forwarded-For.
+// behindProxy lets tests set a request's source with X-Forwarded-For.
 func behindProxy(o *tokenserver.Options) {
 	o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
@@ -37,7 +37,7 @@ func wrongSecret(id string) request {
 	return request{query: grant, authorization: basic(id, canary)}
 }
 
-// exhaust repeats a failing request until the next failure exceeds the limit.
+// exhaust repeats a failing request until it has used up the failure limit.
 func (s *server) exhaust(t testing.TB, client *http.Client, r request) {
 	t.Helper()
 	for n := range limiter.FailureBurst {
@@ -57,7 +57,7 @@ func checkTooMany(t *testing.T, a response, wantRetry, wantBody string) {
 	}
 }
 
-// The failure limit applies only to the attacked client from the address of the attacker. The right
+// The failure limit applies only to the attacked client and the attacker's address. The correct
 // secret, other clients and other addresses are not limited.
 func TestFailureLimitAffectsOnlyTheAttacker(t *testing.T) {
 	t.Parallel() // some responses are delayed
@@ -84,7 +84,7 @@ func TestFailureLimitAffectsOnlyTheAttacker(t *testing.T) {
 	}
 }
 
-// The failure limit must not reveal that the secret of a suspended client is correct.
+// The failure limit must not reveal that a suspended client's secret is correct.
 func TestFailureLimitAppliesToSuspendedClientWithCorrectSecret(t *testing.T) {
 	t.Parallel() // some responses are delayed
 	s := startLoaded(t)
@@ -109,7 +109,7 @@ func TestFailureLimitRefills(t *testing.T) {
 	checkTooMany(t, s.send(t, client, wrongSecret("plain")), "3", tooManyFailures)
 }
 
-// Beyond the failure limit, Argon2id doesn't run, but remembered secrets are still accepted.
+// Beyond the failure limit, Argon2id doesn't run. Remembered secrets are still accepted.
 func TestFailureLimitStopsArgon2id(t *testing.T) {
 	t.Parallel() // some responses are delayed
 	s := startArgon2id(t, behindProxy)
@@ -119,7 +119,7 @@ func TestFailureLimitStopsArgon2id(t *testing.T) {
 	send := func(source, secret string) response {
 		return s.send(t, client, from(source, request{path: argon2idPath, query: grant, authorization: basic("guessed", secret)}))
 	}
-	for range 2 * limiter.FailureBurst { // successes are not failures, whether remembered or not
+	for range 2 * limiter.FailureBurst { // successes don't count as failures, whether remembered or not
 		if a := send("192.0.2.1", password); a.status != 200 {
 			t.Fatalf("correct secret: got %d %s, want 200", a.status, a.body)
 		}
@@ -131,7 +131,7 @@ func TestFailureLimitStopsArgon2id(t *testing.T) {
 	}
 	verified := s.argon2idChecks(t, "verified")
 	checkTooMany(t, send("192.0.2.1", "wrong"), "3", tooManyFailures)
-	checkTooMany(t, send("192.0.2.1", newPassword), "3", tooManyFailures) // correct, but never verified
+	checkTooMany(t, send("192.0.2.1", newPassword), "3", tooManyFailures) // correct, but not verified before
 	if got := s.argon2idChecks(t, "verified"); got != verified {
 		t.Errorf("Argon2id ran %v times beyond the limit, want 0", got-verified)
 	}
@@ -146,8 +146,8 @@ func TestFailureLimitStopsArgon2id(t *testing.T) {
 	}
 }
 
-// During a flood of wrong secrets from one source, for a client and for unknown clients, every
-// client still gets its tokens.
+// During a flood of wrong secrets from one source, for existing and unknown clients, all clients
+// still get tokens.
 func TestFloodOfWrongSecretsLeavesOthersWorking(t *testing.T) {
 	t.Parallel() // some responses are delayed
 	s := startLoaded(t, behindProxy)
@@ -188,7 +188,7 @@ func TestFloodOfWrongSecretsLeavesOthersWorking(t *testing.T) {
 func TestTokenRateIsTheLowerLimit(t *testing.T) {
 	tests := map[string]struct {
 		realm, client int32
-		want          int // tokens for 30 requests at once
+		want          int // tokens granted for a burst of 30 requests
 	}{
 		"no limit":               {0, 0, 30},
 		"limit of the realm":     {3, 0, 3},
@@ -221,9 +221,9 @@ func TestTokenRateIsTheLowerLimit(t *testing.T) {
 				t.Errorf("got %d tokens at once, want %d", got, tc.want)
 			}
 			changed := *limited
-			s.registry.SetClient(&changed) // changing the client must not reset its rate
+			s.registry.SetClient(&changed) // updating the client must not reset its rate limit
 			if got := granted("billing"); tc.want < 30 && got != 0 {
-				t.Errorf("got %d tokens after a change of the client, want none", got)
+				t.Errorf("got %d tokens after a client update, want none", got)
 			}
 			if got := granted("plain"); tc.realm == 0 && got != 30 || tc.realm > 0 && got != int(tc.realm) {
 				t.Errorf("another client got %d tokens", got)

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// exchange writes bytes to a new connection and returns everything that it reads until the server
-// closes the connection.
+// exchange writes raw bytes to a new connection and returns everything that it reads until the
+// server closes the connection.
 func (s *server) exchange(t testing.TB, raw string) []byte {
 	t.Helper()
 	config := s.tlsConfig()
@@ -30,7 +30,8 @@ func (s *server) exchange(t testing.TB, raw string) []byte {
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	// The server may reject the request and close the connection before everything is written.
+	// The server may reject the request and close the connection before the whole request is
+	// written.
 	go func() { _, _ = io.WriteString(conn, raw) }()
 	got, err := io.ReadAll(conn)
 	if err != nil && len(got) == 0 {
@@ -60,7 +61,7 @@ func responses(t testing.TB, raw []byte) []response {
 	}
 }
 
-// raw returns the bytes of a token request that asks the server to close the connection.
+// raw returns a raw token request that asks the server to close the connection.
 func raw(query, headers, body string) string {
 	return "POST " + tokenPath + "?" + query + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n" + headers +
 		"Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
@@ -119,7 +120,7 @@ func TestAuthenticationFailuresAreByteIdentical(t *testing.T) {
 	}
 }
 
-// A malformed request line or header gets one response, and the server closes the connection.
+// A malformed request line or header gets one response, then the server closes the connection.
 func TestMalformedRequestsAreRejected(t *testing.T) {
 	s := startLoaded(t)
 	line := "POST " + tokenPath + "?" + grant + " HTTP/1.1\r\n"
@@ -162,8 +163,8 @@ func TestMalformedRequestsAreRejected(t *testing.T) {
 	}
 }
 
-// A second request must not be hidden in the body of the first. If proxies may disagree about the
-// length of a request, the server sends one response and closes the connection.
+// It must not be possible to hide a second request in the body of the first. If proxies could
+// disagree about the length of a request, the server sends one response and closes the connection.
 func TestRequestSmugglingIsPrevented(t *testing.T) {
 	s := startLoaded(t)
 	hidden := "POST " + tokenPath + "?" + grant + " HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: " + good + "\r\nConnection: close\r\n\r\n"

@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// tokenResponse is a successful response of the token endpoint (RFC 6749 §5.1).
+// tokenResponse is a successful response from the token endpoint (RFC 6749 §5.1).
 type tokenResponse struct {
 	token    string
 	id       token.ID
@@ -18,7 +18,7 @@ type tokenResponse struct {
 	scope    string
 }
 
-// Responses share these header values because net/http only reads them.
+// Responses can share these header values because net/http doesn't modify them.
 var (
 	jsonContentType = []string{"application/json;charset=UTF-8"}
 	noStore         = []string{"no-store"}
@@ -28,11 +28,11 @@ var (
 func writeToken(w http.ResponseWriter, r tokenResponse) {
 	scope := ""
 	if r.scope != "" {
-		// Scope tokens contain neither quotes nor backslashes (RFC 6749 §3.3).
+		// Scope tokens can't contain quotes or backslashes (RFC 6749 §3.3).
 		scope = `,"scope":"` + r.scope + `"`
 	}
 	setTokenHeaders(w.Header())
-	// The parts go directly into the buffer of net/http, which saves copying the body once.
+	// Writing the parts directly to net/http's buffer avoids a copy of the body.
 	for _, part := range [...]string{
 		`{"access_token":"`, r.token, `","token_type":"` + oauth.TokenTypeBearer + `","expires_in":`,
 		strconv.FormatInt(int64(r.lifetime/time.Second), 10), scope, "}\n",
@@ -41,8 +41,8 @@ func writeToken(w http.ResponseWriter, r tokenResponse) {
 	}
 }
 
-// writeRejection writes an error response with the headers that its status requires. The endpoint
-// sets the challenge of a 401 itself.
+// writeRejection writes an error response with the headers that its status requires. For a 401, the
+// endpoint sets WWW-Authenticate itself.
 func writeRejection(w http.ResponseWriter, rejection *oauth.Error) {
 	if rejection.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
@@ -59,7 +59,7 @@ func writeError(w http.ResponseWriter, rejection *oauth.Error) {
 	_, _ = w.Write(rejection.Body())
 }
 
-// setTokenHeaders prevents caching of a response (RFC 6749 §5.1).
+// setTokenHeaders prevents responses from being cached (RFC 6749 §5.1).
 func setTokenHeaders(header http.Header) {
 	header["Content-Type"] = jsonContentType
 	header["Cache-Control"] = noStore

@@ -1,5 +1,5 @@
-// Package tokenserver serves the OAuth 2.0 endpoints of realms over HTTP. It needs only the
-// registry to respond to clients and verifiers.
+// Package tokenserver serves the OAuth 2.0 endpoints of realms over HTTP. To respond to clients and
+// verifiers, it needs only the data in the registry.
 package tokenserver
 
 import (
@@ -20,27 +20,27 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Options are the dependencies of a token server. All but Cluster, Audit, Tracer and TrustedProxies
-// are required.
+// Options contains the dependencies of a token server. All fields except Cluster, Audit, Tracer and
+// TrustedProxies are required.
 type Options struct {
 	Registry *registry.Registry
-	// Cluster returns the keys that verify service account tokens. If it is nil, these tokens are
+	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
 	// rejected.
 	Cluster clientauth.ClusterKeys
 	Metrics *Metrics
 	Logger  *slog.Logger
-	// Audit receives an event for each credential decision. If it is nil, there is no audit log.
+	// Audit receives an event for each credential decision. If nil, there is no audit log.
 	Audit *audit.Log
-	// Tracer creates a span for each request. If it is nil, there are no spans.
+	// Tracer creates a span for each request. If nil, tracing is disabled.
 	Tracer trace.Tracer
-	// Now is the clock, and Random is the source of token IDs.
+	// Now returns the current time. Random is the source of random token IDs.
 	Now    func() time.Time
 	Random io.Reader
-	// TrustedProxies are the networks of the proxies whose X-Forwarded-For header is trusted.
+	// TrustedProxies lists the networks of proxies whose X-Forwarded-For header is trusted.
 	TrustedProxies []netip.Prefix
 }
 
-// New returns the handler of the public port.
+// New returns the handler for the public port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	clients := clientEndpoint{
@@ -66,22 +66,23 @@ func New(o Options) http.Handler {
 
 var connectionClose = []string{"close"}
 
-// guard handles what net/http allows before routing but a token server must not allow.
+// guard handles requests that net/http would accept before routing but a token server must not.
 func guard(routes http.Handler, verification *verificationEndpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// If a request has both Transfer-Encoding and Content-Length, net/http uses the former and
-		// hides the latter. A proxy that used Content-Length may consider the following bytes part
-		// of the body, so they must not be read as a request (RFC 9112 §6.1).
+		// If a request has both Transfer-Encoding and Content-Length, net/http uses
+		// Transfer-Encoding and hides Content-Length. A proxy that uses Content-Length may treat
+		// the bytes that follow as part of the body. Close the connection, so that they are not
+		// read as a request (RFC 9112 §6.1).
 		if len(r.TransferEncoding) > 0 {
 			w.Header()["Connection"] = connectionClose
 		}
-		// The rest of the path is the path of the API behind the gateway, so it may have any form.
+		// The rest of the path comes from the API request and may have any form.
 		if realm, ok := forwardedRealm(r.URL.Path); ok {
 			r.Pattern = "/{realm}" + oauth.VerificationPath + "/"
 			verification.serve(w, r, realm, "") // the query is from the API request, not from the gateway
 			return
 		}
-		// The mux would redirect to the clean path and repeat the query in the response.
+		// The mux would redirect to the clean path, and the redirect would repeat the query.
 		if r.URL.Path != path.Clean(r.URL.Path) {
 			writeError(w, oauth.ErrNotFound)
 			return
@@ -90,13 +91,13 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 	})
 }
 
-// ServerLimits returns the limits of the public port. A request is a few hundred bytes and a
-// response takes microseconds, so a client that needs longer is broken or hostile.
+// ServerLimits returns the limits for the public port. A request has a few hundred bytes and a
+// response takes microseconds, so a client that needs longer is broken or malicious.
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
 		ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 10 * time.Second, Idle: 2 * time.Minute,
 		// The handler rejects requests above oauth.MaxHeaderBytes with an OAuth error response.
-		// This bound protects the memory before that.
+		// This higher limit only protects memory.
 		HeaderBytes: 2 * oauth.MaxHeaderBytes,
 	}
 }

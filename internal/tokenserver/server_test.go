@@ -130,7 +130,7 @@ realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",re
 		if family.GetName() != "realmkeeper_token_request_duration_seconds" {
 			continue
 		}
-		// Unknown realm names from requests must not become labels.
+		// Unknown realm names must not become labels.
 		for _, m := range family.GetMetric() {
 			if m.GetLabel()[0].GetValue() != "acme" || m.GetHistogram().GetSampleCount() != 6 {
 				t.Errorf("got durations %v, want 6 of realm acme", m)
@@ -143,8 +143,8 @@ realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",re
 	}
 }
 
-// The log must contain no secret, wherever a client puts it, and no token, Authorization header or
-// query.
+// The log must not contain any tokens, Authorization headers, queries or secrets, even if a client
+// sends a secret in the wrong place.
 func TestNothingSensitiveIsLogged(t *testing.T) {
 	s := startLoaded(t)
 	authorization := basic("billing", canary)
@@ -214,8 +214,8 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 	}
 }
 
-// The log reports credentials in the query without their values, even if the request fails for
-// another reason.
+// If the query contains credentials, the log reports it without their values, even if the request
+// fails for a different reason.
 func TestExposedCredentialsAreLogged(t *testing.T) {
 	exposing := "client_secret=" + canary
 	tests := map[string]struct {

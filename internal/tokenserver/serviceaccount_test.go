@@ -16,8 +16,7 @@ import (
 
 const clusterIssuer = "https://kubernetes.default.svc"
 
-// clusterOf is a cluster with one key. If the key is nil, the keys of the cluster are not known
-// yet.
+// clusterOf is a cluster with one key. If the key is nil, the cluster's keys are not yet known.
 type clusterOf struct{ key *signingkey.Key }
 
 func (c clusterOf) Key(_ context.Context, id string) (string, signingkey.PublicKey, error) {
@@ -30,8 +29,8 @@ func (c clusterOf) Key(_ context.Context, id string) (string, signingkey.PublicK
 	return clusterIssuer, c.key.Public(), nil
 }
 
-// accountToken returns a token of a Pod with the service account apps/billing. It is valid except
-// for the changes.
+// accountToken returns a token for a Pod with the service account apps/billing. It is valid except
+// for the given changes.
 func accountToken(t testing.TB, header, claims members) string {
 	t.Helper()
 	key := keys()[signingkey.RS256]
@@ -54,7 +53,7 @@ func accountClaims(namespace, name, uid string) members {
 	}
 }
 
-// startInCluster runs a token server with clients that service accounts may act as.
+// startInCluster runs a token server with clients that authenticate with service account tokens.
 func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 	t.Helper()
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Cluster = cluster })
@@ -154,8 +153,7 @@ func TestServiceAccountTokenWorksRepeatedly(t *testing.T) {
 	}
 }
 
-// Until the keys of the cluster are known, a token may be valid, so it must not be rejected with a
-// 401.
+// Until the cluster's keys are known, a token may be valid, so it must not be rejected with a 401.
 func TestServiceAccountTokensAreUnavailableUntilKeysAreKnown(t *testing.T) {
 	token := byAssertion(accountToken(t, nil, nil), "&client_id=pod")
 	s := startInCluster(t, clusterOf{})

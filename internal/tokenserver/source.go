@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// sourceOf returns the address that a request comes from. This is the address of the connection, or
-// an address from X-Forwarded-For if the connection is from a trusted proxy. Each proxy appends the
-// address of its client, so the last address that is not a trusted proxy is used. The client may
-// have made up the addresses before it.
+// sourceOf returns the address from which a request was sent. This is the connection's address or,
+// if it belongs to a trusted proxy, an address from X-Forwarded-For. Each proxy appends its
+// client's address, so the last address that is not a trusted proxy is used. Earlier addresses may
+// have been forged by the client.
 func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	connection, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{} // a test without a connection
+		return netip.Addr{} // only in tests without a connection
 	}
 	source := connection.Addr().Unmap()
 	if len(trusted) == 0 || !containsAddr(trusted, source) {
@@ -30,7 +30,7 @@ func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 			}
 			address, ok := parseHop(strings.TrimSpace(hop))
 			if !ok {
-				return source // the last known address is that of the proxy that added the invalid one
+				return source // the last valid address is the proxy that added the invalid one
 			}
 			if source = address; !containsAddr(trusted, source) {
 				return source
@@ -40,7 +40,7 @@ func sourceOf(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	return source
 }
 
-// parseHop parses an address with or without a port. Proxies write both.
+// parseHop parses an address with or without a port. Some proxies add the port.
 func parseHop(hop string) (netip.Addr, bool) {
 	if address, err := netip.ParseAddr(strings.Trim(hop, "[]")); err == nil {
 		return address.Unmap(), true

@@ -20,7 +20,7 @@ func (e *tokenEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.TokenPath, e)
 }
 
-// ServeHTTP responds to a token request and counts it by result.
+// ServeHTTP responds to a token request and counts the result.
 func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request, err := e.read(r.PathValue("realm"), r)
 	var response tokenResponse
@@ -48,7 +48,7 @@ func (e *tokenEndpoint) respond(request *clientRequest) (tokenResponse, error) {
 	return e.issue(request)
 }
 
-// issue checks the requested scopes, audience and the token rate, in this order, and signs the
+// issue checks the requested scopes, the audience and the token rate, in this order, and signs the
 // token.
 func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
 	realm, client, p := request.realm, request.client, &request.parameters

@@ -9,10 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// canary is sent where a response or log must not repeat the input.
+// canary is input that must not be repeated in responses or logs.
 const canary = "canary-7d4e"
 
-// good is the Authorization header of a client that has scopes and the audiences of the realm.
+// good is the Authorization header of a client that has scopes and the realm's audiences.
 var good = basic("billing", secret)
 
 func TestTokenEndpoint(t *testing.T) {
@@ -95,7 +95,7 @@ func TestTokenEndpoint(t *testing.T) {
 		"a secret and an assertion":        {request: request{body: grant + "&client_id=plain&client_secret=" + secret + "&client_assertion=x"}, wantStatus: 400, wantError: "invalid_request"},
 		"different client_id":              {request: form(grant + "&client_id=plain"), wantStatus: 400, wantError: "invalid_request"},
 
-		// Credentials in the query, even with valid Basic credentials.
+		// Credentials in the query are rejected, even with valid Basic credentials.
 		"client_id in the query":        {request: query(grant + "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
 		"client_secret in the query":    {request: query(grant + "&client_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
 		"both only in the query":        {request: request{query: grant + "&client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
@@ -130,7 +130,7 @@ func TestTokenEndpoint(t *testing.T) {
 		"a resource with a fragment":       {request: query(grant + "&resource=" + orders + "%23top"), wantStatus: 400, wantError: "invalid_target"},
 		"one of two resources not granted": {request: query(grant + "&resource=" + orders + "&resource=urn:x"), wantStatus: 400, wantError: "invalid_target"},
 
-		// Realm, method, content type.
+		// Checks of the realm, method and content type.
 		"unknown realm":                {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
 		"a realm name in another case": {request: request{path: "/Acme/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
 		"GET":                          {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},

@@ -12,7 +12,7 @@ import (
 )
 
 // traced creates a span for each request, as a child of the caller's span if there is one (W3C
-// Trace Context). Spans contain names and results, but nothing from headers or the query.
+// Trace Context). Spans contain names and results, but no other values from headers or the query.
 func traced(routes http.Handler, tracer trace.Tracer) http.Handler {
 	propagator := propagation.TraceContext{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,8 +37,8 @@ func traced(routes http.Handler, tracer trace.Tracer) http.Handler {
 	})
 }
 
-// method returns the request method, or "_OTHER" if it is not a standard one. A client may send any
-// text as the method.
+// method returns the request method, or "_OTHER" if it is not a standard method. Clients may send
+// any text as the method.
 func method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch:
@@ -47,8 +47,7 @@ func method(r *http.Request) string {
 	return "_OTHER"
 }
 
-// describe adds the realm, the client and the result to the span of the request, as in the audit
-// log.
+// describe adds the realm, client and result to the request's span, as in the audit log.
 func (e *clientEndpoint) describe(ctx context.Context, request *clientRequest, result string) {
 	if e.Tracer == nil {
 		return
@@ -63,17 +62,17 @@ func (e *clientEndpoint) describe(ctx context.Context, request *clientRequest, r
 	}
 }
 
-// statusWriter remembers the status of the response.
+// statusWriter records the status of the response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
 }
 
-// WriteHeader remembers the status and writes it.
+// WriteHeader records the status and writes it.
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController use the features of the underlying writer.
+// Unwrap gives http.ResponseController access to the underlying writer's features.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

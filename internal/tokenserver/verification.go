@@ -9,9 +9,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// verificationEndpoint serves /{realm}/oauth2/verify, which gateways call to check the
-// Authorization header of an API request (RFC 6750 §3). Some gateways also forward the method of
-// the API request, and some append its path to the path of this endpoint.
+// verificationEndpoint serves /{realm}/oauth2/verify. Gateways call it to check the Authorization
+// header of an API request (RFC 6750 §3). Some gateways also forward the API request's method, and
+// some append its path to the endpoint's path.
 type verificationEndpoint struct {
 	Options
 }
@@ -26,22 +26,22 @@ func forwardedRealm(path string) (realm string, ok bool) {
 	return realm, strings.HasPrefix("/"+rest, oauth.VerificationPath+"/")
 }
 
-// These headers identify the caller to the API behind the gateway. A successful response always has
-// all three, so that the gateway overwrites what the caller has sent.
+// These headers identify the caller to the API behind the gateway. A successful response always
+// contains all three, so that the gateway overwrites any values sent by the caller.
 const (
 	headerClientID = "X-Auth-Client-Id"
 	headerRealm    = "X-Auth-Realm"
 	headerScope    = "X-Auth-Scope"
 )
 
-// ServeHTTP responds to a gateway that calls the exact path of the endpoint. The query is from the
+// ServeHTTP handles requests for the endpoint's exact path. In these, the query comes from the
 // gateway.
 func (e *verificationEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serve(w, r, r.PathValue("realm"), r.URL.RawQuery)
 }
 
-// serve responds to a verification request and counts it by result. The query contains the
-// requirements that the token must meet.
+// serve responds to a verification request and counts the result. The query contains the
+// requirements for the token.
 func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, realm, query string) {
 	verified, err := e.verify(realm, query, r)
 	if rejection := (*oauth.Error)(nil); errors.As(err, &rejection) {
@@ -114,7 +114,8 @@ func bearerToken(header http.Header) (string, error) {
 	return presented, nil
 }
 
-// challenge sets WWW-Authenticate (RFC 6750 §3). It contains no error if the request has no token.
+// challenge sets WWW-Authenticate (RFC 6750 §3). It doesn't include an error if the request has no
+// token.
 func challenge(header http.Header, rejection *oauth.Error) {
 	switch {
 	case errors.Is(rejection, oauth.ErrTokenMissing):

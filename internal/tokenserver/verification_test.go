@@ -76,7 +76,7 @@ func TestVerification(t *testing.T) {
 					method: cmp.Or(test.method, http.MethodGet), path: cmp.Or(test.path, verifyPath), query: test.query,
 					header: http.Header{
 						"Authorization": test.authorization,
-						// The response header must replace what the caller has sent.
+						// The response header must overwrite any value sent by the caller.
 						"X-Auth-Client-Id": {canary},
 					},
 				})
@@ -101,8 +101,8 @@ func TestVerification(t *testing.T) {
 	}
 }
 
-// The header must be present even without scopes, so that the gateway overwrites what the caller
-// has sent.
+// The header must be present even if there are no scopes, so that the gateway overwrites any value
+// sent by the caller.
 func TestVerificationOfClientWithoutScopesSetsEmptyHeader(t *testing.T) {
 	s := startLoaded(t)
 	got := verified(t, s, issued(t, s, "plain", ""))
@@ -111,8 +111,8 @@ func TestVerificationOfClientWithoutScopesSetsEmptyHeader(t *testing.T) {
 	}
 }
 
-// Suspension, expiration and revocation also invalidate the tokens that a client already has, at
-// verification and at introspection.
+// Suspension, expiration and revocation also invalidate a client's existing tokens, for both
+// verification and introspection.
 func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 	second := now.Truncate(time.Second)
 	for name, test := range map[string]struct {
@@ -149,8 +149,7 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 	}
 }
 
-// A token is valid until it expires. It may come from a server whose clock is up to 30 seconds
-// ahead.
+// A token is valid until it expires. The clock of the issuing server may be up to 30 seconds ahead.
 func TestVerificationOfTokenTimes(t *testing.T) {
 	for name, test := range map[string]struct {
 		later time.Duration
@@ -191,13 +190,13 @@ func withKeys(active signingkey.Algorithm, retiring ...signingkey.Algorithm) fun
 	}
 }
 
-// issued returns a new token of a client in the realm acme.
+// issued returns a new token for a client of the realm acme.
 func issued(t testing.TB, s *server, client, more string) string {
 	t.Helper()
 	return accessToken(t, s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant + more, authorization: basic(client, secret)}))
 }
 
-// verified returns the verification response of the realm acme for a token.
+// verified returns the realm acme's verification response for a token.
 func verified(t testing.TB, s *server, token string) response {
 	t.Helper()
 	return s.send(t, s.clientOf(t, "HTTP/1.1"), request{method: http.MethodGet, path: verifyPath, authorization: "Bearer " + token})
@@ -209,7 +208,7 @@ func checkValid(t *testing.T, s *server, token string, want bool) {
 	if got := verified(t, s, token); (got.status == http.StatusOK) != want || !want && got.header.Get("WWW-Authenticate") != invalidToken {
 		t.Errorf("verification responds with %d and challenge %q, want valid: %t, token %s", got.status, got.header.Get("WWW-Authenticate"), want, token)
 	}
-	// The tests that call this don't change this client.
+	// The introspecting client must not be changed by the calling tests.
 	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + token, authorization: basic("plain", secret)})
 	if want && (got.status != http.StatusOK || got.body == inactive) || !want && got.body != inactive && got.status != http.StatusUnauthorized {
 		t.Errorf("introspection responds with %d %s, want valid: %t, token %s", got.status, got.body, want, token)

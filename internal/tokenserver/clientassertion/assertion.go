@@ -1,5 +1,5 @@
-// Package clientassertion parses and verifies the JWTs with which clients authenticate (RFC 7523
-// §2.2), and detects the reuse of assertions that may be used only once.
+// Package clientassertion parses and verifies the JWTs that clients use to authenticate (RFC 7523
+// §2.2). It also detects the reuse of single-use assertions.
 package clientassertion
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// The reasons for which an assertion is rejected. They are logged but not revealed to the client.
+// These are the reasons for rejecting an assertion. They are logged but not revealed to the client.
 var (
 	ErrMalformed   = errors.New("assertion is not a signed JWT in compact form")
 	ErrCritical    = errors.New("assertion has unsupported critical header parameters")
-	ErrType        = errors.New("assertion is a JWT of another type")
-	ErrKey         = errors.New("assertion has no kid and alg of an allowed key")
+	ErrType        = errors.New("assertion is a JWT of the wrong type")
+	ErrKey         = errors.New("assertion's kid and alg do not match an allowed key")
 	ErrSignature   = errors.New("assertion has an invalid signature")
 	ErrIssuer      = errors.New("assertion has the wrong issuer")
 	ErrSubject     = errors.New("assertion has the wrong subject")
@@ -26,16 +26,16 @@ var (
 	ErrNoExpiry    = errors.New("assertion has no exp")
 	ErrExpired     = errors.New("assertion has expired")
 	ErrTooLong     = errors.New("assertion expires too far in the future")
-	ErrNotYetValid = errors.New("assertion is not valid yet")
+	ErrNotYetValid = errors.New("assertion is not yet valid")
 	ErrNoID        = errors.New("assertion has no jti")
 )
 
-// Assertion is a parsed JWT. Its content must not be trusted before Verify.
+// Assertion is a parsed JWT. Don't trust its content before Verify succeeds.
 type Assertion struct {
-	// Algorithm is the "alg" of the header. It doesn't choose the algorithm, because each key has
-	// only one.
+	// Algorithm is the "alg" header parameter. It doesn't select the algorithm, because each key
+	// has only one.
 	Algorithm signingkey.Algorithm
-	// KeyID is the "kid" of the header. It may be empty.
+	// KeyID is the "kid" header parameter. It may be empty.
 	KeyID string
 	// Claims are the registered claims (RFC 7519 §4.1).
 	Claims jwt.Claims
@@ -45,7 +45,7 @@ type Assertion struct {
 	signature []byte
 }
 
-// header has the header parameters that are used. Keys and URLs of keys (jwk, jku, x5c, x5u) are
+// header contains the supported header parameters. Keys and key URLs (jwk, jku, x5c, x5u) are
 // ignored, because the signer must not choose the key that verifies the signature.
 type header struct {
 	Algorithm signingkey.Algorithm `json:"alg"`
@@ -54,11 +54,11 @@ type header struct {
 	Critical  json.RawMessage      `json:"crit"`
 }
 
-// types lists the allowed values of "typ" in lower case: none, the usual one, and that of
-// draft-ietf-oauth-rfc7523bis. Access tokens are therefore rejected (RFC 8725 §3.11).
+// types lists the allowed values of "typ" in lower case: unset, the common value, and the value
+// defined in draft-ietf-oauth-rfc7523bis. Access tokens are therefore rejected (RFC 8725 §3.11).
 var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": true}
 
-// Parse parses a JWT in JWS Compact Serialization (RFC 7515 §7.1). It is strict: each assertion has
+// Parse parses a JWT in JWS Compact Serialization (RFC 7515 §7.1). It is strict: an assertion has
 // only one valid encoding.
 //
 // Errors: ErrMalformed, ErrCritical, ErrType.
@@ -81,7 +81,7 @@ func split(compact string) (*Assertion, error) {
 	var decoded [3][]byte
 	for i, part := range parts {
 		var err error
-		// The decoder ignores line breaks.
+		// The base64 decoder ignores line breaks.
 		if decoded[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {
 			return nil, ErrMalformed
 		}
@@ -105,7 +105,7 @@ func split(compact string) (*Assertion, error) {
 	}, nil
 }
 
-// Verify checks the signature with a key. The assertion's algorithm must be that of the key.
+// Verify checks the signature with the given key. The assertion's algorithm must match the key's.
 //
 // Errors: ErrKey, ErrSignature.
 func (a *Assertion) Verify(key signingkey.PublicKey) error {

@@ -22,7 +22,7 @@ const (
 	endpoint = issuer + "/oauth2/token"
 )
 
-// keys returns a key of each algorithm. All tests share them, because RSA keys are slow to
+// keys returns one key for each algorithm. All tests share them, because RSA keys are slow to
 // generate.
 var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
 	all := map[signingkey.Algorithm]signingkey.Key{}
@@ -36,10 +36,10 @@ var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
 	return all
 })
 
-// members are header parameters or claims. Members that are nil are omitted.
+// members holds header parameters or claims. Nil values are omitted.
 type members map[string]any
 
-// encode returns the encoded members with those of change applied.
+// encode applies change to defaults and returns the encoded result.
 func encode(t testing.TB, defaults members, change members) string {
 	t.Helper()
 	all := maps.Clone(defaults)
@@ -52,7 +52,8 @@ func encode(t testing.TB, defaults members, change members) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// sign returns a valid assertion of the client "billing" with changes to the header and the claims.
+// sign returns an assertion for the client "billing". It is valid except for the given changes to
+// the header and claims.
 func sign(t testing.TB, key signingkey.Key, header, claims members) string {
 	t.Helper()
 	return signText(t, key, encode(t, members{"alg": string(key.Algorithm), "kid": key.ID, "typ": "JWT"}, header),
@@ -62,7 +63,7 @@ func sign(t testing.TB, key signingkey.Key, header, claims members) string {
 		}, claims))
 }
 
-// signText signs encoded parts without checking them.
+// signText signs encoded parts without validating them.
 func signText(t testing.TB, key signingkey.Key, header, claims string) string {
 	t.Helper()
 	signature, err := key.Signer().Sign(nil, []byte(header+"."+claims))
@@ -171,7 +172,7 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-// Keys and URLs of keys in the header are ignored.
+// Keys and key URLs in the header are ignored.
 func TestIgnoresKeysInHeader(t *testing.T) {
 	key := keys()[signingkey.ES256]
 	attacker, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
@@ -198,8 +199,8 @@ func TestIgnoresKeysInHeader(t *testing.T) {
 	}
 }
 
-// Each key has one algorithm, and the header can't choose another one, such as none or a MAC with
-// the public key as the secret.
+// Each key has one algorithm. The header can't select a different one, such as none or a MAC that
+// uses the public key as the secret.
 func TestAlgorithmConfusion(t *testing.T) {
 	for algorithm, key := range keys() {
 		for _, claimed := range []string{"none", "None", "HS256", "HS384", "ES256", "ES384", "EdDSA", "RS256", "PS256", "RS512"} {
@@ -221,7 +222,8 @@ func TestAlgorithmConfusion(t *testing.T) {
 	}
 }
 
-// Parsed assertions have three parts, and they verify only if one of the keys signed them.
+// Parsed assertions have three parts. Verification succeeds only if they were signed by one of the
+// keys.
 func FuzzParse(f *testing.F) {
 	for _, key := range keys() {
 		f.Add(sign(f, key, nil, nil))

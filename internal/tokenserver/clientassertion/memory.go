@@ -9,32 +9,32 @@ import (
 )
 
 var (
-	// ErrUsed means that an assertion was used before.
+	// ErrUsed means that the assertion was already used.
 	ErrUsed = errors.New("assertion was used before")
-	// ErrFull means that an assertion can't be accepted, because no more used assertions can be
-	// stored.
+	// ErrFull means that the assertion can't be accepted, because there is no space to store it as
+	// used.
 	ErrFull = errors.New("too many used assertions have not expired yet")
 )
 
 const (
-	// MaxStored is the maximum number of stored assertions. They take about 10 MiB.
+	// MaxStored is the maximum number of stored assertions. They use about 10 MiB.
 	MaxStored = 1 << 18
-	// shareDivisor limits one client to a quarter of the free space, so that there is always space
-	// for another client.
+	// shareDivisor limits each client to a quarter of the free space, so that there is always space
+	// for other clients.
 	shareDivisor = 4
-	// MaxStoredOfOne is the maximum number of stored assertions of one client if no other client
+	// MaxStoredOfOne is the maximum number of assertions stored for one client if no other client
 	// has any.
 	MaxStoredOfOne = MaxStored/(shareDivisor+1) + 1
 
-	// bucketLength is the range of expiration times of the assertions in a bucket.
+	// bucketLength is the range of expiration times covered by one bucket.
 	bucketLength = 30 * time.Second
-	// retention is how long assertions are stored after they expire, in case the clock steps back.
+	// retention is how long assertions are kept after they expire, in case the clock steps back.
 	retention = 30 * time.Second
 )
 
-// Memory stores used assertions until they expire, so that they can't be used again. It never drops
-// an assertion before that. If it is full, it accepts no more assertions. The zero value is not
-// usable; use NewMemory. Memory is safe for concurrent use.
+// Memory stores used assertions until they expire, so that they can't be reused. It never drops an
+// assertion before then. If it is full, it rejects new assertions. The zero value is not usable;
+// use NewMemory. Memory is safe for concurrent use.
 type Memory struct {
 	mu      sync.Mutex
 	buckets map[int64]*bucket // by expiration, in units of bucketLength
@@ -42,7 +42,7 @@ type Memory struct {
 	usedBy  map[string]int // number of stored assertions by client UID
 }
 
-// bucket has the assertions that expire at about the same time.
+// bucket contains assertions that expire at about the same time.
 type bucket struct {
 	used   map[identity]struct{}
 	usedBy map[string]int
@@ -56,7 +56,7 @@ func NewMemory() *Memory {
 	return &Memory{buckets: map[int64]*bucket{}, usedBy: map[string]int{}}
 }
 
-// Use records that a client uses an assertion. The caller must have verified the assertion.
+// Use records that the given client used an assertion. The caller must have verified the assertion.
 //
 // Errors: ErrUsed, ErrFull.
 func (m *Memory) Use(clientUID string, a *Assertion, now time.Time) error {
@@ -64,8 +64,7 @@ func (m *Memory) Use(clientUID string, a *Assertion, now time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dropExpired(now)
-	// A client must not use the same jti for two assertions, even if they expire at different
-	// times.
+	// A client must not use the same jti in two assertions, even if they expire at different times.
 	for _, b := range m.buckets {
 		if _, used := b.used[id]; used {
 			return ErrUsed
@@ -86,7 +85,7 @@ func (m *Memory) Use(clientUID string, a *Assertion, now time.Time) error {
 	return nil
 }
 
-// dropExpired drops the expired buckets. There are never more than about a dozen buckets.
+// dropExpired drops expired buckets. There are never more than about a dozen.
 func (m *Memory) dropExpired(now time.Time) {
 	for expiry, b := range m.buckets {
 		if last := time.Unix((expiry+1)*int64(bucketLength/time.Second), 0); now.Before(last.Add(retention)) {

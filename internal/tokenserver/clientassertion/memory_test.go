@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 )
 
-// withID returns an assertion with the given jti that expires after the given time.
+// withID returns an assertion with the given jti that expires after the given duration.
 func withID(id string, expiresIn time.Duration) *clientassertion.Assertion {
 	return &clientassertion.Assertion{Claims: jwt.Claims{ID: id, Expiry: jwt.NewNumericDate(now.Add(expiresIn))}}
 }
@@ -34,12 +34,12 @@ func TestMemory(t *testing.T) {
 	use("a", withID("two", 5*time.Minute), 0, nil)
 	use("", withID("aone", 5*time.Minute), 0, nil)
 	use("a", a, 5*time.Minute-time.Second, clientassertion.ErrUsed)
-	use("a", a, -time.Hour, clientassertion.ErrUsed) // a clock that steps back
+	use("a", a, -time.Hour, clientassertion.ErrUsed) // the clock stepped back
 	use("a", withID("one", time.Hour), 10*time.Minute, nil)
 }
 
-// A full memory rejects assertions and drops none before they expire. There is always space for
-// another client.
+// A full Memory rejects new assertions and doesn't drop any before they expire. There is always
+// space for other clients.
 func TestMemoryIsBounded(t *testing.T) {
 	m := clientassertion.NewMemory()
 	total := 0
@@ -73,7 +73,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// If an assertion is used concurrently, it is accepted once.
+// An assertion that is used concurrently is accepted only once.
 func TestMemoryAcceptsConcurrentUseOnce(t *testing.T) {
 	m := clientassertion.NewMemory()
 	var accepted atomic.Int64

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// MaxLifetime is how far in the future an assertion signed by a client may expire. Used
-	// assertions are stored that long.
+	// MaxLifetime is the maximum time until a self-signed assertion expires. Used assertions are
+	// stored for that long.
 	MaxLifetime = 5 * time.Minute
-	// skew is how far the signer's clock may be ahead.
+	// skew is how far ahead the signer's clock may be.
 	skew = 30 * time.Second
 )
 
-// KeyFor returns the client's key that must have signed the assertion: the key with its "kid", or
-// the client's only key if the assertion has no "kid" (OpenID Connect Core 1.0 §10.1). It ignores
-// keys with another algorithm.
+// KeyFor returns the client's key that must have signed the assertion: the key with the assertion's
+// "kid", or the client's only key if the assertion has no "kid" (OpenID Connect Core 1.0 §10.1). It
+// ignores keys for other algorithms.
 //
 // The error is ErrKey.
 func (a *Assertion) KeyFor(keys []signingkey.PublicKey) (signingkey.PublicKey, error) {
@@ -33,8 +33,8 @@ func (a *Assertion) KeyFor(keys []signingkey.PublicKey) (signingkey.PublicKey, e
 }
 
 // CheckSelfSigned checks the claims of an assertion signed by the client (private_key_jwt, OpenID
-// Connect Core 1.0 §9). The issuer and the subject must be the client, and the only audience must
-// be one of audiences (RFC 7523 §3).
+// Connect Core 1.0 §9). The issuer and the subject must be the client. The assertion must have
+// exactly one audience, and it must be in audiences (RFC 7523 §3).
 //
 // Errors: ErrIssuer, ErrSubject, ErrAudience, ErrNoID, ErrNoExpiry, ErrExpired, ErrTooLong and
 // ErrNotYetValid.
@@ -62,8 +62,8 @@ func (a *Assertion) checkAudience(wanted ...string) error {
 	return nil
 }
 
-// checkTimes requires an expiration in the future, at most longest from now. The skew applies to
-// "iat" and "nbf" but not to "exp".
+// checkTimes requires an expiration time in the future, but at most longest from now. The skew
+// applies to "iat" and "nbf" but not to "exp".
 func (a *Assertion) checkTimes(now time.Time, longest time.Duration) error {
 	switch {
 	case a.Claims.Expiry == nil:

@@ -68,9 +68,9 @@ func TestKeyFor(t *testing.T) {
 		"by ID":                          {nil, []signingkey.PublicKey{second, first}, first.ID()},
 		"only key":                       {members{"kid": nil}, []signingkey.PublicKey{first}, first.ID()},
 		"no ID, two keys":                {members{"kid": nil}, []signingkey.PublicKey{first, second}, ""},
-		"no ID, key of other algorithm":  {members{"kid": nil}, []signingkey.PublicKey{second}, ""},
+		"no ID, key for other algorithm": {members{"kid": nil}, []signingkey.PublicKey{second}, ""},
 		"unknown ID":                     {members{"kid": "other"}, []signingkey.PublicKey{first}, ""},
-		"ID of a key of other algorithm": {members{"kid": second.ID()}, []signingkey.PublicKey{first, second}, ""},
+		"ID of key for other algorithm":  {members{"kid": second.ID()}, []signingkey.PublicKey{first, second}, ""},
 		"no keys":                        {nil, nil, ""},
 		"no ID, no keys":                 {members{"kid": nil}, nil, ""},
 	} {

@@ -8,37 +8,37 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// The additional reasons for which a service account token is rejected.
+// These are additional reasons for rejecting a service account token.
 var (
-	ErrDefaultAccount = errors.New("token is of the service account default, which every pod of its namespace can use")
+	ErrDefaultAccount = errors.New("token belongs to the default service account, which every pod in its namespace can use")
 	ErrNotBound       = errors.New("token is not bound to a pod")
-	ErrAccount        = errors.New("token is of a service account that was deleted or is not the client's")
-	// ErrNoKeys means that the token can't be verified, because the cluster's keys are not known
-	// yet.
-	ErrNoKeys = errors.New("the cluster's keys have not been loaded yet")
+	ErrAccount        = errors.New("token belongs to a service account that was deleted or is not assigned to the client")
+	// ErrNoKeys means that the token can't be verified, because the cluster's keys are not yet
+	// known.
+	ErrNoKeys = errors.New("the cluster's keys are not loaded yet")
 )
 
-// MaxServiceAccountLifetime is how far in the future a service account token may expire. A Pod's
-// token lasts one hour by default.
+// MaxServiceAccountLifetime is the maximum time until a service account token expires. A Pod's
+// token is valid for one hour by default.
 const MaxServiceAccountLifetime = 24 * time.Hour
 
 const (
 	// subjectPrefix is the prefix of "sub" in service account tokens. Client IDs never contain a
 	// colon.
 	subjectPrefix = "system:serviceaccount:"
-	// defaultAccount is the service account of Pods that don't specify one.
+	// defaultAccount is the service account used by Pods that don't specify one.
 	defaultAccount = "default"
 )
 
-// ServiceAccount is a service account of the cluster. The UID distinguishes it from a deleted
-// account of the same name.
+// ServiceAccount is a service account in the cluster. The UID distinguishes it from a deleted
+// service account with the same name.
 type ServiceAccount struct {
 	Namespace string
 	Name      string
 	UID       string
 }
 
-// private has the private claims of Kubernetes (k8s.io/kubernetes/pkg/serviceaccount).
+// private contains the private claims defined by Kubernetes (k8s.io/kubernetes/pkg/serviceaccount).
 type private struct {
 	Kubernetes struct {
 		Namespace      string `json:"namespace"`
@@ -52,16 +52,16 @@ type object struct {
 	UID  string `json:"uid"`
 }
 
-// OfServiceAccount reports whether the subject of the assertion has the form of a service account.
+// OfServiceAccount reports whether the assertion's subject has the form of a service account.
 func (a *Assertion) OfServiceAccount() bool {
 	return strings.HasPrefix(a.Claims.Subject, subjectPrefix)
 }
 
-// CheckServiceAccount checks the claims of a service account token against the cluster's issuer and
-// the audience, which must be the only one. It returns the service account.
+// CheckServiceAccount checks the claims of a service account token and returns the service account.
+// The token must have the cluster's issuer and only the given audience.
 //
-// The token must be bound to a Pod, so that only the kubelet of that Pod can request it. Unlike the
-// API server, this check accepts the token until it expires, even after the Pod is deleted.
+// The token must be bound to a Pod, so that only that Pod's kubelet can request it. Unlike the API
+// server, this check accepts the token until it expires, even after the Pod is deleted.
 //
 // Errors: ErrMalformed, ErrIssuer, ErrSubject, ErrAudience, ErrDefaultAccount, ErrNotBound,
 // ErrNoExpiry, ErrExpired, ErrTooLong and ErrNotYetValid.

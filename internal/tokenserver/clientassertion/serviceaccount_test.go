@@ -14,7 +14,8 @@ import (
 
 const cluster = "https://kubernetes.default.svc.cluster.local"
 
-// projected returns the claims of a Pod's token as the API server issues it, with changes.
+// projected returns the claims of a Pod's token as issued by the API server, with the given
+// changes.
 func projected(change members) members {
 	claims := members{
 		"iss": cluster, "sub": "system:serviceaccount:apps:billing", "aud": []string{issuer}, "jti": "4a7",
@@ -30,7 +31,7 @@ func projected(change members) members {
 	return claims
 }
 
-// kubernetes returns the kubernetes.io claim with changes to its members.
+// kubernetes returns the kubernetes.io claim with the given changes to its members.
 func kubernetes(change members) members {
 	claim, _ := projected(nil)["kubernetes.io"].(members)
 	maps.Copy(claim, change)

@@ -18,24 +18,25 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// These limits keep Argon2id from slowing down other requests. At least one core stays free if
-// there are several, and Argon2id uses at most 64 MiB.
+// These limits prevent Argon2id from slowing down other requests. On multi-core machines, at least
+// one core remains free. Argon2id uses at most 64 MiB.
 const (
-	// maxArgon2idMemory limits all concurrent verifications together. It equals the largest memory
-	// parameter that clientsecret accepts. The memory limit of a token server has room for it
-	// twice, because the garbage collector may not have freed earlier verifications yet.
+	// maxArgon2idMemory limits the total memory of all concurrent verifications. It equals the
+	// largest memory parameter that clientsecret accepts. The token server's memory limit has room
+	// for twice as much, because memory from earlier verifications may not have been
+	// garbage-collected yet.
 	maxArgon2idMemory = 64 << 20
 	// maxQueued limits the number of queued and running verifications. A full queue takes a few
 	// tenths of a second to drain. maxQueuedPerClient keeps an attack on one client from filling
 	// the queue.
 	maxQueued          = 16
 	maxQueuedPerClient = 4
-	// maxRemembered is the size of each of the two generations of remembered results. Together
-	// they use about 1 MiB.
+	// maxRemembered is the size of each of the two generations of remembered results. Both together
+	// use about 1 MiB.
 	maxRemembered = 8192
 )
 
-// These are the outcomes of a check, as the metric has them.
+// These are the values of the metric's outcome label.
 const (
 	outcomeRemembered = "remembered"
 	outcomeVerified   = "verified"
@@ -55,9 +56,9 @@ type argon2idChecker struct {
 	mu              sync.Mutex
 	queued          int
 	queuedPerClient map[string]int // by client UID
-	// recent and older are the fingerprints of correct secrets. When recent is full, it becomes
-	// older, and the fingerprints that were in older are forgotten. A fingerprint that is found in
-	// older moves to recent.
+	// recent and older contain the fingerprints of correct secrets. When recent is full, it
+	// replaces older, and the previous contents of older are dropped. Fingerprints found in older
+	// are moved to recent.
 	recent, older map[fingerprint]struct{}
 }
 
@@ -71,12 +72,12 @@ func newArgon2idChecker(checks *prometheus.CounterVec) *argon2idChecker {
 		recent:          map[fingerprint]struct{}{},
 	}
 	c.memory = semaphore.NewWeighted(c.memorySize)
-	_, _ = rand.Read(c.key[:]) // never fails; it ends the process instead
+	_, _ = rand.Read(c.key[:]) // never returns an error; a failure crashes the process
 	return c
 }
 
-// argon2idMemory returns the memory for concurrent verifications in bytes. It allows one
-// verification of the default size for each core but one, and at least one.
+// argon2idMemory returns the amount of memory for concurrent verifications, in bytes. It allows one
+// verification with the default parameters for each core except one, but always at least one.
 func argon2idMemory(cores int) int64 {
 	return min(max(1, int64(cores-1))*clientsecret.DefaultArgon2idMemory, maxArgon2idMemory)
 }
@@ -108,7 +109,7 @@ func (c *argon2idChecker) remembered(client *registry.Client, credentials []*cli
 	return nil
 }
 
-// verify runs Argon2id and returns the credential that accepts the secret, or nil.
+// verify runs Argon2id and returns the credential that the secret matches, or nil.
 //
 // The error is oauth.ErrBusy.
 func (c *argon2idChecker) verify(ctx context.Context, client *registry.Client, credentials []*clientsecret.Credential, secret string) (*clientsecret.Credential, error) {
@@ -137,7 +138,7 @@ func (c *argon2idChecker) verify(ctx context.Context, client *registry.Client, c
 	return matched, nil
 }
 
-// enqueue takes a place in the queue and reports whether one was free.
+// enqueue reserves a place in the queue and reports whether one was free.
 func (c *argon2idChecker) enqueue(clientUID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,8 +159,8 @@ func (c *argon2idChecker) dequeue(clientUID string) {
 	}
 }
 
-// fingerprint identifies a correct secret of a client together with its stored hash. The lengths
-// keep two different inputs from being hashed as the same bytes.
+// fingerprint identifies a correct secret of a client together with its stored hash. Each part is
+// prefixed with its length, so that different inputs are never hashed as the same bytes.
 func (c *argon2idChecker) fingerprint(clientUID string, v *clientsecret.Verifier, secret string) fingerprint {
 	mac := hmac.New(sha256.New, c.key[:])
 	for _, part := range []string{clientUID, v.String(), secret} {

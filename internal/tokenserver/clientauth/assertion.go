@@ -11,11 +11,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is signed by
-// the client itself (private_key_jwt), or it is the token of a service account of the client.
+// byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is either
+// signed by the client (private_key_jwt) or a token for one of the client's service accounts.
 //
-// Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, which wraps
-// the reason for the audit and the log; oauth.ErrAssertionsFull; those of byServiceAccount.
+// Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, wrapping the
+// reason for the audit log and the server log; oauth.ErrAssertionsFull; those of byServiceAccount.
 func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (Identity, error) {
 	if p.ClientAssertionType != oauth.AssertionTypeJWT {
 		return Identity{clientID: p.ClientID}, oauth.ErrAssertionType

@@ -1,5 +1,5 @@
-// Package clientauth authenticates the clients of a realm by a client secret, by an assertion that
-// the client signed, or by the token of a Kubernetes service account.
+// Package clientauth authenticates a realm's clients by a client secret, by an assertion signed by
+// the client, or by a Kubernetes service account token.
 package clientauth
 
 import (
@@ -18,12 +18,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Options are the dependencies of an Authenticator. All but ClusterKeys are required.
+// Options contains the dependencies of an Authenticator. All fields except ClusterKeys are
+// required.
 type Options struct {
-	// ClusterKeys returns the keys that verify service account tokens. If it is nil, the
-	// Authenticator rejects these tokens.
+	// ClusterKeys returns the keys that verify service account tokens. If nil, the Authenticator
+	// rejects these tokens.
 	ClusterKeys ClusterKeys
-	// Argon2idChecks counts the checks of Argon2id-hashed secrets by outcome, its only label.
+	// Argon2idChecks counts the checks of Argon2id-hashed secrets. Its only label is the outcome.
 	Argon2idChecks *prometheus.CounterVec
 	Logger         *slog.Logger
 }
@@ -37,7 +38,7 @@ type Authenticator struct {
 	logger         *slog.Logger
 }
 
-// New returns an Authenticator that has seen no requests.
+// New returns an Authenticator. Its failure counts and used assertions are initially empty.
 func New(o Options) *Authenticator {
 	return &Authenticator{
 		argon2id:       newArgon2idChecker(o.Argon2idChecks),
@@ -48,20 +49,21 @@ func New(o Options) *Authenticator {
 	}
 }
 
-// Identity is the client that sent a request. If authentication failed, it is the client that the
-// request names, for the audit log and traces only.
+// Identity is the client that sent a request. If authentication failed, it is the client named in
+// the request, and must only be used in the audit log and traces.
 type Identity struct {
-	// Client is the client with the client ID of the request, or nil.
+	// Client is the client whose ID is in the request, or nil if there is none.
 	Client *registry.Client
 	// SecretID is the ID of the matching secret or key, or the name of the service account. It is
 	// empty if nothing matched.
 	SecretID string
 
-	clientID string // as sent, even if no client has it
+	clientID string // as sent, even if no such client exists
 }
 
-// Authenticate returns the client that sent the request. The client may use its credentials now.
-// The source is the address that the request comes from.
+// Authenticate verifies the credentials in a request and returns the client that sent it. It also
+// rejects clients that are suspended or expired, and all clients of a suspended realm. The source
+// is the address from which the request was sent.
 //
 // Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy;
 // oauth.ErrTooManyFailures; those of byAssertion.

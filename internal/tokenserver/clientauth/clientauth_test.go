@@ -19,13 +19,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// The tests of package tokenserver cover the rest over HTTP.
+// Other cases are covered over HTTP by the tests in package tokenserver.
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const issuer = "https://api.example.com/acme"
 
-// newRealm returns a realm whose client "signing" has the key's public half.
+// newRealm returns a realm with the client "signing", which has the public half of the given key.
 func newRealm(t *testing.T, key signingkey.Key) *registry.Realm {
 	t.Helper()
 	key.State = signingkey.Active
@@ -41,7 +41,7 @@ func newRealm(t *testing.T, key signingkey.Key) *registry.Realm {
 	return reg.Realm("acme")
 }
 
-// assertionOf returns a valid assertion that the client "signing" signed with the key.
+// assertionOf returns a valid assertion that the client "signing" signed with the given key.
 func assertionOf(t *testing.T, key signingkey.Key) string {
 	t.Helper()
 	part := func(members map[string]any) string {

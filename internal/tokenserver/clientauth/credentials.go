@@ -6,8 +6,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
-// findCredentials returns the client ID and secret from the Authorization header or from the body.
-// A client must use only one of them (RFC 6749 §2.3). If the client sent only an assertion, the
+// findCredentials returns the client ID and secret from the Authorization header or the body. A
+// client must use only one of them (RFC 6749 §2.3). If the client sent only an assertion, the
 // result is empty.
 //
 // Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient.

@@ -12,8 +12,8 @@ import (
 // Argon2idMemory exports argon2idMemory.
 var Argon2idMemory = argon2idMemory
 
-// RememberCorrectSecrets remembers that many correct secrets. It returns how many are kept and
-// whether the newest is among them.
+// RememberCorrectSecrets remembers the given number of correct secrets. It returns how many are
+// kept and whether the newest is among them.
 func RememberCorrectSecrets(secrets int) (kept int, newestKept bool) {
 	c := newArgon2idChecker(nil)
 	var f fingerprint
@@ -24,7 +24,7 @@ func RememberCorrectSecrets(secrets int) (kept int, newestKept bool) {
 	return len(c.recent) + len(c.older), c.remembers(f)
 }
 
-// FillAssertions uses as many assertions of a client as the Authenticator can remember.
+// FillAssertions uses as many assertions as the Authenticator can store for one client.
 func (a *Authenticator) FillAssertions(clientUID string, now time.Time) error {
 	for i := range clientassertion.MaxStoredOfOne {
 		used := &clientassertion.Assertion{Claims: jwt.Claims{ID: strconv.Itoa(i), Expiry: jwt.NewNumericDate(now.Add(time.Minute))}}

@@ -5,8 +5,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
-// RejectionError is the OAuth error of a response, with the reason for the audit log. The client
-// must not learn the reason.
+// RejectionError combines the OAuth error for the response with the reason for the audit log. The
+// client must not learn the reason.
 type RejectionError struct {
 	Response *oauth.Error
 	Reason   audit.Reason
@@ -18,7 +18,7 @@ func (r *RejectionError) Error() string { return r.Response.Error() + " (" + str
 // Unwrap returns the OAuth error.
 func (r *RejectionError) Unwrap() error { return r.Response }
 
-// All of these get the same response, so that it doesn't reveal the reason.
+// All of these errors produce the same response, so that it doesn't reveal the reason.
 var (
 	errNoCredentials  = &RejectionError{oauth.ErrInvalidClient, audit.ReasonNoCredentials}
 	errUnknownClient  = &RejectionError{oauth.ErrInvalidClient, audit.ReasonUnknownClient}

@@ -11,11 +11,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// bySecret authenticates a client by its secret. An unknown client costs one dummy HMAC.
+// bySecret authenticates a client by its secret. For an unknown client, it computes one dummy HMAC.
 //
-// A correct secret is accepted immediately, however often others have failed, if it is hashed with
-// HMAC or was verified with Argon2id before. Argon2id itself runs only for a client that has an
-// Argon2id-hashed secret, and only within the failure limit.
+// A correct secret is accepted immediately, regardless of failed attempts, if it is HMAC-hashed or
+// was already verified with Argon2id. Argon2id runs only for clients that have an Argon2id-hashed
+// secret, and only within the failure limit.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
 func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Identity, error) {
@@ -52,8 +52,8 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	return identity, err
 }
 
-// identify returns the identity of a client and why it must not get a token now. The client is nil
-// if the client ID is unknown, and matched is nil if the secret is wrong.
+// identify returns the identity of a client, and an error if the client must not get a token now.
+// The client is nil if the client ID is unknown. matched is nil if the secret is wrong.
 //
 // The error is oauth.ErrInvalidClient with the reason.
 func identify(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Identity, error) {

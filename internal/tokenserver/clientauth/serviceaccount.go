@@ -13,9 +13,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// ClusterKeys returns the keys that verify the service account tokens of the cluster.
+// ClusterKeys returns the keys that verify the cluster's service account tokens.
 type ClusterKeys interface {
-	// Key returns the issuer of the cluster and its key with that ID.
+	// Key returns the cluster's issuer and the key with the given ID.
 	//
 	// Errors: clientassertion.ErrNoKeys until the keys are known; clientassertion.ErrKey.
 	Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error)
@@ -24,13 +24,12 @@ type ClusterKeys interface {
 var errServiceAccountsDisabled = errors.New("service account tokens are not accepted")
 
 // byServiceAccount authenticates a client by the service account token that a Pod sent as its
-// assertion. The token names no client, and several clients may share a service account, so the
-// request must include the client ID.
+// assertion. The token doesn't identify a client, and several clients may share a service account,
+// so the request must include the client ID.
 //
-// A Pod sends the same token until the kubelet renews it, so the token may be used repeatedly.
+// A Pod sends the same token until the kubelet renews it, so tokens may be reused.
 //
-// Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, which wraps the
-// reason.
+// Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
 func (a *Authenticator) byServiceAccount(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
 	identity := Identity{clientID: clientID}
 	if clientID == "" {
@@ -51,7 +50,7 @@ func (a *Authenticator) byServiceAccount(ctx context.Context, realm *registry.Re
 	return identity, checkUsable(realm, client, now)
 }
 
-// verifyServiceAccount returns the service account of a token for the realm.
+// verifyServiceAccount verifies a token for the given realm and returns its service account.
 func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (account clientassertion.ServiceAccount, err error) {
 	if a.clusterKeys == nil {
 		return account, wrongAssertion(errServiceAccountsDisabled)

@@ -9,17 +9,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Paths of the API server's issuer and keys (OpenID Connect Discovery 1.0). The configuration also
-// has the URL of the keys, but that may point outside of the cluster. This path always exists.
+// These are the paths of the API server's issuer and keys (OpenID Connect Discovery 1.0). The
+// discovery document also contains a URL for the keys, but it may point outside the cluster. The
+// path below always exists.
 const (
 	configurationPath = "/.well-known/openid-configuration"
 	keysPath          = "/openid/v1/jwks"
 )
 
-// errDocuments means that the API server's OpenID documents are not usable.
+// errDocuments means that the API server's OpenID documents can't be used.
 var errDocuments = errors.New("the API server's OpenID documents are not usable")
 
-// documents is the content of the API server's OpenID documents.
+// documents holds the contents of the API server's OpenID documents.
 type documents struct {
 	issuer string
 	keys   map[string]signingkey.PublicKey // by key ID
@@ -33,7 +34,7 @@ func (d *documents) equal(other documents) bool {
 
 // parse parses the documents. It skips and counts unsupported keys.
 //
-// The error is errDocuments, even if only unsupported keys were found.
+// The error is errDocuments. It is also returned if all keys are unsupported.
 func parse(configuration, set []byte) (d documents, skipped int, err error) {
 	var discovered struct {
 		Issuer string `json:"issuer"`

@@ -1,5 +1,5 @@
-// Package clusterkeys caches the public keys that the API server publishes for the verification of
-// service account tokens.
+// Package clusterkeys caches the public keys that the API server publishes for verifying service
+// account tokens.
 package clusterkeys
 
 import (
@@ -20,42 +20,43 @@ import (
 
 const (
 	// refreshInterval is the time between regular refreshes. A key that the cluster has withdrawn
-	// is trusted no longer than that.
+	// is trusted for at most that long.
 	refreshInterval = 5 * time.Minute
-	// retryInterval is the time until the next refresh after a failed one.
+	// retryInterval is the time to wait after a failed refresh.
 	retryInterval = 10 * time.Second
-	// minInterval is the minimum time between refreshes, even if requests have unknown keys.
+	// minInterval is the minimum time between refreshes, even if requests use unknown keys.
 	minInterval = time.Second
-	// fetchTimeout bounds the wait for the API server, and therefore a request with an unknown key.
+	// fetchTimeout limits the wait for the API server, and therefore the delay of a request with an
+	// unknown key.
 	fetchTimeout = 3 * time.Second
 )
 
 // Options configures Keys. All fields are required.
 type Options struct {
-	// Get sends a GET request for a path to the API server and returns the body.
+	// Get sends a GET request for the given path to the API server and returns the body.
 	Get     func(ctx context.Context, path string) ([]byte, error)
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time
 }
 
-// Keys caches the cluster's issuer and keys. Lookups of known keys take no lock and cause no I/O.
+// Keys caches the cluster's issuer and keys. Looking up a known key requires no lock and no I/O.
 // Keys is safe for concurrent use.
 type Keys struct {
 	Options
-	current atomic.Pointer[documents] // the last known good documents; nil until the first refresh
+	current atomic.Pointer[documents] // last known good documents; nil before the first successful refresh
 	flight  singleflight.Group
 	success prometheus.Gauge
 
 	mu        sync.Mutex
-	attempted time.Time // the start of the last refresh
+	attempted time.Time // when the last refresh started
 }
 
-// New returns Keys without content. Run keeps them up to date.
+// New returns an empty Keys. Run keeps it up to date.
 func New(o Options) *Keys {
 	k := &Keys{Options: o, success: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_cluster_keys_last_success_timestamp_seconds",
-		Help: "Time at which this server last fetched the keys for service account tokens. If it is older than several minutes, fetching fails and this server uses the last known good keys.",
+		Help: "Time at which this server last fetched the keys for service account tokens. If it is several minutes old, fetching fails and this server uses the last known good keys.",
 	})}
 	o.Metrics.MustRegister(k.success)
 	return k
@@ -79,7 +80,7 @@ func (k *Keys) Run(ctx context.Context) {
 }
 
 // Key returns the cluster's issuer and the key with the given ID. If the key is unknown, Key first
-// refreshes the keys, at most once a second. Concurrent callers share one refresh.
+// refreshes the keys, but at most once per second. Concurrent callers share one refresh.
 //
 // Errors: clientassertion.ErrNoKeys before the first successful refresh; clientassertion.ErrKey.
 func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error) {
@@ -106,8 +107,8 @@ func (k *Keys) known(id string) (string, signingkey.PublicKey, error) {
 
 var errTooSoon = errors.New("the keys were refreshed less than a second ago")
 
-// refresh fetches the keys once for all concurrent callers. Canceling one caller doesn't cancel the
-// shared request.
+// refresh fetches the keys once for all concurrent callers. Canceling a caller's context doesn't
+// cancel the shared request.
 func (k *Keys) refresh(ctx context.Context) error {
 	result := k.flight.DoChan("", func() (any, error) {
 		if !k.due() {
@@ -125,8 +126,8 @@ func (k *Keys) refresh(ctx context.Context) error {
 	}
 }
 
-// due reports whether the last refresh started at least minInterval ago. If so, it records the
-// start of the next one.
+// due reports whether at least minInterval has passed since the last refresh started. If so, it
+// records the current time as the start of the next one.
 func (k *Keys) due() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -25,7 +25,7 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 var errUnavailable = errors.New("the API server is unavailable")
 
-// apiServer publishes keys and counts the requests for them.
+// apiServer publishes keys and counts requests for them.
 type apiServer struct {
 	t        *testing.T
 	requests atomic.Int64
@@ -35,7 +35,7 @@ type apiServer struct {
 	issuer      string
 	keys        []any
 	unavailable bool
-	held        chan struct{} // responses wait until it is closed; nil: they don't wait
+	held        chan struct{} // responses wait until this is closed; if nil, they don't wait
 }
 
 func (s *apiServer) get(ctx context.Context, path string) ([]byte, error) {
@@ -107,7 +107,7 @@ func want(t *testing.T, k *clusterkeys.Keys, key signingkey.PublicKey, wantErr e
 	}
 }
 
-// An unknown key causes a refresh, at most once a second. A known key causes no request.
+// An unknown key triggers a refresh, but at most once per second. A known key triggers no request.
 func TestUnknownKey(t *testing.T) {
 	k, s := newKeys(t)
 	old, next := newKey(t), newKey(t)
@@ -178,7 +178,7 @@ func TestCanceledCaller(t *testing.T) {
 	want(t, k, key, nil)
 }
 
-// The last known good keys stay while the API server is unavailable or publishes unusable
+// The last known good keys remain in use while the API server is unavailable or publishes unusable
 // documents.
 func TestKeepsLastKnownGoodKeys(t *testing.T) {
 	k, s := newKeys(t)
@@ -211,7 +211,7 @@ func TestKeepsLastKnownGoodKeys(t *testing.T) {
 	want(t, k, other, nil)
 }
 
-// Run fetches the keys without a lookup and returns when its context is done.
+// Run fetches the keys even without lookups and returns when its context is done.
 func TestRun(t *testing.T) {
 	k, s := newKeys(t)
 	key := newKey(t)

@@ -22,9 +22,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// BenchmarkRecords measures the memory that a token server needs for each of 100,000 clients and
-// the time to load a change. The limit is the time with 100 clients. Medians ignore the batches that
-// other processes interrupt.
+// BenchmarkRecords measures how much memory a token server needs for each of 100,000 clients and
+// how long it takes to load a change. The baseline is the load time with 100 clients. Medians
+// ignore batches that other processes interrupted.
 func BenchmarkRecords(b *testing.B) {
 	const batch = 100
 	few, _ := newLoadedFeed(b, 100)
@@ -54,14 +54,14 @@ func BenchmarkRecords(b *testing.B) {
 	runtime.KeepAlive(many)
 }
 
-// loadedFeed is a feed with clients and changed records of some of them.
+// loadedFeed is a feed with loaded clients, and modified records for some of them.
 type loadedFeed struct {
 	feed    *feed.Feed
 	changes []*corev1.Secret
 	next    int
 }
 
-// newLoadedFeed loads the clients and returns the live heap per client in KiB.
+// newLoadedFeed loads the given number of clients and also returns the live heap per client in KiB.
 func newLoadedFeed(b *testing.B, clients int) (*loadedFeed, float64) {
 	b.Helper()
 	reg := registry.New()
@@ -123,7 +123,7 @@ func clientRecord(b *testing.B, i int, disabled bool) *corev1.Secret {
 func liveHeap() uint64 {
 	var stats runtime.MemStats
 	runtime.GC()
-	runtime.GC() // the second one clears pools
+	runtime.GC() // the second run clears sync.Pools
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }

@@ -1,5 +1,5 @@
-// Package feed fills a token server's registry from the records in the cluster and reports to the
-// operator which version of the records the token server serves.
+// Package feed fills a token server's registry from the records in the cluster. It also reports to
+// the operator which version of the records the token server serves.
 package feed
 
 import (
@@ -31,7 +31,7 @@ import (
 type Options struct {
 	Client    kubernetes.Interface
 	Namespace string // the system namespace
-	Server    string // the name of this server, unique among token servers
+	Server    string // this server's name, unique among token servers
 	Registry  *registry.Registry
 	// SnapshotDir is an in-memory directory for the last known good records. After a restart, the
 	// server serves them if the API server is unavailable. If empty, no records are saved.
@@ -48,7 +48,7 @@ type Feed struct {
 	heartbeat     *publisher
 	lastKnownGood *lastKnownGood
 
-	failed  chan struct{} // has a value after a request to the API server failed
+	failed  chan struct{} // receives a value after a failed request to the API server
 	loading sync.Mutex    // held during a load from a list or from the last known good records
 
 	mu         sync.Mutex
@@ -70,7 +70,7 @@ func New(o Options) *Feed {
 	}))
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_last_change_timestamp_seconds",
-		Help: "Time at which this server last loaded a changed record or a list of all records; 0 before the first.",
+		Help: "Time at which this server last loaded a changed record or a list of all records; 0 before the first load.",
 	}, func() float64 {
 		if at := f.progress.lastChange(); !at.IsZero() {
 			return float64(at.UnixMilli()) / 1000
@@ -83,7 +83,7 @@ func New(o Options) *Feed {
 // Run updates the registry and writes the heartbeat until ctx is done. It then deletes the
 // heartbeat, so that the operator doesn't wait for this server. While the API server is
 // unavailable, the registry does not change. If it is unavailable from the start, the registry is
-// filled with the last known good records of the previous process.
+// loaded with the previous process's last known good records.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
 	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
@@ -108,7 +108,7 @@ func (f *Feed) Run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(source, &corev1.Secret{}, f, cache.ReflectorOptions{
 		Name:   "records",
 		Logger: &logger,
-		// A broken watch is resumed within seconds, so that revocations take effect soon.
+		// Resume a broken watch within seconds, so that revocations take effect soon.
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 3 * time.Second},
 	})
 	var running sync.WaitGroup
@@ -130,14 +130,14 @@ func (f *Feed) recordFailure(err error) {
 	}
 }
 
-// Feed is the store of its reflector. It receives events in the order of the watch, and a new list
-// as one change.
+// Feed implements the reflector's store. The reflector delivers events in watch order, and a new
+// list as a single change.
 var _ cache.ReflectorStore = &Feed{}
 
 // Add adds a new record.
 func (f *Feed) Add(obj any) error { return f.Update(obj) }
 
-// Update replaces a changed record. An unreadable record doesn't change the registry.
+// Update replaces a changed record. If the record is unreadable, the registry doesn't change.
 func (f *Feed) Update(obj any) error {
 	secret, err := asSecret(obj)
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *Feed) Delete(obj any) error {
 	return nil
 }
 
-// Replace replaces all records with a list at a resource version.
+// Replace replaces all records with a list at the given resource version.
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 )
 
-// listTimeout is how long the feed waits at the start for a list that neither arrives nor fails.
-// Listing the records takes a fraction of it.
+// listTimeout is how long the feed waits at startup for a list request that neither succeeds nor
+// fails. Listing normally takes a fraction of it.
 const listTimeout = 30 * time.Second
 
 // lastKnownGood saves the served records for the next process. Until the first load, it also holds
@@ -21,7 +21,7 @@ const listTimeout = 30 * time.Second
 // A change is saved before the heartbeat reports it. The next process therefore never serves an
 // older version than the one last reported to the operator.
 type lastKnownGood struct {
-	log      *snapshot.Log // nil: no records are saved
+	log      *snapshot.Log // if nil, no records are saved
 	previous snapshot.Records
 	errors   prometheus.Counter
 	logger   *slog.Logger
@@ -42,7 +42,7 @@ func openLastKnownGood(o Options) *lastKnownGood {
 	return l
 }
 
-// check logs and counts an error. The server keeps serving after every error.
+// check logs and counts an error. No error stops the server.
 func (l *lastKnownGood) check(err error) {
 	if err != nil {
 		l.errors.Inc()
@@ -62,7 +62,7 @@ func (l *lastKnownGood) remove(secret *corev1.Secret) {
 	}
 }
 
-// replace saves a new list. Of the unreadable records it keeps the versions that are already saved.
+// replace saves a new list. For unreadable records, it keeps the saved versions.
 func (l *lastKnownGood) replace(records snapshot.Records, unreadable map[string]error) {
 	l.previous = snapshot.Records{}
 	if l.log == nil {
@@ -75,7 +75,7 @@ func (l *lastKnownGood) replace(records snapshot.Records, unreadable map[string]
 	l.check(l.log.Replace(records, keep))
 }
 
-// of returns the records with these names from the previous process.
+// of returns the previous process's records with the given names.
 func (l *lastKnownGood) of(names map[string]error) []*corev1.Secret {
 	var found []*corev1.Secret
 	for _, secret := range l.previous.Secrets {
@@ -92,9 +92,9 @@ func (l *lastKnownGood) close() {
 	}
 }
 
-// restore fills the registry with the last known good records of the previous process after a
-// request to the API server has failed or listTimeout has passed. It waits because a list from the
-// API server is newer.
+// restore loads the previous process's last known good records into the registry. It first waits
+// until a request to the API server has failed or listTimeout has passed, because a list from the
+// API server would be newer.
 func (f *Feed) restore(ctx context.Context) {
 	select {
 	case <-ctx.Done():

@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// prepared is a list of records, converted for the registry.
+// prepared holds a list of records, converted for the registry.
 type prepared struct {
 	realms     []*registry.Realm
 	clients    []*registry.Client
@@ -46,7 +46,7 @@ func (p *prepared) add(lastKnownGood prepared) {
 	p.clients = append(p.clients, lastKnownGood.clients...)
 }
 
-// prepare converts a record into the realm or client for the registry. The error is
+// prepare converts a record to a realm or client for the registry. The error is
 // record.ErrUnreadable, or the reason why a realm can't sign.
 func prepare(secret *corev1.Secret) (*registry.Realm, *registry.Client, error) {
 	if record.KindOf(secret) == record.KindRealm {
@@ -66,7 +66,7 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		UID:              string(record.OwnerUID(secret)),
 		Name:             r.Name,
 		Issuer:           r.Issuer,
-		CreatedAt:        secret.CreationTimestamp.Time, // set by the API server's clock
+		CreatedAt:        secret.CreationTimestamp.Time, // set by the API server, from its clock
 		Disabled:         r.Disabled,
 		TokensValidAfter: r.TokensValidAfter,
 		TokensPerSecond:  r.TokensPerSecond,

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// progress holds the newest resource version that the registry serves, and notifies the publisher
+// progress holds the latest resource version that the registry serves, and notifies the publisher
 // of changes.
 type progress struct {
-	changed chan struct{} // has a value after a change that the publisher has not received
+	changed chan struct{} // holds a value if there is a change that the publisher has not received
 
 	mu           sync.Mutex
 	version      string
 	changedAt    time.Time // when version last changed
-	unreportedAt time.Time // since when the heartbeat is behind; zero: it is current
+	unreportedAt time.Time // when the heartbeat fell behind; zero if it is up to date
 }
 
 func newProgress() *progress {
@@ -31,17 +31,17 @@ func (p *progress) reach(version string, now time.Time) {
 	p.notify()
 }
 
-// report records that a heartbeat with version was written at the given time.
+// report records that a heartbeat with the given version was written at the given time.
 func (p *progress) report(version string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.unreportedAt = time.Time{}
 	if p.version != version {
-		p.unreportedAt = at // later changes are newer than at
+		p.unreportedAt = at // later changes happened after at
 	}
 }
 
-// notify wakes the publisher, even if the version has not changed.
+// notify wakes up the publisher, even if the version has not changed.
 func (p *progress) notify() {
 	select {
 	case p.changed <- struct{}{}:
@@ -49,7 +49,7 @@ func (p *progress) notify() {
 	}
 }
 
-// reached returns the newest served version, or "" before the first load.
+// reached returns the latest served version, or "" before the first load.
 func (p *progress) reached() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ func (p *progress) lag(now time.Time) time.Duration {
 	return max(0, now.Sub(p.unreportedAt))
 }
 
-// lastChange returns the time of the last change of the version, or zero before the first load.
+// lastChange returns when the version last changed, or zero before the first load.
 func (p *progress) lastChange() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 const (
 	// fieldOwner is the field manager of the heartbeat Leases.
 	fieldOwner = "realmkeeper-token-server"
-	// writeTimeout bounds one write, so that a hanging write doesn't block the next one.
+	// writeTimeout limits each write, so that a hanging write doesn't block the next one.
 	writeTimeout = 5 * time.Second
 )
 
-// publisher writes the heartbeat Lease of this server.
+// publisher writes this server's heartbeat Lease.
 type publisher struct {
 	Options
 	progress    *progress
@@ -27,17 +27,17 @@ type publisher struct {
 func newPublisher(o Options, p *progress) *publisher {
 	lastContact := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
-		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server serves the records that it has.",
+		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server keeps serving its current records.",
 	})
 	o.Metrics.MustRegister(lastContact, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_lag_seconds",
-		Help: "How long the heartbeat has been behind the records that this server serves, and the operator has been waiting for it. 0 if it is not behind.",
+		Help: "How long the heartbeat has been behind the records that this server serves. The operator waits until it has caught up. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
 	return &publisher{Options: o, progress: p, lastContact: lastContact}
 }
 
-// run writes the heartbeat from the first load on: after each change of the version, at most every
-// MinInterval and at least every MaxInterval. After ctx is done it deletes the Lease.
+// run writes the heartbeat after each change of the version, at most every MinInterval and at least
+// every MaxInterval. It starts after the first load. When ctx is done, it deletes the Lease.
 func (p *publisher) run(ctx context.Context) {
 	for {
 		select {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// FailureBurst is the number of failures that are allowed at once.
+	// FailureBurst is the maximum burst of failures.
 	FailureBurst = 20
 	// FailureInterval is the time after which one more failure is allowed.
 	FailureInterval = 3 * time.Second
@@ -19,27 +19,27 @@ const (
 	setCount = 1024
 	setSize  = 64
 
-	// sourceBits6 is the prefix length that counts as one IPv6 source, because an attacker with one
-	// address usually has the whole network.
+	// sourceBits6 is the IPv6 prefix length that counts as one source. Attackers usually control a
+	// whole network, not just one address.
 	sourceBits6 = 64
 )
 
-// Attempt is the key by which failures are counted.
+// Attempt is the key for counting failures.
 type Attempt struct {
 	Realm  string // UID
-	Client string // client ID, even if no client has it
+	Client string // client ID, even if no such client exists
 	Source netip.Addr
 }
 
-// Failures counts authentication failures separately for each Attempt. It allows FailureBurst at
-// once and then one per FailureInterval. It is safe for concurrent use.
+// Failures counts authentication failures separately for each Attempt. It allows a burst of
+// FailureBurst failures, then one per FailureInterval. It is safe for concurrent use.
 //
-// The table does not grow. The source alone selects the set, so a source that fails for very many
-// clients fills only one set. When a set is full, a new attempt takes the slot with the fewest
+// The table does not grow. The set depends only on the source, so a source that fails for very many
+// clients fills only one set. When a set is full, a new attempt takes over the slot with the fewest
 // failures and continues its count. This is the Space-Saving algorithm (Metwally, Agrawal, El
 // Abbadi: "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005, section 3).
-// During a flood from the same source a count may be too high, but never too low, so a flood cannot
-// reset a count.
+// During a flood from the same source, a count may be too high but never too low. A flood therefore
+// cannot reset a count.
 type Failures struct {
 	seed maphash.Seed
 	sets []set
@@ -51,8 +51,8 @@ type set struct {
 }
 
 // slot is the failure count of one attempt. It is stored as the theoretical arrival time of the
-// generic cell rate algorithm (ITU-T I.371), which is the time at which the count is zero again. A
-// slot whose time is in the past is free.
+// generic cell rate algorithm (ITU-T I.371), which is when the count returns to zero. A slot is
+// free if this time is in the past.
 type slot struct {
 	attempt            uint64
 	theoreticalArrival int64 // in Unix nanoseconds
@@ -63,8 +63,8 @@ func NewFailures() *Failures {
 	return &Failures{seed: maphash.MakeSeed(), sets: make([]set, setCount)}
 }
 
-// Count counts a failure and reports whether it is within the limit. Failures beyond the limit do
-// not count, so a client that waits can retry.
+// Count counts a failure and reports whether it is within the limit. Failures beyond the limit
+// don't count, so a client that waits can retry.
 func (f *Failures) Count(a Attempt, now time.Time) bool {
 	id, s := f.find(a)
 	s.mu.Lock()
@@ -78,12 +78,12 @@ func (f *Failures) Count(a Attempt, now time.Time) bool {
 	return ok
 }
 
-// advance counts one event against a limit of burst events at once and then one per interval. It
-// returns the new theoretical arrival time, and whether the event is within the limit.
+// advance counts one event against a limit that allows a burst of events, then one event per
+// interval. It returns the new theoretical arrival time and whether the event is within the limit.
 func advance(theoreticalArrival int64, now time.Time, burst int64, interval time.Duration) (int64, bool) {
 	at := now.UnixNano()
 	latest := at + burst*int64(interval)
-	// The time is later than that if the clock has stepped back or the limit has changed.
+	// The stored time is after latest if the clock has stepped back or the limit has changed.
 	theoreticalArrival = min(max(theoreticalArrival, at), latest)
 	if theoreticalArrival+int64(interval) > latest {
 		return theoreticalArrival, false
@@ -91,8 +91,8 @@ func advance(theoreticalArrival int64, now time.Time, burst int64, interval time
 	return theoreticalArrival + int64(interval), true
 }
 
-// Undo subtracts a failure that Count added before the attempt turned out to be successful or
-// undecided.
+// Undo subtracts a failure. Call it if an attempt that Count already counted succeeds or ends
+// without a result.
 func (f *Failures) Undo(a Attempt) {
 	id, s := f.find(a)
 	s.mu.Lock()
@@ -107,7 +107,8 @@ func (f *Failures) find(a Attempt) (id uint64, s *set) {
 	return maphash.Comparable(f.seed, a), &f.sets[maphash.Comparable(f.seed, a.Source)%setCount]
 }
 
-// slotOf returns the slot of an attempt, or the slot with the fewest failures.
+// slotOf returns the slot of the given attempt or, if it has none, the slot with the fewest
+// failures.
 func (s *set) slotOf(id uint64) *slot {
 	least := &s.slots[0]
 	for i := range s.slots {
@@ -122,7 +123,7 @@ func (s *set) slotOf(id uint64) *slot {
 	return least
 }
 
-// network returns the address under which a source is counted.
+// network returns the address under which failures from a source are counted.
 func network(source netip.Addr) netip.Addr {
 	source = source.Unmap().WithZone("")
 	if source.Is6() {

@@ -19,7 +19,7 @@ var (
 	guess   = limiter.Attempt{Realm: "acme", Client: "billing", Source: source1}
 )
 
-// countAllowed counts failures until one is beyond the limit, or 100 are allowed. It returns the
+// countAllowed counts failures until one exceeds the limit or 100 have been allowed. It returns the
 // number of allowed failures.
 func countAllowed(f *limiter.Failures, a limiter.Attempt, now time.Time) int {
 	for n := range 100 {
@@ -89,12 +89,12 @@ func TestFailuresAreCountedPerRealmClientAndSource(t *testing.T) {
 }
 
 // A million failures for clients that do not exist must not reset any count, whether they come from
-// the attacker's own source or from everywhere. In a flood from one source, other sources keep
-// their full limit.
+// the attacker's source or from many sources. In a flood from one source, the limits of other
+// sources are not affected.
 func TestFloodResetsNoCount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures  int
-		perClient int // consecutive failures of each client
+		perClient int // consecutive failures for each client
 		source    func(i int) netip.Addr
 	}{
 		"one source":                         {1_000_000, 1, func(int) netip.Addr { return source1 }},

@@ -13,12 +13,12 @@ const minCleanupSize = 1024
 // last cleanup).
 type RateLimiter struct {
 	mu sync.Mutex
-	// clients are the theoretical arrival times by client UID, in Unix nanoseconds.
+	// clients maps client UIDs to theoretical arrival times in Unix nanoseconds.
 	clients     map[string]int64
-	cleanupSize int // number of clients that triggers the next cleanup
+	cleanupSize int // table size that triggers the next cleanup
 }
 
-// NewRateLimiter returns a RateLimiter that remembers no clients.
+// NewRateLimiter returns an empty RateLimiter.
 func NewRateLimiter() *RateLimiter {
 	return &RateLimiter{clients: map[string]int64{}, cleanupSize: minCleanupSize}
 }
@@ -39,7 +39,7 @@ func (l *RateLimiter) Allow(clientUID string, perSecond int32, now time.Time) bo
 	return ok
 }
 
-// cleanup removes the clients that have their full limit available again.
+// cleanup removes idle clients, which have their full burst available again.
 func (l *RateLimiter) cleanup(at int64) {
 	for uid, theoreticalArrival := range l.clients {
 		if theoreticalArrival <= at {
@@ -49,7 +49,7 @@ func (l *RateLimiter) cleanup(at int64) {
 	l.cleanupSize = max(minCleanupSize, 2*len(l.clients))
 }
 
-// Size returns the number of remembered clients.
+// Size returns the number of clients in the table.
 func (l *RateLimiter) Size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

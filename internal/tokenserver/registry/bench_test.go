@@ -13,9 +13,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// BenchmarkLookup measures how long it takes to find a client and check its secret. The limit is
-// the same in a realm with 10 clients. If the same ten clients send all requests, the ratio compares
-// the work. If any client can send a request, the client data is in memory, not in the CPU's caches.
+// BenchmarkLookup measures how long it takes to find a client and check its secret. The baseline is
+// a realm with 10 clients. With ten active clients, the client data is in the CPU cache in both
+// realms, so the ratio compares only the work. With all clients active, the data must be read from
+// memory.
 func BenchmarkLookup(b *testing.B) {
 	const most = 1_000_000
 	few := newLookup(b, 10)
@@ -37,8 +38,8 @@ func BenchmarkLookup(b *testing.B) {
 }
 
 // compare runs the passes alternately and returns the median time of each in microseconds. The
-// first pass is the baseline (the "limit") for the second. Medians ignore passes that other
-// processes interrupted.
+// first pass is the baseline for the second. Medians ignore passes that other processes
+// interrupted.
 func compare(b *testing.B, passes ...func() time.Duration) []float64 {
 	b.Helper()
 	times := make([][]time.Duration, len(passes))
@@ -59,7 +60,8 @@ func compare(b *testing.B, passes ...func() time.Duration) []float64 {
 	return medians
 }
 
-// passSize is the number of calls in a pass. A pass is short, so that other processes interrupt few.
+// passSize is the number of calls in a pass. Passes are short, so that few are interrupted by other
+// processes.
 const passSize = 1 << 8
 
 // lookup is a realm whose clients have the same secret with different salts.
@@ -69,7 +71,7 @@ type lookup struct {
 	size   int
 }
 
-// lookups are the realms by size. They are kept, because creating a million clients takes seconds.
+// lookups caches the realms by size, because creating a million clients takes seconds.
 var lookups = map[int]*lookup{}
 
 func newLookup(b *testing.B, size int) *lookup {
@@ -113,8 +115,8 @@ func (l *lookup) authenticate(id string) bool {
 	return client != nil && clientsecret.VerifyHMAC(client.Secrets, l.secret, time.Time{}) != nil
 }
 
-// pass returns a function that measures calls with the IDs of random active clients. It doesn't
-// include writing the IDs to memory, as receiving a request does.
+// pass returns a function that times calls with the IDs of random active clients. The time excludes
+// generating the IDs, because a real server has the ID in memory after reading the request.
 func (l *lookup) pass(active int, call func(id string) bool) func() time.Duration {
 	ids := make([]string, passSize)
 	return func() time.Duration {
@@ -131,5 +133,5 @@ func (l *lookup) pass(active int, call func(id string) bool) func() time.Duratio
 	}
 }
 
-// clientID returns a client ID with the length of a typical <namespace>.<name>.
+// clientID returns a client ID as long as a typical <namespace>.<name>.
 func clientID(i int) string { return fmt.Sprintf("team-%03d.service-%07d", i%1000, i) }

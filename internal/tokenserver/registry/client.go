@@ -8,35 +8,37 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 )
 
-// Client is a client in the form that requests need. It is immutable after it was added to a
+// Client is a client, prepared for handling requests. It is immutable once it has been added to a
 // registry.
 type Client struct {
 	UID       string
 	RealmUID  string
-	ID        string // client_id, unique in the realm
+	ID        string // client_id, unique within the realm
 	CreatedAt time.Time
-	// Disabled clients get no tokens, and their tokens are not valid.
+	// Disabled clients can't get tokens, and their existing tokens are not valid.
 	Disabled bool
-	// ExpiresAt is the time from which the client is disabled. If it is zero, the client does not
-	// expire.
+	// ExpiresAt is when the client expires. An expired client is treated as disabled. If zero, the
+	// client does not expire.
 	ExpiresAt time.Time
-	// TokensValidAfter revokes the tokens that were issued before it. If it is zero, it revokes
-	// none.
+	// TokensValidAfter revokes all tokens issued before this time. If zero, no tokens are revoked.
 	TokensValidAfter time.Time
-	// TokenLifetime shortens the token lifetime of the realm. If it is zero, the realm's applies.
+	// TokenLifetime shortens the realm's token lifetime. If zero, the realm's token lifetime
+	// applies.
 	TokenLifetime time.Duration
-	// TokensPerSecond is a limit in addition to the realm's. If it is 0, only the realm's applies.
+	// TokensPerSecond limits the client in addition to the realm's limit. If 0, only the realm's
+	// limit applies.
 	TokensPerSecond int32
 	Scopes          []string // granted, sorted
-	Audiences       []string // granted; if empty, those of the realm
+	Audiences       []string // granted audiences; if empty, the realm's audiences
 	Secrets         []clientsecret.Credential
-	// PublicKeys verify the assertions that the client signs.
+	// PublicKeys verify assertions signed by the client.
 	PublicKeys []signingkey.PublicKey
-	// ServiceAccounts may act as the client with their tokens.
+	// ServiceAccounts lists the service accounts whose tokens authenticate the client.
 	ServiceAccounts []clientassertion.ServiceAccount
 }
 
-// Usable reports whether the client may get tokens and use its existing tokens at that time.
+// Usable reports whether, at the given time, the client can get tokens and its existing tokens are
+// valid.
 func (c *Client) Usable(now time.Time) bool {
 	return !c.Disabled && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }

@@ -18,52 +18,51 @@ import (
 // ErrNoActiveKey means that a realm cannot sign tokens.
 var ErrNoActiveKey = errors.New("realm has no active signing key")
 
-// RealmSettings are the inputs of NewRealm.
+// RealmSettings contains the inputs for NewRealm.
 type RealmSettings struct {
 	UID    string
 	Name   string // the first path segment
 	Issuer string // "iss", and the base URL of the realm's endpoints
-	// CreatedAt decides which of several realms with the same name is served: the newest.
+	// CreatedAt determines which realm is served if several have the same name. The newest one
+	// wins.
 	CreatedAt time.Time
-	// Disabled realms issue no tokens, and their tokens are not valid.
+	// Disabled realms issue no tokens, and their existing tokens are not valid.
 	Disabled bool
-	// TokensValidAfter revokes the tokens that were issued before it. If it is zero, it revokes
-	// none.
+	// TokensValidAfter revokes all tokens issued before this time. If zero, no tokens are revoked.
 	TokensValidAfter time.Time
 	TokenLifetime    time.Duration
-	// Audiences are the audiences of a token unless the client requests others. If it is empty, the
-	// audience is the issuer.
+	// Audiences are the default audiences of tokens. If empty, the default audience is the issuer.
 	Audiences []string
 	Scopes    []string      // for the metadata
 	KeyCache  time.Duration // how long verifiers may cache the published documents
-	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0,
-	// there is no limit.
+	// TokensPerSecond is the maximum number of tokens per second for each client. If 0, there is no
+	// limit.
 	TokensPerSecond int32
 	Keys            []signingkey.Key
 }
 
-// Realm is a realm in the form that requests need. Everything that does not depend on the request
-// is precomputed. A Realm is immutable after it was added to a registry.
+// Realm is a realm, prepared for handling requests. Everything that does not depend on the request
+// is precomputed. A Realm is immutable once it has been added to a registry.
 type Realm struct {
 	UID       string
 	Name      string
 	Issuer    string
 	CreatedAt time.Time
-	// Disabled realms issue no tokens, and their tokens are not valid.
+	// Disabled realms issue no tokens, and their existing tokens are not valid.
 	Disabled      bool
 	TokenLifetime time.Duration
 	Audiences     []string // at least one
-	// TokensPerSecond is the number of tokens that each client may get per second. If it is 0,
-	// there is no limit.
+	// TokensPerSecond is the maximum number of tokens per second for each client. If 0, there is no
+	// limit.
 	TokensPerSecond int32
 
 	// Signer issues tokens with the active key.
 	Signer *token.Signer
-	// verifier checks the signature and times of tokens of all published keys. Verify also checks
-	// that the realm and the client are enabled.
+	// verifier checks the signature, issuer and times of tokens signed with any published key.
+	// Verify also checks that the realm and the client are enabled.
 	verifier         *token.Verifier
 	tokensValidAfter time.Time
-	// JWKS, Metadata and OpenIDConfiguration are the documents that the realm publishes, as JSON.
+	// JWKS, Metadata and OpenIDConfiguration are the realm's published documents, as JSON.
 	JWKS                []byte
 	Metadata            []byte
 	OpenIDConfiguration []byte
@@ -73,9 +72,9 @@ type Realm struct {
 	clients *table // set when the realm is added to a registry
 }
 
-// NewRealm returns a realm with these settings.
+// NewRealm returns a realm with the given settings.
 //
-// Errors: ErrNoActiveKey; those of encoding the documents.
+// Errors: ErrNoActiveKey; errors from encoding the documents.
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
 		UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
@@ -97,8 +96,8 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 			realm.Signer = token.NewSigner(key.Signer())
 		}
 	}
-	// Verifiers that read the metadata now will also see tokens of the previous and the next key,
-	// so the metadata includes the algorithms of all published keys.
+	// Verifiers that read the metadata now will also receive tokens signed with the previous and
+	// the next key, so the metadata includes the algorithms of all published keys.
 	slices.Sort(algorithms)
 	algorithms = slices.Compact(algorithms)
 	if realm.Signer == nil {
@@ -127,7 +126,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	return realm, nil
 }
 
-// assertionAlgorithms are the algorithms that the keys of clients may have.
+// assertionAlgorithms lists the algorithms supported for client keys.
 var assertionAlgorithms = func() []string {
 	var names []string
 	for _, algorithm := range signingkey.Algorithms {
@@ -137,14 +136,14 @@ var assertionAlgorithms = func() []string {
 	return names
 }()
 
-// Client returns the client with that client ID, or nil. The caller must not change it.
+// Client returns the client with the given client ID, or nil. The caller must not modify it.
 func (r *Realm) Client(id string) *Client {
 	return r.clients.load(id)
 }
 
-// Verify returns the claims and the client of a token that is valid at that time. The realm and the
-// client must be usable, and the token must not be older than the client or than
-// spec.tokensValidAfter of either.
+// Verify returns the claims and the client of a token if it is valid at the given time. The realm
+// and the client must be usable. The token must not be older than the client or than
+// spec.tokensValidAfter of the realm or client.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
@@ -162,8 +161,8 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 	return verified, client, nil
 }
 
-// TokensPerSecondOf returns the number of tokens that a client of the realm may get per second, or
-// 0 if there is no limit.
+// TokensPerSecondOf returns the maximum number of tokens per second for a client of the realm, or 0
+// if there is no limit.
 func (r *Realm) TokensPerSecondOf(client *Client) int32 {
 	if r.TokensPerSecond == 0 || client.TokensPerSecond == 0 {
 		return max(r.TokensPerSecond, client.TokensPerSecond)
@@ -171,9 +170,9 @@ func (r *Realm) TokensPerSecondOf(client *Client) int32 {
 	return min(r.TokensPerSecond, client.TokensPerSecond)
 }
 
-// supersedes reports whether r is served instead of another realm with the same name. The other
-// realm was deleted before r was created, but its record still exists. The UID breaks ties, so that
-// all token servers serve the same realm.
+// supersedes reports whether r is served instead of other, which has the same name. The superseded
+// realm has been deleted, but its record still exists. The UID breaks ties, so that all token
+// servers serve the same realm.
 func (r *Realm) supersedes(other *Realm) bool {
 	return cmp.Or(r.CreatedAt.Compare(other.CreatedAt), strings.Compare(r.UID, other.UID)) > 0
 }

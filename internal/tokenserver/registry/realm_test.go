@@ -34,12 +34,12 @@ func TestNewRealmRequiresAnActiveKeyAndSetsDefaults(t *testing.T) {
 		t.Errorf("Cache-Control (-want +got):\n%s", diff)
 	}
 	if r.Client("billing") != nil {
-		t.Error("a realm outside of a registry has a client")
+		t.Error("a realm outside a registry has a client")
 	}
 }
 
-// A recreated realm is a different realm. The clients of the old one must not move to it, in
-// whichever order records and events arrive.
+// A recreated realm is a different realm. The old realm's clients must not be moved to it,
+// regardless of the order in which records and events arrive.
 func TestRecreatedRealmHasOnlyItsOwnClients(t *testing.T) {
 	type change func(*testing.T, *registry.Registry)
 	var (
@@ -182,8 +182,8 @@ func TestClientIsUsableUnlessDisabledOrExpired(t *testing.T) {
 	}
 }
 
-// Verifiers accept only the algorithms that they discovered, so the metadata must include those of
-// all published keys.
+// Verifiers accept only the algorithms listed in the metadata, so it must include those of all
+// published keys.
 func TestDiscoveryIncludesTheAlgorithmsOfAllKeys(t *testing.T) {
 	r := realm(t, "r", "acme", func(s *registry.RealmSettings) {
 		for _, algorithm := range []signingkey.Algorithm{signingkey.RS256, signingkey.ES256, signingkey.ES256} {

@@ -1,4 +1,4 @@
-// Package registry holds the realms and clients of the token server in memory.
+// Package registry holds the token server's realms and clients in memory.
 //
 // Requests read it without locks and without I/O. The feed writes one change at a time. The cost of
 // a change does not depend on the number of clients.
@@ -11,13 +11,13 @@ import (
 	"sync/atomic"
 )
 
-// Registry holds realms by name and their clients by client ID. Use New to create one; the zero
-// value is not usable.
+// Registry holds realms by name and their clients by client ID. The zero value is not usable; use
+// New.
 type Registry struct {
 	served atomic.Pointer[map[string]*Realm] // by name; copied on each change because realms are few
 	loaded atomic.Bool
 
-	// mu serializes the writers and guards the fields below.
+	// mu serializes writers and guards the fields below.
 	mu      sync.Mutex
 	realms  map[string]*Realm  // by realm UID, whether served or superseded
 	tables  map[string]*table  // by realm UID
@@ -35,15 +35,16 @@ func New() *Registry {
 	return r
 }
 
-// Realm returns the realm with that name, or nil. The caller must not change it.
+// Realm returns the realm with the given name, or nil. The caller must not modify it.
 func (r *Registry) Realm(name string) *Realm {
 	return (*r.served.Load())[name]
 }
 
-// Loaded reports whether Replace has been called. Before that, a missing realm or client may exist.
+// Loaded reports whether Replace has been called. Until then, a realm or client that isn't found
+// may exist.
 func (r *Registry) Loaded() bool { return r.loaded.Load() }
 
-// Size returns the number of served realms and the number of clients.
+// Size returns the number of served realms and the number of all clients.
 func (r *Registry) Size() (realms, clients int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,14 +94,14 @@ func (r *Registry) SetClient(client *Client) {
 	r.setClient(client)
 }
 
-// RemoveRealm removes the realm with that UID. Its tokens are no longer valid.
+// RemoveRealm removes the realm with the given UID. Its tokens are no longer valid.
 func (r *Registry) RemoveRealm(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removeRealm(uid)
 }
 
-// RemoveClient removes the client with that UID.
+// RemoveClient removes the client with the given UID.
 func (r *Registry) RemoveClient(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,7 +128,7 @@ func (r *Registry) removeRealm(uid string) {
 	r.dropIfUnused(uid)
 }
 
-// serve selects the realm that is served under a name.
+// serve selects the realm to serve under the given name.
 func (r *Registry) serve(name string) {
 	var newest *Realm
 	for _, realm := range r.realms {
@@ -185,7 +186,7 @@ func (r *Registry) table(realmUID string) *table {
 	return t
 }
 
-// dropIfUnused removes the table of a realm UID that has neither a realm nor clients.
+// dropIfUnused removes the table for a realm UID if there is no such realm and it has no clients.
 func (r *Registry) dropIfUnused(realmUID string) {
 	if _, known := r.realms[realmUID]; !known && r.tables[realmUID].size == 0 {
 		delete(r.tables, realmUID)

@@ -59,7 +59,7 @@ func createdBefore(d time.Duration) func(*registry.Client) {
 	return func(c *registry.Client) { c.CreatedAt = now.Add(-d) }
 }
 
-// found returns the UID of the client with that client ID in the realm with that name.
+// found returns the UID of the client with the given client ID in the named realm.
 func found(r *registry.Registry, realmName, id string) string {
 	realm := r.Realm(realmName)
 	if realm == nil {
@@ -135,11 +135,11 @@ func TestReplaceWithNothingMarksAsLoaded(t *testing.T) {
 	}
 }
 
-// The order in which clients with the same client ID arrive must not decide which one is served.
+// The result must not depend on the order in which clients with the same client ID arrive.
 func TestPrecedenceOfClientsWithTheSameID(t *testing.T) {
 	tests := map[string]struct {
 		clients []*registry.Client
-		want    []string // UIDs of the served clients, each after the one before was removed
+		want    []string // UIDs of the served clients; each one is removed before the next is checked
 	}{
 		"enabled before an older disabled one": {
 			clients: []*registry.Client{client("a", "r", "x", disabled, createdBefore(time.Hour)), client("b", "r", "x")},
@@ -219,7 +219,7 @@ func TestChangedClientIsFoundUnderItsNewIDAndRealm(t *testing.T) {
 	}
 }
 
-// Readers run while everything changes and must see consistent states. The verifier of a client
+// Concurrent readers must see consistent states while everything changes. A client's verifier
 // always matches its ID.
 func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 	reg := registry.New()

@@ -7,15 +7,16 @@ import (
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
-// table holds the clients of one realm UID by client ID. It can exist without the realm because the
-// records of realms and clients arrive in any order.
+// table holds the clients of one realm UID by client ID. It can exist without a realm because realm
+// and client records may arrive in any order.
 type table struct {
-	// byID has one client for each client ID. If several clients have the same client ID, it is the
-	// first of them by precedence.
+	// byID contains one client for each client ID. If several clients share a client ID, the one
+	// with the highest precedence is used.
 	byID *xsync.Map[string, *Client]
 
-	// Only the writer uses the fields below.
-	duplicates map[string][]*Client // by client ID; the clients, by precedence, if there are several
+	// Only the writer uses the fields below. duplicates lists the clients, ordered by precedence,
+	// for each client ID that several clients share.
+	duplicates map[string][]*Client
 	size       int
 }
 
@@ -23,13 +24,13 @@ func newTable() *table {
 	return &table{byID: xsync.NewMap[string, *Client](), duplicates: map[string][]*Client{}}
 }
 
-// load returns the client that is served under a client ID, or nil.
+// load returns the client served under the given client ID, or nil.
 func (t *table) load(id string) *Client {
 	client, _ := t.byID.Load(id)
 	return client
 }
 
-// withID returns all clients with a client ID, by precedence.
+// withID returns all clients with the given client ID, ordered by precedence.
 func (t *table) withID(id string) []*Client {
 	if clients, ok := t.duplicates[id]; ok {
 		return clients
@@ -40,7 +41,7 @@ func (t *table) withID(id string) []*Client {
 	return nil
 }
 
-// store replaces all clients with a client ID. The clients are sorted by precedence.
+// store replaces all clients with the given client ID. The clients must be ordered by precedence.
 func (t *table) store(id string, clients []*Client) {
 	delete(t.duplicates, id)
 	if len(clients) == 0 {
@@ -53,14 +54,14 @@ func (t *table) store(id string, clients []*Client) {
 	t.byID.Store(id, clients[0])
 }
 
-// comparePrecedence orders clients with the same client ID. The operator enables at most one of
-// them, which comes first. Among the others, the oldest comes first. The UID breaks ties, so that
+// comparePrecedence orders clients with the same client ID. Enabled clients come first; the
+// operator enables at most one. Older clients come before newer ones. The UID breaks ties, so that
 // all token servers serve the same client.
 func comparePrecedence(a, b *Client) int {
 	return cmp.Or(compareBool(a.Disabled, b.Disabled), a.CreatedAt.Compare(b.CreatedAt), strings.Compare(a.UID, b.UID))
 }
 
-// compareBool orders false before true.
+// compareBool sorts false before true.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:

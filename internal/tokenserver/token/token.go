@@ -1,4 +1,5 @@
-// Package token creates and verifies access tokens, which are JWTs in the profile of RFC 9068.
+// Package token creates and verifies access tokens, which are JWTs that follow the RFC 9068
+// profile.
 package token
 
 import (
@@ -13,13 +14,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Type is the "typ" of an access token's header (RFC 9068 §2.1).
+// Type is the "typ" header parameter of access tokens (RFC 9068 §2.1).
 const Type = "at+jwt"
 
-// maxSignature is the size of the largest signature, which is that of RSA with 2048 bits.
+// maxSignature is the size of the largest signature, which is produced by 2048-bit RSA keys.
 const maxSignature = 256
 
-// idBytes is the number of random bytes in a token's "jti", 128 bits.
+// idBytes is the number of random bytes in "jti" (128 bits).
 const idBytes = 16
 
 // Claims are the claims of a token (RFC 9068 §2.2). Times are truncated to seconds.
@@ -27,32 +28,32 @@ type Claims struct {
 	Issuer   string
 	ClientID string   // "client_id" and "sub", which are equal because clients act for themselves
 	Audience []string // at least one
-	Scope    string   // space-separated scope tokens; if empty, the token has no scope
+	Scope    string   // space-separated scope tokens; if empty, the token has no scope claim
 	IssuedAt time.Time
 	Lifetime time.Duration
 }
 
-// Signer issues the tokens of one signing key. It is safe for concurrent use.
+// Signer issues tokens signed with one key. It is safe for concurrent use.
 type Signer struct {
 	key    *signingkey.Signer
-	header string // encoded, with the dot that follows it
+	header string // encoded, including the trailing dot
 }
 
-// NewSigner returns a Signer that issues tokens with key.
+// NewSigner returns a Signer that uses the given key.
 func NewSigner(key *signingkey.Signer) *Signer {
 	return &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID()) + "."}
 }
 
-// encodedHeader returns the header of the tokens of a key (RFC 9068 §2.1).
+// encodedHeader returns the encoded header of tokens signed with key (RFC 9068 §2.1).
 func encodedHeader(algorithm signingkey.Algorithm, keyID string) string {
 	header := `{"alg":` + quote(string(algorithm)) + `,"kid":` + quote(keyID) + `,"typ":"` + Type + `"}`
 	return base64.RawURLEncoding.EncodeToString([]byte(header))
 }
 
-// Sign returns the signed token in JWS Compact Serialization (RFC 7515 §7.1) and its "jti", which
-// is read from random.
+// Sign returns the signed token in JWS Compact Serialization (RFC 7515 §7.1) and its "jti". The
+// "jti" is read from random.
 //
-// Errors: those of random and of the signature.
+// Errors: those of reading random and of signing.
 func (s *Signer) Sign(claims Claims, random io.Reader) (jwt string, id ID, err error) {
 	w, _ := workspaces.Get().(*workspace)
 	defer workspaces.Put(w)
@@ -78,8 +79,8 @@ type ID [idBytes]byte
 // String returns the encoded "jti".
 func (id ID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
-// workspace is the memory in which a token is built. It is pooled, because allocating it for each
-// token is slow and adds GC pressure.
+// workspace is the memory for building a token. It is pooled, because allocating it for each token
+// is slow and adds GC pressure.
 type workspace struct {
 	id        ID
 	payload   []byte
@@ -89,8 +90,8 @@ type workspace struct {
 
 var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 
-// appendClaims appends the claims as JSON. For speed it doesn't use encoding/json, because it runs
-// for every token. A test compares its output with encoding/json.
+// appendClaims appends the claims as JSON. It avoids encoding/json because it runs for every token.
+// A test compares its output with that of encoding/json.
 func appendClaims(b []byte, c Claims, id ID) []byte {
 	issuedAt := c.IssuedAt.Unix()
 	b = append(b, `{"iss":`...)
@@ -115,7 +116,7 @@ func appendClaims(b []byte, c Claims, id ID) []byte {
 	return append(b, '}')
 }
 
-// appendAudience appends one audience as a string, and several as an array (RFC 7519 §4.1.3).
+// appendAudience appends a single audience as a string, and several as an array (RFC 7519 §4.1.3).
 func appendAudience(b []byte, audience []string) []byte {
 	if len(audience) == 1 {
 		return appendString(b, audience[0])
@@ -130,8 +131,8 @@ func appendAudience(b []byte, audience []string) []byte {
 	return append(b, ']')
 }
 
-// appendString appends s as a JSON string. Strings that need escaping are encoded with
-// encoding/json.
+// appendString appends s as a JSON string. It uses encoding/json only for strings that need
+// escaping.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
@@ -146,7 +147,7 @@ func appendString(b []byte, s string) []byte {
 func quote(s string) string {
 	quoted, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a string always encodes
+		panic(err) // strings can always be encoded
 	}
 	return string(quoted)
 }

@@ -134,7 +134,7 @@ func TestSignWithEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// The encoded claims equal those of encoding/json for all strings.
+// The claims are encoded in the same way as by encoding/json, for any strings.
 func TestClaimsMatchEncodingJSON(t *testing.T) {
 	key := newKey(t, signingkey.EdDSA)
 	signer := token.NewSigner(key.Signer())

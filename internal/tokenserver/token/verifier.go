@@ -11,19 +11,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// ErrInvalid means that a token was not issued by the realm or is not valid at that time. It
+// ErrInvalid means that a token was not issued by the realm or is not valid at the given time. It
 // doesn't contain the reason, which must not be revealed to the sender.
 var ErrInvalid = errors.New("token not valid")
 
-// clockSkew is how far the clock of the server that issued a token may be ahead.
+// clockSkew is how far ahead the clock of the issuing server may be.
 const clockSkew = 30 * time.Second
 
-// maxToken bounds the size of a token in bytes. It is larger than the largest issued token, which
-// has 256 scopes of 128 characters and 16 audiences.
+// maxToken limits the size of a token in bytes. The largest issued token has 256 scopes of 128
+// characters and 16 audiences, and is smaller.
 const maxToken = 64 << 10
 
-// encoding rejects texts that are not the only encoding of their bytes, so that no character of a
-// valid token can be changed (RFC 7515 §2, RFC 4648 §3.5).
+// encoding rejects non-canonical base64, so that no character of a valid token can be changed (RFC
+// 7515 §2, RFC 4648 §3.5).
 var encoding = base64.RawURLEncoding.Strict()
 
 // Verified is the content of a valid token.
@@ -33,11 +33,11 @@ type Verified struct {
 	Scope    string // space-separated scope tokens
 	IssuedAt time.Time
 	ID       string // "jti"
-	// Payload is the signed JSON of the claims.
+	// Payload contains the signed claims as JSON.
 	Payload []byte
 }
 
-// HasScope reports whether the token has the scope.
+// HasScope reports whether the token has the given scope.
 func (v *Verified) HasScope(scope string) bool {
 	for s := range strings.FieldsSeq(v.Scope) {
 		if s == scope {
@@ -47,21 +47,21 @@ func (v *Verified) HasScope(scope string) bool {
 	return false
 }
 
-// HasAudience reports whether the token has the audience.
+// HasAudience reports whether the token has the given audience.
 func (v *Verified) HasAudience(audience string) bool { return slices.Contains(v.Audience, audience) }
 
 // Verifier verifies the tokens of one realm. It is safe for concurrent use.
 //
-// All tokens of a key have the same header, so the key is looked up by the encoded header. The
-// header's algorithm and other parameters ("jwk", "jku", "x5u", "crit") are never parsed (RFC 8725
-// §3.1). If a later version changes the header, it must also accept the old header until old tokens
-// have expired.
+// All tokens signed with the same key have the same header, so the key is looked up by the encoded
+// header. The header's algorithm and other parameters ("jwk", "jku", "x5u", "crit") are never
+// parsed (RFC 8725 §3.1). If a future version changes the header, it must also accept the previous
+// header until all older tokens have expired.
 type Verifier struct {
 	issuer string
 	keys   map[string]*signingkey.Verifier // by encoded header
 }
 
-// NewVerifier returns a Verifier for the tokens of the realm with this issuer and these published
+// NewVerifier returns a Verifier for the tokens of a realm with the given issuer and published
 // keys.
 func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
 	v := &Verifier{issuer: issuer, keys: make(map[string]*signingkey.Verifier, len(keys))}
@@ -71,7 +71,7 @@ func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
 	return v
 }
 
-// claims are the members of the payload that Verify reads (RFC 9068 §2.2).
+// claims contains the claims that Verify reads (RFC 9068 §2.2).
 type claims struct {
 	Issuer    string   `json:"iss"`
 	ClientID  string   `json:"client_id"`
@@ -83,14 +83,14 @@ type claims struct {
 }
 
 // Verify verifies a token in JWS Compact Serialization and returns its content. It checks the
-// signature, the issuer, "exp", and "iat" with a skew of 30 s.
+// signature, the issuer, "exp" and "iat". The time in "iat" may be up to 30 seconds in the future.
 //
 // The error is ErrInvalid.
 func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	header, rest, _ := strings.Cut(compact, ".")
 	encodedPayload, encodedSignature, _ := strings.Cut(rest, ".")
 	key := v.keys[header]
-	// Even a strict decoder ignores line breaks.
+	// Even a strict base64 decoder ignores line breaks.
 	if key == nil || len(compact) > maxToken || strings.ContainsAny(rest, "\r\n") {
 		return Verified{}, ErrInvalid
 	}
@@ -115,11 +115,10 @@ func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	}, nil
 }
 
-// audience is encoded as a string if it has one element, and as an array otherwise (RFC 7519
-// §4.1.3).
+// audience is encoded as a string if there is one, and as an array otherwise (RFC 7519 §4.1.3).
 type audience []string
 
-// UnmarshalJSON decodes both forms.
+// UnmarshalJSON accepts both forms.
 func (a *audience) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '[' {
 		return json.Unmarshal(data, (*[]string)(a))

@@ -61,14 +61,14 @@ func TestVerifiedHas(t *testing.T) {
 		}
 	}
 	if !v.HasAudience("orders") || v.HasAudience("order") || v.HasAudience("") {
-		t.Error("HasAudience must match the audience orders only")
+		t.Error("HasAudience must match only the audience orders")
 	}
 	if (&token.Verified{}).HasScope("") {
 		t.Error("a token without scopes has the empty scope")
 	}
 }
 
-// FuzzVerify checks that only tokens that the realm signed are valid, and that no input causes a
+// FuzzVerify checks that only tokens signed by the realm are valid, and that no input causes a
 // panic.
 func FuzzVerify(f *testing.F) {
 	key := newKey(f, signingkey.EdDSA)

@@ -16,8 +16,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Enabled reports whether the environment configures a collector: OTEL_EXPORTER_OTLP_ENDPOINT or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and OTEL_SDK_DISABLED is not true.
+// Enabled reports whether the environment configures a collector. This requires that
+// OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set and OTEL_SDK_DISABLED is
+// not true.
 func Enabled() bool {
 	if off, err := strconv.ParseBool(os.Getenv("OTEL_SDK_DISABLED")); err == nil && off {
 		return false
@@ -25,13 +26,13 @@ func Enabled() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Start returns a tracer that sends spans to the collector by OTLP over HTTP. The caller must call
-// stop, which sends the last spans. If tracing is not enabled, the tracer is nil. The standard
-// OTEL_* environment variables configure headers, certificates, the sampler and the service name,
-// which defaults to service. If the collector is unavailable, spans are lost, but requests are not
-// affected.
+// Start returns a tracer that sends spans to the collector with OTLP over HTTP. The caller must
+// call stop, which flushes the remaining spans. If tracing is not enabled, the tracer is nil. The
+// standard OTEL_* environment variables configure headers, certificates, the sampler and the
+// service name. The default service name is service. If the collector is unavailable, spans are
+// lost but requests are not affected.
 //
-// The error is about an invalid environment variable.
+// An error means that an environment variable is invalid.
 func Start(ctx context.Context, service, version string, logger *slog.Logger) (tracer trace.Tracer, stop func(context.Context), err error) {
 	if !Enabled() {
 		return nil, func(context.Context) {}, nil

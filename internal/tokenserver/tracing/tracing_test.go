@@ -32,7 +32,7 @@ func TestDisabledByDefault(t *testing.T) {
 	}
 }
 
-// Spans reach the configured collector with the resource attributes from the environment.
+// The configured collector receives spans with the resource attributes from the environment.
 func TestSpansReachTheCollector(t *testing.T) {
 	var got atomic.Pointer[collectorpb.ExportTraceServiceRequest]
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -19,7 +19,7 @@ import (
 const (
 	magic      = "realmkeeper records 1\n"
 	headerSize = 8
-	// maxBody is larger than any object that an API server stores.
+	// maxBody is larger than any object that the API server can store.
 	maxBody = 4 << 20
 )
 
@@ -27,23 +27,23 @@ const (
 type kind byte
 
 const (
-	written kind = 'w' // a new or changed record
+	written kind = 'w' // a new or updated record
 	removed kind = 'r' // a deleted record
-	reached kind = 'v' // the resource version of all frames before it
+	reached kind = 'v' // the resource version of all preceding frames
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// frame is one entry of the file and its position.
+// frame is an entry in the file and its position.
 type frame struct {
 	kind   kind
 	secret *corev1.Secret
 	offset int64
-	bytes  []byte // header and body, as in the file
+	bytes  []byte // header and body, as stored in the file
 }
 
-// newFrame returns the frame of a Secret. The frame has only the fields of the Secret that a record
-// is read from.
+// newFrame returns the encoded frame for a Secret. It contains only those fields of the Secret that
+// are needed to read a record.
 func newFrame(k kind, secret *corev1.Secret) ([]byte, error) {
 	stripped := corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -75,11 +75,11 @@ func writeFrame(to io.Writer, k kind, secret *corev1.Secret) error {
 	return err
 }
 
-// scan calls each for every complete frame in order, and returns the end of the last one. An
-// incomplete frame at the end of the file is ignored: the process was killed while writing it and
-// has not reported it yet.
+// scan calls each for every complete frame in order and returns the end of the last one. An
+// incomplete frame at the end of the file is ignored: the process was killed while writing it, and
+// has not yet reported the change.
 //
-// The error is errDamaged for any other malformed content, or the error of each or of reading.
+// The error is errDamaged if any other content is malformed, or an error from each or from reading.
 func scan(file io.Reader, each func(frame) error) (end int64, err error) {
 	r := bufio.NewReaderSize(file, 64<<10)
 	start := make([]byte, len(magic))
@@ -112,7 +112,7 @@ func scan(file io.Reader, each func(frame) error) (end int64, err error) {
 	}
 }
 
-// notEnd returns err, or nil if err means the end of the file.
+// notEnd returns err, or nil if err means that the file has ended.
 func notEnd(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil

@@ -1,5 +1,5 @@
-// Package snapshot saves the last known good records of a token server in a file. After a restart,
-// the token server can serve them while the API server is unavailable.
+// Package snapshot saves a token server's last known good records in a file. After a restart, the
+// token server can serve them while the API server is unavailable.
 //
 // The file contains private keys. It must be on an in-memory volume that is deleted with the Pod,
 // such as an emptyDir with medium Memory.
@@ -17,16 +17,17 @@ import (
 
 const (
 	fileName = "records"
-	// slack is the growth, in addition to a quarter of its initial size, after which a file is
-	// compacted. The average cost of a change therefore does not depend on the number of records.
+	// slack is how much a file may grow before it is compacted, in addition to a quarter of its
+	// initial size. The average cost of a change therefore does not depend on the number of
+	// records.
 	slack = 1 << 20
 )
 
-// errDamaged means that a file has content that this package did not write.
+// errDamaged means that a file contains data that this package did not write.
 var errDamaged = errors.New("the snapshot is damaged")
 
-// Records is the content of a snapshot: records as Secrets with name, creation time, resource
-// version and data, and the resource version of the whole.
+// Records is the content of a snapshot. Each record is a Secret with its name, creation time,
+// resource version and data. Version is the resource version of the whole list.
 type Records struct {
 	Secrets []*corev1.Secret
 	Version string
@@ -37,16 +38,17 @@ type Records struct {
 // latest state. A Log must be used by one goroutine only.
 type Log struct {
 	path    string
-	file    *os.File // nil: nothing is saved
+	file    *os.File // if nil, nothing is saved
 	size    int64
-	limit   int64  // the size above which the file is compacted
-	version string // the resource version of the content
+	limit   int64  // size above which the file is compacted
+	version string // resource version of the content
 }
 
-// Open opens the log in a directory and returns it with its content. If there is no file, the
-// content has no Secrets.
+// Open opens the log in the given directory and returns it with its content. If there is no file,
+// the content is empty.
 //
-// An error means that the file could not be read or was damaged. The log is then empty but usable.
+// An error means that the file could not be read or was damaged. In that case, the log is empty but
+// usable.
 func Open(dir string) (*Log, Records, error) {
 	l := &Log{path: filepath.Join(dir, fileName)}
 	file, err := os.OpenFile(l.path, os.O_RDWR, 0)
@@ -82,10 +84,10 @@ func Open(dir string) (*Log, Records, error) {
 	return l, records, nil
 }
 
-// Write saves a new or changed record.
+// Write saves a new or updated record.
 func (l *Log) Write(secret *corev1.Secret) error { return l.append(written, secret) }
 
-// Remove removes the record with the name of secret.
+// Remove removes the record with the Secret's name.
 func (l *Log) Remove(secret *corev1.Secret) error {
 	deleted := &corev1.Secret{}
 	deleted.Name, deleted.ResourceVersion = secret.Name, secret.ResourceVersion
@@ -111,8 +113,8 @@ func (l *Log) append(k kind, secret *corev1.Secret) error {
 	return nil
 }
 
-// Replace replaces all records with the given ones. It keeps the saved versions of the records
-// whose names are in keep.
+// Replace replaces all records with the given ones. For names in keep, it retains the saved
+// versions.
 func (l *Log) Replace(records Records, keep map[string]bool) error {
 	return l.rewrite(records.Version, func(to io.Writer) error {
 		if l.file != nil && len(keep) > 0 {
@@ -139,7 +141,7 @@ func (l *Log) Close() error {
 	return file.Close()
 }
 
-// use makes file, which is valid up to end, the current file.
+// use makes file the current file. Its content is valid up to end.
 func (l *Log) use(file *os.File, end int64) error {
 	if err := file.Truncate(end); err != nil {
 		return err

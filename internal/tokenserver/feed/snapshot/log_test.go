@@ -47,7 +47,8 @@ func open(t rapid.TB, dir string) (*snapshot.Log, snapshot.Records) {
 	return log, records
 }
 
-// filled returns a log with two listed records, one of which has changed since, and its directory.
+// filled returns a log and its directory. The log contains a list of two records and an update to
+// one of them.
 func filled(t *testing.T) (dir string, log *snapshot.Log) {
 	t.Helper()
 	dir = t.TempDir()
@@ -98,7 +99,7 @@ func TestRestartRestoresLastState(t *testing.T) {
 			if err := test.change(log); err != nil {
 				t.Fatal(err)
 			}
-			// The log is not closed, like that of a killed process.
+			// Don't close the log, as if the process had been killed.
 			_, records := open(t, dir)
 			if diff := cmp.Diff(test.want, contents(records)); diff != "" {
 				t.Errorf("restored records (-want +got):\n%s", diff)
@@ -112,7 +113,7 @@ func TestRestartRestoresLastState(t *testing.T) {
 	}
 }
 
-// If the process is killed at any point of an append, the earlier content stays intact.
+// If the process is killed at any point while appending, the existing content remains intact.
 func TestIncompleteFrameIsRemoved(t *testing.T) {
 	dir, log := filled(t)
 	path := filepath.Join(dir, "records")
@@ -135,7 +136,7 @@ func TestIncompleteFrameIsRemoved(t *testing.T) {
 		if diff := cmp.Diff([]string{"client-2=second", "realm-1=one", "version=11"}, contents(records)); diff != "" {
 			t.Fatalf("truncated at %d (-want +got):\n%s", end, diff)
 		}
-		// The next write must replace the rest of the incomplete frame.
+		// The next write must overwrite the incomplete frame.
 		if err := reopened.Write(secret("client-4", "12", "four")); err != nil {
 			t.Fatal(err)
 		}
@@ -145,8 +146,8 @@ func TestIncompleteFrameIsRemoved(t *testing.T) {
 	}
 }
 
-// If any byte changes, the log returns no record that was never written, and it saves the next
-// list.
+// If any byte is corrupted, the log never returns a record that wasn't written, and it saves the
+// next list.
 func TestDamageIsDetected(t *testing.T) {
 	dir, _ := filled(t)
 	path := filepath.Join(dir, "records")
@@ -213,7 +214,7 @@ func TestFailedWriteDeletesSnapshot(t *testing.T) {
 		t.Fatal("saved a record of 5 MiB")
 	}
 	if _, records := open(t, dir); len(records.Secrets) != 0 {
-		t.Errorf("the old state is still saved: %q", contents(records))
+		t.Errorf("the stale state is still saved: %q", contents(records))
 	}
 	if err := log.Write(secret("client-3", "13", "three")); err != nil {
 		t.Fatal(err)
@@ -229,7 +230,8 @@ func TestFailedWriteDeletesSnapshot(t *testing.T) {
 	}
 }
 
-// After any sequence of operations, a restart restores the same records as a map.
+// After any sequence of operations, the log restores the same records as a plain map that went
+// through the same operations.
 func TestRestartRestoresModel(t *testing.T) {
 	parent, runs := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {

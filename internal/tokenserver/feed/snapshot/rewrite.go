@@ -10,14 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// compact rewrites the file with only the last version of each record.
+// compact rewrites the file so that it contains only the latest version of each record.
 func (l *Log) compact() error {
 	return l.rewrite(l.version, func(to io.Writer) error {
 		return l.copyLatest(to, func(string) bool { return true })
 	})
 }
 
-// rewrite atomically replaces the file with a new one, whose resource version is version.
+// rewrite atomically replaces the file with a new one at the given resource version.
 func (l *Log) rewrite(version string, write func(io.Writer) error) error {
 	file, err := os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -30,7 +30,7 @@ func (l *Log) rewrite(version string, write func(io.Writer) error) error {
 	return nil
 }
 
-// fill writes file, renames it to the final name and makes it the current file.
+// fill writes the content of file, renames it to the final name and makes it the current file.
 func (l *Log) fill(file *os.File, version string, write func(io.Writer) error) error {
 	buffered := bufio.NewWriterSize(file, 64<<10)
 	if _, err := buffered.WriteString(magic); err != nil {
@@ -58,8 +58,8 @@ func (l *Log) fill(file *os.File, version string, write func(io.Writer) error) e
 	return l.use(file, end)
 }
 
-// copyLatest writes the last frame of each record that exists and is wanted. It reads the file
-// twice instead of holding it in memory.
+// copyLatest writes the latest frame of each wanted record that has not been deleted. It reads the
+// file twice instead of loading it into memory.
 func (l *Log) copyLatest(to io.Writer, wanted func(name string) bool) error {
 	last := map[string]int64{}
 	if err := l.rescan(func(f frame) error {
