@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func tunnel(w http.ResponseWriter, r *http.Request) {
 	host, port, err := net.SplitHostPort(r.Host)
 	if r.Method != http.MethodConnect || err != nil || !strings.HasSuffix(host, ".localhost") {
-		http.Error(w, "only names below localhost are allowed", http.StatusForbidden)
+		http.Error(w, "only names under localhost are allowed", http.StatusForbidden)
 		return
 	}
 	var d net.Dialer

@@ -172,17 +172,17 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 		token, clientID, wantError string
 	}{
 		"same name elsewhere":       {token: projected(t, cluster, sameName, true, issuer)},
-		"another account":           {token: projected(t, cluster, unlisted, true, issuer)},
+		"different account":         {token: projected(t, cluster, unlisted, true, issuer)},
 		"default":                   {token: projected(t, cluster, fallback, true, issuer)},
 		"wrong audience":            {token: projected(t, cluster, pod, true, strings.Replace(issuer, "accounts", "accounts-other", 1))},
 		"the API server's audience": {token: projected(t, cluster, pod, true)},
 		"two audiences":             {token: projected(t, cluster, pod, true, issuer, clusterIssuer)},
 		"not bound to a pod":        {token: projected(t, cluster, pod, false, issuer)},
 		"expired":                   {token: resigned(t, cluster, good, map[string]any{"exp": time.Now().Add(-time.Second).Unix()})},
-		"another issuer":            {token: resigned(t, cluster, good, map[string]any{"iss": "https://example.com"})},
+		"different issuer":          {token: resigned(t, cluster, good, map[string]any{"iss": "https://example.com"})},
 		"a changed expiry":          {token: mutated(t, good, `"exp":`, `"exp":1`)},
 		"a changed signature":       {token: good[:len(good)-10] + "AAAAAAAAAA"},
-		"another client":            {token: good, clientID: "unknown"},
+		"different client":          {token: good, clientID: "unknown"},
 		"no client":                 {token: good, clientID: "-", wantError: "invalid_request"},
 	} {
 		t.Run(name, func(t *testing.T) {

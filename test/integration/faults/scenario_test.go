@@ -142,7 +142,7 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 	s.inst.AwaitTokens(t, scenario.Credentials(s.provided, s.before), true) // during the overlap
 	s.inst.AwaitTokens(t, scenario.Credentials(s.hashed, s.before), false)
 	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost} {
-		install.Eventually(t, "another secret for "+c.Name, func() error {
+		install.Eventually(t, "a new secret for "+c.Name, func() error {
 			if now := s.inst.CredentialsSecret(t, c); scenario.ClientSecret(now) == scenario.ClientSecret(former[c]) {
 				return fmt.Errorf("the secret has not changed")
 			}

@@ -1,4 +1,4 @@
-// Adds features that the platform may lack: names below localhost resolve to loopback
+// Adds features that the platform may lack: names under localhost resolve to loopback
 // (RFC 6761 §6.3), and Web Crypto is global, as in Node.js 20 and later.
 import dns from 'node:dns'
 import { webcrypto } from 'node:crypto'
