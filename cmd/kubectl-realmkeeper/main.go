@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	_ "k8s.io/client-go/plugin/pkg/client/auth" // the authentication plugins of kubectl
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's authentication plugins
 
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 )

@@ -16,8 +16,8 @@ import (
 
 const usage = `realmkeeper portal %s
 
-Serves the web portal for managing API credentials. The portal acts with the Kubernetes
-token of the signed-in user and has no permissions of its own. It stores no data. Sessions
+Serves the web portal for managing API credentials. The portal uses the signed-in user's
+Kubernetes token and has no permissions of its own. It stores no data. Sessions
 are kept in encrypted cookies, which all replicas with the same key accept.
 
 Usage:
@@ -99,8 +99,8 @@ func parse(args []string, help io.Writer) (options, error) {
 	return o, o.complete()
 }
 
-// inCluster returns the URL of the API server from the environment of a Pod. It returns an empty
-// string outside a cluster.
+// inCluster returns the API server URL from the Pod's environment. It returns an empty string
+// outside a cluster.
 func inCluster() string {
 	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
 
-// TestInvalidInput checks that the program exits with one line that names the wrong flag.
+// TestInvalidInput checks that the error is a single line that names the invalid flag.
 func TestInvalidInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {

@@ -23,7 +23,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
-// run serves until SIGINT or SIGTERM. A second signal ends the process immediately.
+// run serves requests until it receives SIGINT or SIGTERM. A second signal ends the process
+// immediately.
 func run(o options) error {
 	logger := newLogger(o.debug)
 	ctx, stop := httpserver.SignalContext()
@@ -41,8 +42,8 @@ func run(o options) error {
 	server, err := httpserver.Listen(ctx, httpserver.Options{
 		Handler: handler, Limits: portal.ServerLimits(),
 		Listen: o.listen, OperationsListen: o.operationsListen, CertFile: o.certFile, KeyFile: o.keyFile,
-		// Ready is unset. Without the API server, the portal still serves a page that explains the
-		// problem.
+		// Ready is unset, because the portal can report an error to users even if the API server is
+		// unavailable.
 		Logger: logger,
 	})
 	if err != nil {
@@ -114,7 +115,7 @@ func newProvider(o options, sessions *access.Sessions) (*access.Provider, error)
 }
 
 // readIfNamed returns the content of the file at path, or nil if path is empty. Errors name the
-// flag.
+// given flag.
 func readIfNamed(flag, path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -126,14 +127,15 @@ func readIfNamed(flag, path string) ([]byte, error) {
 	return content, nil
 }
 
-// newLogger returns a logger for standard error, because standard output is for the audit log.
+// newLogger returns a logger that writes to standard error. Standard output is reserved for the
+// audit log.
 func newLogger(debug bool) *slog.Logger {
 	level := slog.LevelInfo
 	if debug {
 		level = slog.LevelDebug
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	// klog's verbosity stays 0, because at its highest levels client-go logs parts of credentials.
+	// Leave klog's verbosity at 0. At the highest levels, client-go logs parts of credentials.
 	klog.SetSlogLogger(logger)
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	return logger

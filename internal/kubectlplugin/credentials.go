@@ -18,7 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// credentials are the values of a credentials Secret that are needed to get a token.
+// credentials contains the values from a credentials Secret that are needed to get a token.
 type credentials struct {
 	clientID     string
 	clientSecret string
@@ -26,8 +26,8 @@ type credentials struct {
 	authority    []byte // PEM; empty if the system's root certificates are sufficient
 }
 
-// source reads credentials. Each call reads them again, because a Secret can appear or change
-// between attempts.
+// source reads credentials. Each call reads them again, because the Secret can be created or
+// changed between attempts.
 type source func(context.Context) (credentials, error)
 
 // fromDirectory reads a credentials Secret that is mounted at dir.
@@ -86,7 +86,8 @@ var (
 	errNoSecret = errors.New("has no generated Secret; use --from-directory with its credentials in files")
 )
 
-// checkUsable returns an error if c can't get a token, with the reason and message from its status.
+// checkUsable returns an error with the reason and message from the client's status if the client
+// can't get tokens.
 func checkUsable(c *v1alpha1.ApiClient) error {
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
@@ -102,8 +103,8 @@ func checkUsable(c *v1alpha1.ApiClient) error {
 
 var errIncomplete = errors.New("incomplete credentials")
 
-// parseCredentials gets credentials from the default data keys. lookup returns an empty value for a
-// missing key. origin names the source in errors.
+// parseCredentials reads the credentials from the default data keys. lookup must return an empty
+// value for a missing key. origin is the source named in errors.
 func parseCredentials(origin string, clusterURL bool, lookup func(key string) (string, error)) (credentials, error) {
 	var c credentials
 	var authority string

@@ -43,7 +43,7 @@ func describeToken(out io.Writer, endpoint string, token *oauth2.Token) error {
 	return table.Flush()
 }
 
-// decode parses a token without verifying it, because only resource servers need to verify it.
+// decode parses a token without verifying it. Only resource servers need to verify tokens.
 func decode(accessToken string) (jose.Header, map[string]json.RawMessage, error) {
 	algorithms := make([]jose.SignatureAlgorithm, 0, len(signingkey.Algorithms))
 	for _, algorithm := range signingkey.Algorithms {

@@ -91,11 +91,11 @@ func (o *hashOptions) run(streams genericiooptions.IOStreams, random io.Reader) 
 	return err
 }
 
-// secret reads the secret, or generates one and delivers it to the user.
+// secret reads the secret from standard input, or generates one and prints or saves it.
 func (o *hashOptions) secret(streams genericiooptions.IOStreams, random io.Reader) (string, error) {
 	if o.stdin {
-		// The limit is well above the longest valid secret. It stops early if the input is a large
-		// file.
+		// The limit is well above the longest valid secret. It avoids reading a large file
+		// completely.
 		read, err := io.ReadAll(io.LimitReader(streams.In, 8*clientsecret.MaxChosenLength))
 		if err != nil {
 			return "", fmt.Errorf("reading the secret from standard input: %w", err)

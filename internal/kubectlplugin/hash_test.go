@@ -78,7 +78,7 @@ func TestHashWritesSecretFile(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("Secret file: %v, %v; want mode 0600", info, err)
 	}
-	// An existing file may contain another secret and must not be overwritten.
+	// An existing file may contain a different secret and must not be overwritten.
 	code, stdout, stderr = run(t, "hash", "--secret-file", file)
 	if left, err := os.ReadFile(file); code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || err != nil || !bytes.Equal(left, secret) {
 		t.Errorf("Second run: exit code %d, stdout %q, stderr %q, %v", code, stdout, stderr, err)

@@ -1,6 +1,5 @@
-// Package kubectlplugin implements the kubectl plugin `kubectl realmkeeper`. The subcommands act
-// with the permissions of the caller. They never print an existing secret, and print a token only
-// on request.
+// Package kubectlplugin implements the kubectl plugin `kubectl realmkeeper`. The subcommands use
+// the caller's permissions. They never print an existing secret, and print a token only on request.
 package kubectlplugin
 
 import (
@@ -18,7 +17,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
-		// Errors from the API server can have several lines.
+		// Errors from the API server can contain line breaks.
 		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(err.Error()), " "))
 		return 1
 	}

@@ -41,9 +41,9 @@ func requestToken(ctx context.Context, from credentials) (*oauth2.Token, error) 
 	return token, nil
 }
 
-// responseError describes the error response of the endpoint. Failures without a response are
-// retryable. So are statuses 401, 404, 429 and 5xx, because a token server also returns them for a
-// client or realm that it hasn't loaded yet.
+// responseError describes a failed token request. Failures without a response are retryable.
+// Responses with status 401, 404, 429 or 5xx are also retryable, because the failure may be
+// temporary. For example, a token server may not have loaded the client or realm yet.
 func responseError(endpoint string, err error) error {
 	response, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
@@ -67,7 +67,7 @@ func responseError(endpoint string, err error) error {
 func newHTTPClient(authority []byte) (*http.Client, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		roots = x509.NewCertPool() // the authority may be sufficient
+		roots = x509.NewCertPool() // the given authority may be sufficient
 	}
 	if len(authority) > 0 && !roots.AppendCertsFromPEM(authority) {
 		return nil, fmt.Errorf("%w: %s contains no PEM certificate", errIncomplete, v1alpha1.SecretKeyCACrt)
@@ -84,7 +84,7 @@ func newHTTPClient(authority []byte) (*http.Client, error) {
 }
 
 // dial resolves every name under localhost to the loopback address, as RFC 6761, section 6.3
-// requires. Not every resolver does so, and the demo's instance domain is such a name.
+// requires. Some resolvers don't, and the demo uses such a name as its instance domain.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && strings.HasSuffix(host, ".localhost") {

@@ -14,8 +14,8 @@ type retryable struct{ error }
 
 func (r retryable) Unwrap() error { return r.error }
 
-// retry calls try until it succeeds or returns an error that isn't retryable. It starts no attempt
-// after the timeout and then returns the last error.
+// retry calls try until it succeeds or returns an error that isn't retryable. After
+// the timeout, it makes no further attempts and returns the last error.
 func retry(ctx context.Context, timeout time.Duration, try func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {

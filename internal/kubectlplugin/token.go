@@ -68,7 +68,7 @@ func newTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return command
 }
 
-// complete sets the options that come from positional arguments and validates all options.
+// complete reads the positional arguments and validates all options.
 func (o *tokenOptions) complete(args []string) error {
 	switch {
 	case len(args) > 1, len(args) == 1 && o.directory != "":

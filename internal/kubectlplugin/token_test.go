@@ -39,8 +39,8 @@ type response struct {
 	body   string
 }
 
-// endpoint starts a token endpoint for the client billing. It returns the responses in order and
-// repeats the last one.
+// endpoint starts a token endpoint for the client billing. The endpoint returns the given responses
+// in order and repeats the last one.
 func endpoint(t *testing.T, responses ...response) *httptest.Server {
 	t.Helper()
 	var requests atomic.Int64
@@ -156,7 +156,7 @@ func TestTokenErrors(t *testing.T) {
 		},
 		"connection refused":       {[]string{"--from-directory", mounted(t, closed, nil)}, closed.URL},
 		"invalid client":           {[]string{"--from-directory", returning(unauthorized)}, "401 Unauthorized invalid_client: Client authentication failed."},
-		"error of a proxy":         {[]string{"--from-directory", returning(response{http.StatusBadGateway, "<html>\n"})}, "502 Bad Gateway"},
+		"error from a proxy":       {[]string{"--from-directory", returning(response{http.StatusBadGateway, "<html>\n"})}, "502 Bad Gateway"},
 		"response is not JSON":     {[]string{"--from-directory", returning(response{http.StatusOK, "<html>\n"})}, "json"},
 		"response without a token": {[]string{"--from-directory", returning(response{http.StatusOK, "{}"})}, "access_token"},
 		"token is not a JWT":       {[]string{"--from-directory", returning(response{http.StatusOK, `{"access_token":"opaque"}`})}, "JWT"},

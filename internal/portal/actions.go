@@ -30,10 +30,10 @@ func (p *portal) setSuspended(w http.ResponseWriter, req *request, action audit.
 	return p.backToClient(w, req, err)
 }
 
-// expiryLayout is the format of a datetime-local input. The portal uses it for UTC.
+// expiryLayout is the format of a datetime-local input. The portal interprets its value as UTC.
 const expiryLayout = "2006-01-02T15:04"
 
-// setExpiry sets the expiration of a client. An empty value removes it.
+// setExpiry sets or removes the client's expiration.
 func (p *portal) setExpiry(w http.ResponseWriter, req *request) error {
 	if err := req.r.ParseForm(); err != nil {
 		return fmt.Errorf("%w: %w", errInput, err)
@@ -69,7 +69,7 @@ func parseExpiry(value string) (*metav1.Time, error) {
 	return nil, fmt.Errorf("%w: the expiration must be a date and time in UTC, such as 2031-12-31T23:59", errInput)
 }
 
-// delete deletes a client if the user has entered its name to confirm.
+// delete deletes the client after the user confirms by entering its name.
 func (p *portal) delete(w http.ResponseWriter, req *request) error {
 	seen, err := req.seenVersion()
 	if err != nil {

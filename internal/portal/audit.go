@@ -10,11 +10,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
-// change describes a change of a client for the audit.
+// change describes a change to a client for its audit event.
 type change struct {
 	action   audit.Action
 	client   *v1alpha1.ApiClient
-	secretID string // of the secret that is added or revoked, if any
+	secretID string // ID of the added or revoked secret, if any
 }
 
 // audit writes an audit event with the outcome of a change.
@@ -28,7 +28,7 @@ func (p *portal) audit(req *request, c change, err error) {
 	})
 }
 
-// outcomeOf returns the outcome of a change that returned err.
+// outcomeOf returns the audit outcome and reason for the given error.
 func outcomeOf(err error) (audit.Outcome, audit.Reason) {
 	switch {
 	case err == nil:

@@ -18,24 +18,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
-// maxAttempts limits how often a change is retried after a conflict with a status update of the
-// operator.
+// maxAttempts limits the attempts to apply a change that conflicts with the operator's status
+// updates.
 const maxAttempts = 10
 
-// edit changes the spec of a client.
+// edit describes a change to a client's spec.
 type edit struct {
 	action audit.Action
-	// path is the field that the edit changes. It is used to detect tools that would revert the
-	// change.
+	// path is the field that the edit changes. If another tool manages this field, the
+	// change is rejected.
 	path fieldpath.Path
-	// mutate changes the fields that the portal owns. It returns the ID of a secret that it adds or
-	// revokes.
+	// mutate changes the fields that the portal owns. It returns the ID of the added or revoked
+	// secret, if any.
 	mutate func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (secretID string, err error)
 }
 
-// change applies an edit to the client that the user saw and audits the outcome. It returns
-// errChanged if the client was changed since, errManaged if another tool would revert the edit, or
-// the error of the API server.
+// change applies an edit and audits the outcome. It returns errChanged if the client has changed
+// since the user loaded the page, and errManaged if another tool would revert the edit.
 func (p *portal) change(req *request, e edit) error {
 	seen, err := req.seenVersion()
 	if err != nil {
@@ -55,8 +54,8 @@ func (p *portal) change(req *request, e edit) error {
 	return err
 }
 
-// tryEdit applies an edit once. It returns errChanged if the user saw another version of the
-// client.
+// tryEdit makes one attempt to apply an edit. It returns errChanged if live isn't the version that
+// the user saw.
 func (req *request) tryEdit(live *v1alpha1.ApiClient, seen version, e edit) (secretID string, err error) {
 	if seen != versionOf(live) {
 		return "", errChanged
@@ -77,14 +76,14 @@ func (req *request) tryEdit(live *v1alpha1.ApiClient, seen version, e edit) (sec
 	if secretID, err = e.mutate(live, owned.Spec); err != nil {
 		return secretID, err
 	}
-	// With the resource version, the API server rejects changes that are based on a stale object.
-	// Ownership is forced because the user saw the current value and chose another.
+	// The resource version makes the API server reject changes based on a stale object. Forcing
+	// ownership is safe, because the user saw the current value.
 	owned.WithUID(live.UID).WithResourceVersion(live.ResourceVersion)
 	return secretID, req.api.Apply(req.ctx(), owned, client.FieldOwner(FieldOwner), client.ForceOwnership)
 }
 
-// upgradeManager converts the field ownership from the creation of a client to server-side apply,
-// so that the API server removes fields which a later apply omits.
+// upgradeManager converts field ownership recorded when the portal created the client to
+// server-side apply. Otherwise the API server wouldn't remove fields that a later apply omits.
 func (req *request) upgradeManager(live *v1alpha1.ApiClient) error {
 	created := false
 	for _, entry := range live.ManagedFields {
@@ -108,7 +107,7 @@ func (req *request) get(c *v1alpha1.ApiClient) error {
 	return req.api.Get(req.ctx(), key, c)
 }
 
-// version identifies the client and the spec that a user saw. Status updates don't change it.
+// version identifies a client and the version of its spec. Status updates don't change it.
 type version struct {
 	uid        types.UID
 	generation int64
@@ -118,7 +117,7 @@ func versionOf(c *v1alpha1.ApiClient) version { return version{uid: c.UID, gener
 
 var errForm = errors.New("the form is incomplete; reload the page and try again")
 
-// seenVersion returns the version that the user saw, from the hidden fields of the form.
+// seenVersion returns the version that the user saw. The form contains it in hidden fields.
 func (req *request) seenVersion() (version, error) {
 	if err := req.r.ParseForm(); err != nil {
 		return version{}, fmt.Errorf("%w: %w", errInput, err)

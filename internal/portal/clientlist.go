@@ -6,8 +6,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// clientList is a chunk of an ApiClientList. It decodes only the fields that a row needs, because
-// most of the cost of a page is decoding the response of the API server.
+// clientList is a partial ApiClientList with only the fields that rows need. Decoding the API
+// server's response is most of the cost of rendering a page.
 type clientList struct {
 	Metadata struct {
 		Continue string `json:"continue"`

@@ -20,10 +20,10 @@ type listPage struct {
 	Rows   []row
 	Next   string // path of the next page; empty on the last page
 	First  string // path of the first page; empty on the first page
-	// Scanned is the number of clients that a search has read for this page.
+	// Scanned is the number of clients that the search read for this page.
 	Scanned   int
 	CanCreate bool
-	// Hidden is set if the user may not list clients in the namespace, or in all namespaces.
+	// Hidden is set if the user isn't allowed to list clients in the selected namespaces.
 	Hidden bool
 	Grant  *grant
 	// Restarted is set if the continue token has expired and the list starts from the beginning.
@@ -50,7 +50,7 @@ func (p *portal) listClients(w http.ResponseWriter, req *request) error {
 	case apierrors.IsForbidden(err):
 		page.Hidden, status = true, http.StatusForbidden
 		if q.Namespace == "" {
-			page.Query.Namespace = req.ownNamespace() // a service account most likely has the role there
+			page.Query.Namespace = req.ownNamespace() // the likely namespace of its role binding
 		}
 	case cmp.Or(err, allowedErr) != nil:
 		return cmp.Or(err, allowedErr)
@@ -73,7 +73,7 @@ func (p *portal) listClients(w http.ResponseWriter, req *request) error {
 	return nil
 }
 
-// ownNamespace returns the namespace of the user if it is a service account.
+// ownNamespace returns the user's namespace if the user is a service account.
 func (req *request) ownNamespace() string {
 	namespace, _, _ := req.session.User.ServiceAccount()
 	return namespace
@@ -84,6 +84,6 @@ func clientPath(namespace, name string) string {
 	return "/clients/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
 }
 
-// validName reports whether name is empty or can be the name of an object. The portal sends no
-// other names to the API server, because they would change the path of the request.
+// validName reports whether name is empty or a valid path segment. The portal never sends other
+// names to the API server, because they could change the request path.
 func validName(name string) bool { return len(content.IsPathSegmentName(name)) == 0 }

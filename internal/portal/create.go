@@ -21,25 +21,25 @@ import (
 
 // createPage is the form for a new client, or for the selection of its realm.
 type createPage struct {
-	// Realms are the realms to select from. Hidden is set if the user may not list them and must
-	// enter the name.
+	// Realms are the realms to select from. Hidden is set if the user isn't allowed to list
+	// them and must enter the name.
 	Realms []realmView
 	Hidden bool
-	// Realm is the selected realm. RealmKnown is set if the user may read it; only then are its
-	// Scopes and Lifetime set.
+	// Realm is the selected realm. If the user is allowed to read it, RealmKnown is set and Scopes
+	// and Lifetime contain its values.
 	Realm, Lifetime string
 	Scopes          []string
 	RealmKnown      bool
 	// Namespaces are the namespaces to select from. It is empty if the user must enter the name.
 	Namespaces []string
-	// Form is the user's input and Problem is what is wrong with it.
+	// Form is the user's input. Problem describes invalid input.
 	Form    clientForm
 	Problem string
 	// Grant is nil if the user has the role.
 	Grant *grant
 }
 
-// clientForm contains the values of the form.
+// clientForm contains the submitted form values.
 type clientForm struct {
 	Namespace, Name, Description, Lifetime, Expires string
 	Scopes                                          []string
@@ -91,7 +91,8 @@ func (p *portal) renderCreate(w http.ResponseWriter, req *request, status int, r
 	return nil
 }
 
-// describeRealm sets the choices that the realm offers, if the user may read the realm.
+// describeRealm sets the realm's scopes and token lifetime on the page if the user is allowed to
+// read the realm.
 func (req *request) describeRealm(page *createPage) error {
 	live := &v1alpha1.Realm{}
 	if !validName(page.Realm) {
@@ -111,12 +112,12 @@ func (req *request) describeRealm(page *createPage) error {
 	return nil
 }
 
-// maxNamespaces is the maximum number of namespaces to select from. If there are more, the user
-// enters the name.
+// maxNamespaces is the maximum number of namespaces to select from. If there are more, users enter
+// the name instead.
 const maxNamespaces = 200
 
 // namespaces returns the namespaces to select from. It returns none if there are too many or the
-// user may not list them.
+// user isn't allowed to list them.
 func (req *request) namespaces() ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
@@ -151,7 +152,7 @@ func (p *portal) create(w http.ResponseWriter, req *request) error {
 		return err
 	}
 	created.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: secret.id, Hash: secret.hash}}}
-	// Create fails if a client with this name exists. An apply would change that client.
+	// If a client with this name exists, Create fails, but Apply would change that client.
 	err = req.api.Create(req.ctx(), created, client.FieldOwner(FieldOwner))
 	p.audit(req, change{action: audit.ActionCreate, client: created, secretID: secret.id}, err)
 	switch {
@@ -169,7 +170,7 @@ func (p *portal) create(w http.ResponseWriter, req *request) error {
 
 var errMissing = errors.New("enter a realm, a namespace and a name")
 
-// client returns the ApiClient that the form describes. The API server validates the rest.
+// client converts the form to an ApiClient. The API server performs the remaining validation.
 func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
 	if realm == "" || f.Namespace == "" || f.Name == "" {
 		return nil, errMissing

@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// clientPage shows a client and its actions.
+// clientPage is the data of the page for a client and its actions.
 type clientPage struct {
 	*v1alpha1.ApiClient
 
@@ -31,7 +31,7 @@ type clientPage struct {
 	Events    []corev1.Event
 	Overlaps  []overlap
 	Expires   string // in the format of the form field
-	// The No fields explain why an action is disabled. They are empty if it is enabled.
+	// The No fields explain why each action is disabled. A field is empty if its action is enabled.
 	NoSuspend, NoRotate, NoExpiry, NoDelete, NoRevoke string
 	// Grant is nil if the user has the role.
 	Grant *grant
@@ -90,7 +90,7 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 	return page, setActions(req, page)
 }
 
-// secretsOf returns the source of the client secret and the secrets of the client.
+// secretsOf returns the source and the list of the client's secrets.
 func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secretView) {
 	expired := func(at *metav1.Time) bool { return at != nil && !p.Now().Before(at.Time) }
 	added := map[string]metav1.Time{}
@@ -123,8 +123,8 @@ func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secr
 // maxEvents is the maximum number of events on a page.
 const maxEvents = 10
 
-// events returns the latest events of a client, newest first. It returns none if the user may not
-// list events.
+// events returns the client's latest events, newest first. It returns none if the user isn't
+// allowed to list events.
 func (req *request) events(c *v1alpha1.ApiClient) ([]corev1.Event, error) {
 	list := &corev1.EventList{}
 	err := req.api.List(req.ctx(), list, client.InNamespace(c.Namespace), client.MatchingFields{"involvedObject.uid": string(c.UID)})
@@ -140,7 +140,8 @@ func (req *request) events(c *v1alpha1.ApiClient) ([]corev1.Event, error) {
 	return list.Items[:min(len(list.Items), maxEvents)], err
 }
 
-// lastSeen returns when an event was last observed. The two Event APIs use different fields.
+// lastSeen returns the time at which an event was last observed. The core and events.k8s.io APIs
+// use different fields.
 func lastSeen(e *corev1.Event) metav1.Time {
 	switch {
 	case e.Series != nil:
@@ -151,7 +152,7 @@ func lastSeen(e *corev1.Event) metav1.Time {
 	return metav1.Time(e.EventTime)
 }
 
-// setActions sets which actions are disabled for the user and the client, and why.
+// setActions sets the reasons why actions are disabled for this user and client.
 func setActions(req *request, page *clientPage) error {
 	canChange, err := access.Allowed(req.ctx(), req.api, "patch", page.Namespace, page.Name)
 	if err != nil {

@@ -43,7 +43,7 @@ func (req *request) grant(namespace string) *grant {
 	return &grant{Namespace: namespace, Command: req.session.User.GrantCommand(namespace)}
 }
 
-// showError shows an error page. If the API server rejects the user's token, it ends the session.
+// showError shows an error page, or ends the session if the API server rejected the user's token.
 func (p *portal) showError(w http.ResponseWriter, req *request, err error) {
 	if apierrors.IsUnauthorized(err) {
 		p.Sessions.End(w)
@@ -102,8 +102,8 @@ func newErrorPage(req *request, err error) errorPage {
 	}
 }
 
-// sentence formats an error as a sentence. It removes the prefixes that the title of the page
-// shows.
+// sentence formats an error as a sentence. It removes prefixes that the page title already
+// contains.
 func sentence(err error) string {
 	s := err.Error()
 	for _, shown := range []error{errInput, errManaged} {

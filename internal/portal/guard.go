@@ -8,10 +8,11 @@ import (
 )
 
 const (
-	// maxBody limits the size of a request body, which is a form.
+	// maxBody is the maximum size of a submitted form in bytes.
 	maxBody = 64 << 10
 
-	// contentPolicy restricts pages to resources of the portal. Pico's icons are data: images.
+	// contentPolicy restricts pages to the portal's own resources. Pico CSS uses data: URLs for
+	// icons.
 	contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
@@ -30,7 +31,7 @@ func guard(routes http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Strict-Transport-Security", "max-age=31536000") // browsers ignore it without HTTPS
+		h.Set("Strict-Transport-Security", "max-age=31536000") // browsers ignore this header without HTTPS
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cache-Control", "no-store")
@@ -39,8 +40,8 @@ func guard(routes http.Handler) http.Handler {
 	})
 }
 
-// ServerLimits returns the limits of the public port. A page may wait for several requests to the
-// API server.
+// ServerLimits returns the limits for the public port. The write timeout is long because rendering
+// a page can require several API server requests.
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
 		ReadHeader: 10 * time.Second, Read: 10 * time.Second, Write: time.Minute, Idle: 2 * time.Minute,

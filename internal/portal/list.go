@@ -13,22 +13,24 @@ import (
 )
 
 const (
-	// pageSize is the number of clients on a page.
+	// pageSize is the maximum number of clients on a page.
 	pageSize = 50
 	// chunkSize is the number of clients per API request if the portal filters the results.
 	chunkSize = 500
-	// maxScanned limits the number of clients read for one page. The next page continues there.
+	// maxScanned is the number of clients after which a search stops. The next page continues
+	// there.
 	maxScanned = 20_000
 )
 
-// listQuery is the filter of a list and the position of a page in it.
+// listQuery contains the filters of a list and the start of the requested page.
 type listQuery struct {
 	Namespace, Realm, State, Search string
 	// From is the start of the page. The zero value is the start of the list.
 	From cursor
 }
 
-// cursor is a position in a list: an offset from the position of the API server's continue token.
+// cursor is a position in a list: the number of items to skip after the API server's continue
+// token.
 type cursor struct {
 	skip  int
 	token string
@@ -41,7 +43,7 @@ func (c cursor) String() string {
 	return strconv.Itoa(c.skip) + "." + c.token
 }
 
-// parseCursor parses the format of String. An invalid value returns the start of the list.
+// parseCursor parses the result of String. If s is invalid, it returns the start of the list.
 func parseCursor(s string) cursor {
 	skip, token, ok := strings.Cut(s, ".")
 	n, err := strconv.Atoi(skip)
@@ -63,7 +65,7 @@ func parseListQuery(values url.Values) listQuery {
 	return q
 }
 
-// path returns the path of the list with the given start.
+// path returns the path of the page that starts at from.
 func (q listQuery) path(from cursor) string {
 	values := url.Values{}
 	for _, parameter := range []struct{ key, value string }{
@@ -79,7 +81,7 @@ func (q listQuery) path(from cursor) string {
 	return "/clients?" + values.Encode()
 }
 
-// filtersHere reports whether the portal filters the results because the API server can't.
+// filtersHere reports whether the query has filters that the API server doesn't support.
 func (q listQuery) filtersHere() bool { return q.State != "" || q.Search != "" }
 
 // matches reports whether a client matches the filter.
@@ -113,7 +115,7 @@ type listResult struct {
 	scanned int    // number of clients read
 }
 
-// findClients returns a page of matching clients. It reads only as much of the list as it needs.
+// findClients returns a page of matching clients. It stops reading as soon as the page is full.
 func (req *request) findClients(q listQuery) (listResult, error) {
 	var result listResult
 	at := q.From
@@ -153,8 +155,8 @@ func rowOf(c *v1alpha1.ApiClient) row {
 	}
 }
 
-// read returns a chunk of the list. The API server filters by realm. Before Kubernetes 1.31 it
-// can't, so matches filters by realm too.
+// read returns a chunk of the list, filtered by realm. API servers before Kubernetes 1.31 don't
+// support this filter, so matches also filters by realm.
 func (req *request) read(q listQuery, token string) (*clientList, error) {
 	page := access.Page{Namespace: q.Namespace, Realm: q.Realm, Limit: pageSize, Continue: token}
 	if q.filtersHere() {

@@ -19,8 +19,8 @@ type manager struct {
 	owners []string
 }
 
-// tools are the supported tools, which revert changes by others. Each marks its objects and uses
-// its own field managers.
+// tools are the supported management tools. Each marks its objects with labels or annotations and
+// uses its own field managers.
 var tools = []struct {
 	name   string
 	owners []string
@@ -61,8 +61,8 @@ func inNamespace(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// managerOf returns the tool that manages a client. It identifies the tool by its labels and
-// annotations, then by its field managers.
+// managerOf returns the tool that manages a client. It checks labels and annotations first, then
+// field managers.
 func managerOf(c *v1alpha1.ApiClient) (manager, bool) {
 	for _, t := range tools {
 		if source := t.source(c); source != "" {
@@ -100,8 +100,8 @@ func revertReason(c *v1alpha1.ApiClient, path fieldpath.Path) string {
 }
 
 // isOwner returns a function that reports whether a field manager belongs to the tool. If none of
-// the tool's usual field managers is present, the tool may be configured with another name. Then
-// any field manager except the portal and the operator may be the tool.
+// the tool's usual field managers is present, the tool may use a custom name. In this case, any
+// field manager except the portal and the operator may belong to the tool.
 func (m manager) isOwner(c *v1alpha1.ApiClient) func(string) bool {
 	known := func(name string) bool { return slices.Contains(m.owners, name) }
 	if slices.ContainsFunc(c.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return known(e.Manager) }) {
@@ -121,7 +121,7 @@ func ownedBy(c *v1alpha1.ApiClient, path fieldpath.Path, is func(manager string)
 		}
 		set := &fieldpath.Set{}
 		if err := set.FromJSON(e.FieldsV1.GetRawReader()); err != nil {
-			return true // The ownership is unknown. Assume the worst.
+			return true // Ownership is unknown, so treat the field as owned.
 		}
 		if set.Has(path) {
 			return true
@@ -133,7 +133,7 @@ func ownedBy(c *v1alpha1.ApiClient, path fieldpath.Path, is func(manager string)
 	})
 }
 
-// The fields that the portal changes.
+// Fields that the portal changes.
 var (
 	suspendPath     = fieldpath.MakePathOrDie("spec", "suspend")
 	expiresAtPath   = fieldpath.MakePathOrDie("spec", "expiresAt")
@@ -141,7 +141,7 @@ var (
 	rotateAfterPath = fieldpath.MakePathOrDie("spec", "secret", "generated", "rotation", "rotateAfter")
 )
 
-// hashedPath returns the path of the secret with the given ID.
+// hashedPath returns the field path of the hashed secret with the given ID.
 func hashedPath(id string) fieldpath.Path {
 	return fieldpath.MakePathOrDie("spec", "secret", "hashed", fieldpath.KeyByFields("id", id))
 }

@@ -20,7 +20,7 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// assets contains the static files by name.
+// assets maps names to static files.
 var assets = map[string]asset{
 	"htmx.js":     loadAsset("vendor/htmx-2.0.11.min.js", "text/javascript; charset=utf-8"),
 	"portal.js":   loadAsset("portal.js", "text/javascript; charset=utf-8"),
@@ -38,14 +38,14 @@ type asset struct {
 func loadAsset(name, media string) asset {
 	content, err := files.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // the file is embedded
 	}
 	sum := sha256.Sum256(content)
 	return asset{content: content, media: media, digest: hex.EncodeToString(sum[:6])}
 }
 
-// assetPath returns a path with the digest of the file, so that browsers can cache the file
-// permanently.
+// assetPath returns the path of a static file. It contains the file's digest, so that browsers can
+// cache the file permanently.
 func assetPath(name string) string { return "/assets/" + name + "?" + assets[name].digest }
 
 func assetHandler() http.Handler {
@@ -61,7 +61,7 @@ func assetHandler() http.Handler {
 	})
 }
 
-// pages contains the templates by file name. Each includes the shared templates.
+// pages maps file names to templates. Each template includes the shared templates.
 type pages map[string]*template.Template
 
 func parsePages() pages {
@@ -104,7 +104,7 @@ func (p *portal) render(w http.ResponseWriter, req *request, status int, name, t
 	p.write(w, status, name, "layout", data)
 }
 
-// renderPart writes a part of a page for htmx.
+// renderPart writes part of a page for htmx.
 func (p *portal) renderPart(w http.ResponseWriter, name, part string, content any) {
 	p.write(w, http.StatusOK, name, part, content)
 }
@@ -121,7 +121,7 @@ func (p *portal) write(w http.ResponseWriter, status int, name, part string, dat
 	_, _ = b.WriteTo(w) // the client may have disconnected
 }
 
-// isPart reports whether htmx requests a part of a page.
+// isPart reports whether htmx requested only part of a page.
 func isPart(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
 
 // showTime returns a time element, or nothing if t is zero.

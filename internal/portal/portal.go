@@ -1,6 +1,6 @@
-// Package portal implements the web portal for managing API credentials. It acts with the token of
-// the signed-in user, so the API server authorizes every request. It stores no sessions, objects or
-// secrets.
+// Package portal implements the web portal for managing API credentials. It uses the
+// signed-in user's token, so the API server authorizes every request. It stores no sessions,
+// objects or secrets.
 package portal
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// FieldOwner is the field manager of the portal for all users.
+// FieldOwner is the portal's field manager name, regardless of the user.
 const FieldOwner = "realmkeeper-portal"
 
-// Options configure a portal.
+// Options configures the portal.
 type Options struct {
 	Cluster  *access.Cluster
 	Sessions *access.Sessions
@@ -29,7 +29,7 @@ type Options struct {
 	Logger       *slog.Logger
 	// Audit receives an event for each change.
 	Audit *audit.Log
-	// Now returns the current time. Random is the source of secrets and salts.
+	// Now returns the current time. Random is the random source for secrets and salts.
 	Now    func() time.Time
 	Random io.Reader
 }
@@ -39,7 +39,7 @@ type portal struct {
 	pages pages
 }
 
-// request is a request of a signed-in user.
+// request is a signed-in user's request.
 type request struct {
 	session access.Session
 	api     *access.Client // acts as the user
@@ -48,7 +48,7 @@ type request struct {
 
 func (req *request) ctx() context.Context { return req.r.Context() }
 
-// New returns the handler of the portal.
+// New returns the portal's HTTP handler.
 func New(o Options) http.Handler {
 	p := &portal{Options: o, pages: parsePages()}
 	mux := http.NewServeMux()

@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// realmView is a realm as pages show it.
+// realmView contains the realm details that pages show.
 type realmView struct {
 	*v1alpha1.Realm
 
@@ -44,7 +44,7 @@ func namespacesOf(allowed v1alpha1.AllowedNamespaces) string {
 // realmsPage is the list of realms.
 type realmsPage struct {
 	Realms []realmView
-	// Hidden is set if the user may not list realms.
+	// Hidden is set if the user isn't allowed to list realms.
 	Hidden bool
 	Grant  *grant
 }
@@ -66,8 +66,8 @@ func (p *portal) listRealms(w http.ResponseWriter, req *request) error {
 	return nil
 }
 
-// realms returns all realms sorted by name. hidden is true if the user may not list them. The list
-// is not paged, because there are few realms.
+// realms returns all realms sorted by name. hidden is true if the user isn't allowed to list them.
+// The list isn't paginated, because a cluster has few realms.
 func (req *request) realms() (realms []v1alpha1.Realm, hidden bool, err error) {
 	list := &v1alpha1.RealmList{}
 	if err := req.api.List(req.ctx(), list); err != nil {

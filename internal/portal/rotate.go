@@ -21,7 +21,7 @@ type overlap struct {
 	duration     time.Duration
 }
 
-// overlaps are the choices for the user. The first is the default.
+// overlaps are the options that users can select. The first is the default.
 var overlaps = []overlap{
 	{"24h", "In 1 day", 24 * time.Hour},
 	{"1h", "In 1 hour", time.Hour},
@@ -77,7 +77,7 @@ func (p *portal) rotate(w http.ResponseWriter, req *request) error {
 	return p.showSecret(w, req, live, secret)
 }
 
-// rotateGenerated makes the operator rotate the secret with the overlap from the spec.
+// rotateGenerated requests a rotation from the operator, which uses the overlap from the spec.
 func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
 	err := p.change(req, edit{action: audit.ActionRotate, path: rotateAfterPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
 		if !live.GeneratesSecret() {
@@ -98,8 +98,8 @@ func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
 	return p.backToClient(w, req, err)
 }
 
-// addSecret adds a secret to a client, sets the expiration of the current secret and removes an
-// expired one.
+// addSecret adds a secret to the client's spec, makes the current secret expire at expiry, and
+// removes expired secrets.
 func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, secret newSecret, expiry, now time.Time) error {
 	if live.Spec.Secret == nil || live.Spec.Secret.Hashed == nil {
 		return fmt.Errorf("%w: the secret of this client is not managed in the portal", errInput)
@@ -128,8 +128,8 @@ func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfigura
 }
 
 // removeSecret removes an expired secret from the fields that the portal owns. It fails if another
-// field manager owns the secret. That secret would remain and would become valid again without the
-// expiration that the portal has set.
+// field manager also owns the secret. Otherwise the secret would remain without the expiration that
+// the portal set, and would become valid again.
 func removeSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, id string) error {
 	if ownedBy(live, hashedPath(id), isOtherManager) {
 		return fmt.Errorf("%w: remove the expired secret %s with the tool that added it; a client can have at most two secrets", errInput, id)
@@ -140,8 +140,8 @@ func removeSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfig
 	return nil
 }
 
-// hashedOf returns the entry of a secret in the fields that the portal owns. It adds a missing
-// entry.
+// hashedOf returns the secret's entry in the fields that the portal owns. It adds the entry if it
+// is missing.
 func hashedOf(spec *apply.ApiClientSpecApplyConfiguration, id string) *apply.HashedSecretApplyConfiguration {
 	at := slices.IndexFunc(spec.Secret.Hashed, func(h apply.HashedSecretApplyConfiguration) bool {
 		return h.ID != nil && *h.ID == id

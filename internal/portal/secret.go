@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// secretPage shows a new client secret once.
+// secretPage is the data of the page that shows a new client secret.
 type secretPage struct {
 	Client        *v1alpha1.ApiClient
 	Secret        string
@@ -23,8 +23,8 @@ type secretPage struct {
 
 type snippet struct{ Title, Text string }
 
-// showSecret renders the only response that contains the secret. It responds directly instead of
-// redirecting, because a redirect would require storing the secret.
+// showSecret renders the only response that contains the secret. It doesn't
+// redirect, because a redirect would require storing the secret.
 func (p *portal) showSecret(w http.ResponseWriter, req *request, c *v1alpha1.ApiClient, secret newSecret) error {
 	page := secretPage{Client: c, Secret: secret.plain, TokenEndpoint: req.tokenEndpoint(c), EndpointKnown: true}
 	if page.TokenEndpoint == "" {
@@ -35,9 +35,8 @@ func (p *portal) showSecret(w http.ResponseWriter, req *request, c *v1alpha1.Api
 	return nil
 }
 
-// tokenEndpoint returns the token endpoint of a client. The status of a new client doesn't contain
-// it yet, so it is read from the realm. It returns an empty string if the user may not read the
-// realm.
+// tokenEndpoint returns the client's token endpoint. A new client's status doesn't contain it yet,
+// so it is read from the realm. If that fails, tokenEndpoint returns an empty string.
 func (req *request) tokenEndpoint(c *v1alpha1.ApiClient) string {
 	realm := &v1alpha1.Realm{}
 	if c.Status.TokenEndpoint == "" && req.api.Get(req.ctx(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm) != nil {
@@ -46,8 +45,8 @@ func (req *request) tokenEndpoint(c *v1alpha1.ApiClient) string {
 	return cmp.Or(c.Status.TokenEndpoint, realm.Status.TokenEndpoint)
 }
 
-// snippets returns code examples that get a token. The client ID, secret and URL contain no
-// characters that need escaping in any of these languages.
+// snippets returns code examples for getting a token. The client ID, secret and URL need no
+// escaping in any of the languages.
 func snippets(endpoint string, c *v1alpha1.ApiClient, secret string) (curl string, others []snippet) {
 	id := c.EffectiveClientID()
 	curl = fmt.Sprintf(`curl --user '%s:%s' --data grant_type=client_credentials '%s'`, id, secret, endpoint)

@@ -11,7 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// signInPage is the sign-in form.
+// signInPage is the data of the sign-in page.
 type signInPage struct {
 	Provider bool   // whether an identity provider is configured
 	Command  string // creates a token
@@ -31,10 +31,10 @@ func (p *portal) renderSignIn(w http.ResponseWriter, status int, problem string)
 	})
 }
 
-// redirectToSignIn redirects a user without a session to the sign-in page.
+// redirectToSignIn redirects to the sign-in page.
 func (p *portal) redirectToSignIn(w http.ResponseWriter, r *http.Request) {
 	if isPart(r) {
-		w.Header().Set("HX-Redirect", "/sign-in") // redirects the whole page instead of replacing a part
+		w.Header().Set("HX-Redirect", "/sign-in") // makes htmx load the whole page
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}

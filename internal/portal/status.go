@@ -19,7 +19,7 @@ type State struct {
 	Message string
 }
 
-// The names of the states, by which lists can be filtered.
+// State names. Lists can be filtered by state.
 const (
 	StateReady       = "Ready"
 	StateProgressing = "Progressing"
@@ -30,7 +30,7 @@ const (
 
 var allStates = []string{StateReady, StateProgressing, StateSuspended, StateExpired, StateNotReady}
 
-// stateOf summarizes the conditions of an object.
+// stateOf summarizes an object's conditions.
 func stateOf(conditions []metav1.Condition, generation int64) State {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != generation {
@@ -50,7 +50,6 @@ func stateOf(conditions []metav1.Condition, generation int64) State {
 	return State{StateNotReady, "bad", describe(ready)}
 }
 
-// conditionLabels are the labels of the conditions.
 var conditionLabels = map[v1alpha1.ConditionType]string{
 	v1alpha1.ConditionReady:       "Ready",
 	v1alpha1.ConditionAccepted:    "Configuration valid",
@@ -59,7 +58,7 @@ var conditionLabels = map[v1alpha1.ConditionType]string{
 	v1alpha1.ConditionStalled:     "Action required",
 }
 
-// reasonText describes the reasons of conditions for users.
+// reasonText explains condition reasons to users.
 var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonAccepted:                       "The configuration is valid and all referenced objects exist.",
 	v1alpha1.ReasonReady:                          "All token servers have loaded the latest configuration.",
@@ -87,9 +86,9 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonPublicKeyNotSupported:          "The format of a public key isn't supported.",
 }
 
-// describe returns the message of a condition, which names the objects involved. If the condition
-// is true or has no message, it returns the text for the reason. A newer operator may use a reason
-// that has no text.
+// describe returns the text to show for a condition. It prefers the condition's message, which
+// names the objects involved, unless the condition is true. A newer operator may use reasons
+// without a text in reasonText.
 func describe(c *metav1.Condition) string {
 	text, ok := reasonText[v1alpha1.ConditionReason(c.Reason)]
 	if !ok || c.Status != metav1.ConditionTrue && c.Message != "" {
@@ -98,13 +97,13 @@ func describe(c *metav1.Condition) string {
 	return text
 }
 
-// conditionView is a condition as pages show it.
+// conditionView contains the condition details that pages show.
 type conditionView struct {
 	Label, Status, Message, Kind string
 	Since                        metav1.Time
 }
 
-// conditionsOf returns the conditions of an object, the summary first and then in evaluation order.
+// conditionsOf returns the conditions to show: Ready first, then the others in evaluation order.
 func conditionsOf(conditions []metav1.Condition) []conditionView {
 	var views []conditionView
 	for _, c := range []v1alpha1.ConditionType{

@@ -14,7 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 )
 
-// TestEveryReasonHasText checks all condition types and reasons of the API.
+// TestEveryReasonHasText checks all condition types and reasons that the API defines.
 func TestEveryReasonHasText(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/condition_types.go", nil, 0)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestStateOf(t *testing.T) {
 			ready(metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, ""), 2,
 			portal.State{Name: portal.StateNotReady, Kind: "bad", Message: portal.ReasonText[v1alpha1.ReasonRealmNotFound]},
 		},
-		"reason of a newer operator": {ready(metav1.ConditionFalse, "Unknown", "Message."), 2, portal.State{Name: portal.StateNotReady, Kind: "bad", Message: "Message."}},
+		"reason from a newer operator": {ready(metav1.ConditionFalse, "Unknown", "Message."), 2, portal.State{Name: portal.StateNotReady, Kind: "bad", Message: "Message."}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ var devices = []device{{"desktop", 1280, 800}, {"phone", 390, 844}}
 // mode on a phone, and that it isn't too wide at 200% zoom. With -screenshots it checks both modes
 // on both devices and updates the screenshots in docs/portal.
 func everyPage(t *testing.T, i *instance, b *browser) {
-	const team = "acme-apps" // visible in the screenshots
+	const team = "acme-apps" // name shown in the screenshots
 	i.Create(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}},
 		install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) {
@@ -101,7 +101,7 @@ func (b *browser) inspect(name string) {
 	for k, scheme := range []string{"light", "dark"} {
 		for l, d := range devices {
 			if k != l && !*screenshots {
-				continue // Colors and widths are mostly independent.
+				continue // Colors rarely depend on the width, so testing two combinations is sufficient.
 			}
 			b.show(scheme, d)
 			for _, v := range b.violations() {

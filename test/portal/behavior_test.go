@@ -53,8 +53,8 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 	b.wantText("metadata.name")
 }
 
-// concurrentEdits tests that a change based on a stale page is rejected and keeps the earlier
-// change.
+// concurrentEdits tests that a change based on a stale page is rejected and doesn't overwrite the
+// earlier change.
 func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	billing := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
@@ -87,7 +87,7 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	second.press("Create client")
 	second.wantText("A client with this name already exists")
 
-	// A recreated client is a different client.
+	// A client recreated with the same name is a different client.
 	first.open("/clients/" + team + "/billing")
 	i.Delete(t, billing)
 	recreated := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
@@ -98,7 +98,7 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	i.get(t, recreated)
 }
 
-// managedClients tests that fields which Argo CD, Flux or Helm set can't be changed, and that other
+// managedClients tests that fields set by Argo CD, Flux or Helm can't be changed, and that other
 // fields can.
 func managedClients(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
@@ -170,8 +170,8 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	b.signIn(i.admin)
 	b.open("/clients/" + team + "/generated")
 	b.wantText("stores it in the Secret generated in namespace " + team)
-	// rotateAfter has a resolution of one second. Rotate in a later second than the secret was
-	// created.
+	// rotateAfter has a resolution of one second, so don't rotate in the second in which the secret
+	// was created.
 	install.Eventually(t, "next second", func() error {
 		if now := metav1.Now(); now.Unix() <= generated.Status.Secrets[0].CreatedAt.Unix() {
 			return fmt.Errorf("time is %s", now)
@@ -239,7 +239,7 @@ func pagedLists(t *testing.T, i *instance, b *browser) {
 			t.Errorf("Query %q: %d clients in %d rows, want %d clients once each", query, got, len(names), want)
 		}
 	}
-	// With scripts, the list updates while the user types.
+	// With scripts enabled, the list updates while the user types.
 	b.open("/clients?namespace=" + team)
 	run(b, "Typing", chromedp.SendKeys("#search", "client-1"))
 	install.Eventually(t, "updated list", func() error {

@@ -20,7 +20,7 @@ import (
 func BenchmarkList(b *testing.B) {
 	const clients = 10_000
 	i := startInstance(b)
-	i.StopOperator(b) // so that it does not update 10,000 statuses
+	i.StopOperator(b) // otherwise it would update 10,000 statuses
 	team := i.Env.Namespace(b)
 	var creating errgroup.Group
 	creating.SetLimit(16)

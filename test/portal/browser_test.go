@@ -30,7 +30,7 @@ type browser struct {
 func startBrowser(t *testing.T, url string) *browser {
 	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
-		t.Fatalf("The tests of the portal need chromium; test/portal/chromium.sh installs it: %v", err)
+		t.Fatalf("The portal tests require Chromium; run test/portal/chromium.sh to install it: %v", err)
 	}
 	allocator, stop := chromedp.NewExecAllocator(t.Context(),
 		chromedp.ExecPath("chromium"), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
@@ -53,7 +53,7 @@ func newTab(t *testing.T, url string, parent context.Context, options ...chromed
 	t.Helper()
 	ctx, stop := chromedp.NewContext(parent, options...)
 	t.Cleanup(stop)
-	// The browser stops with its first context, so this context has no deadline.
+	// Chromium stops when its first context is done, so this context has no deadline.
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("Starting the browser: %v", err)
 	}
@@ -78,7 +78,7 @@ func try[T any](b *browser, action chromedp.Action[T]) (T, error) {
 	return chromedp.Run(ctx, action)
 }
 
-// navigate runs an action that loads another page and waits for that page.
+// navigate runs an action that loads a new page and waits for the page.
 func (b *browser) navigate(what string, action chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, timeout)
@@ -107,7 +107,7 @@ func labeled(text string) string {
 	return fmt.Sprintf(`//*[self::button or self::a][normalize-space(.)=%q]`, text)
 }
 
-// click clicks the element that a selector finds.
+// click clicks the element that matches the selector.
 func (b *browser) click(selector string) {
 	b.t.Helper()
 	run(b, "Clicking "+selector, chromedp.Click(selector))
@@ -119,13 +119,13 @@ func (b *browser) fill(selector, text string) {
 	run(b, "Filling "+selector, chromedp.SetValue(selector, text))
 }
 
-// read returns the text of the element that a selector finds.
+// read returns the text of the element that matches the selector.
 func (b *browser) read(selector string) string {
 	b.t.Helper()
 	return strings.TrimSpace(run(b, "Reading "+selector, chromedp.TextContent(selector)))
 }
 
-// waitFor waits until a selector finds a visible element.
+// waitFor waits for a visible element that matches the selector.
 func (b *browser) waitFor(selector string) {
 	b.t.Helper()
 	run(b, "Waiting for "+selector, chromedp.WaitVisible(selector))
@@ -140,7 +140,7 @@ func (b *browser) path() string {
 	return strings.TrimPrefix(run(b, "Reading the URL", chromedp.Location()), b.url)
 }
 
-// wantText fails the test unless the page shows a text.
+// wantText fails the test unless the page shows the given text.
 func (b *browser) wantText(text string) {
 	b.t.Helper()
 	if got := b.text(); !strings.Contains(got, text) {
@@ -154,7 +154,7 @@ func (b *browser) source() string {
 	return run(b, "Reading the page", chromedp.OuterHTML("html"))
 }
 
-// evaluate runs a script, which may return a promise, and returns its result.
+// evaluate runs a script and returns its result. The script may return a promise.
 func evaluate[T any](b *browser, script string) T {
 	b.t.Helper()
 	return run(b, "Running a script", chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -180,7 +180,7 @@ func (b *browser) signIn(token string) {
 	b.press("Sign in")
 }
 
-// wantNoText fails the test if the page shows a text.
+// wantNoText fails the test if the page shows the given text.
 func (b *browser) wantNoText(text string) {
 	b.t.Helper()
 	if got := b.text(); strings.Contains(got, text) {

@@ -22,7 +22,7 @@ func reducePalette(screenshot []byte) ([]byte, error) {
 	at := func(x, y int) color.RGBA {
 		c, ok := color.RGBAModel.Convert(from.At(x, y)).(color.RGBA)
 		if !ok {
-			panic("RGBAModel returned another color type")
+			panic("RGBAModel returned an unexpected color type")
 		}
 		return color.RGBA{c.R &^ 3, c.G &^ 3, c.B &^ 3, 255}
 	}

@@ -66,7 +66,8 @@ func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	})
 }
 
-// namespacedRole tests that a role binding in one namespace grants access to its clients only.
+// namespacedRole tests that a role binding in one namespace grants access only to the clients in
+// this namespace.
 func namespacedRole(t *testing.T, i *instance, b *browser) {
 	mine, theirs := i.Env.Namespace(t), i.Env.Namespace(t)
 	i.Create(t, install.ApiClient(mine, "mine", "acme"), install.ApiClient(theirs, "theirs", "acme"))

@@ -2,23 +2,23 @@ package portal_test
 
 import "testing"
 
-// TestPortal tests the portal in one installation and one browser. Each test has its own namespace
-// and tab.
+// TestPortal tests the portal with a shared installation and browser. Each subtest uses its own
+// namespace and tab.
 func TestPortal(t *testing.T) {
 	i := startInstance(t)
 	b := startBrowser(t, i.portal.URL)
 	for name, test := range map[string]func(*testing.T, *instance, *browser){
-		"client lifecycle":                       clientLifecycle,
-		"viewer can't change clients":            viewerPermissions,
-		"role is limited to its namespace":       namespacedRole,
-		"sign-in with OpenID Connect":            oidcSignIn,
-		"cross-site requests are rejected":       crossSiteRequests,
-		"user input is escaped":                  maliciousInput,
-		"concurrent edits are detected":          concurrentEdits,
-		"fields of other tools can't be changed": managedClients,
-		"other secret sources":                   otherSecretSources,
-		"lists are paged":                        pagedLists,
-		"every page is accessible":               everyPage,
+		"client lifecycle":                           clientLifecycle,
+		"viewer can't change clients":                viewerPermissions,
+		"role is limited to its namespace":           namespacedRole,
+		"sign-in with OpenID Connect":                oidcSignIn,
+		"cross-site requests are rejected":           crossSiteRequests,
+		"user input is escaped":                      maliciousInput,
+		"concurrent edits are detected":              concurrentEdits,
+		"fields set by other tools can't be changed": managedClients,
+		"other secret sources":                       otherSecretSources,
+		"lists are paged":                            pagedLists,
+		"every page is accessible":                   everyPage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, i, b.tab(t)) })
 	}

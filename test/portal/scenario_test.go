@@ -24,8 +24,8 @@ import (
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// clientLifecycle tests all actions on a client without scripts. Each secret appears on a single
-// page and nowhere else.
+// clientLifecycle tests all client actions with scripts disabled. Each secret appears on exactly
+// one page and nowhere else.
 func clientLifecycle(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	b.withoutScripts()
@@ -125,8 +125,8 @@ func (b *browser) secret() string {
 	return secret
 }
 
-// wantNotLeaked fails the test unless each secret was on exactly one page and is in no log, object
-// or cookie.
+// wantNotLeaked fails the test unless each secret appeared on exactly one page and in no log,
+// object or cookie.
 func wantNotLeaked(t *testing.T, i *instance, b *browser, secrets ...string) {
 	t.Helper()
 	sources := map[string]string{
@@ -153,7 +153,7 @@ func wantNotLeaked(t *testing.T, i *instance, b *browser, secrets ...string) {
 		}
 	}
 	if !strings.Contains(sources["objects"], "Acme Corporation") {
-		t.Error("Search through the objects doesn't find a known value")
+		t.Error("Object search doesn't find a known value")
 	}
 }
 
@@ -183,8 +183,8 @@ func objects(t *testing.T, i *instance) string {
 	return all.String()
 }
 
-// wantAudited waits for the audit events of the actions on a client, in order and with the initial
-// admin as actor. It also checks the user in the API server's audit log.
+// wantAudited waits for audit events for the given actions, in order and with the initial admin as
+// the actor. It also checks the user in the API server's audit log.
 func wantAudited(t *testing.T, i *instance, namespace, name string, want []audit.Action) {
 	t.Helper()
 	admin := "system:serviceaccount:" + i.Namespace + ":initial-admin"

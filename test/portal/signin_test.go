@@ -13,8 +13,9 @@ import (
 	issuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
-// oidcSignIn tests that users sign in at an issuer that the API server trusts and have the
-// permissions of the user name in their token. Each replica accepts the sessions of the others.
+// oidcSignIn tests that users can sign in at an issuer that the API server trusts, and that they
+// have the permissions of the user named in their token. Each replica accepts sessions from the
+// others.
 func oidcSignIn(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	authority := filepath.Join(t.TempDir(), "issuer.crt")
@@ -33,7 +34,7 @@ func oidcSignIn(t *testing.T, i *instance, b *browser) {
 	b.press("Create client")
 	i.wantTokens(t, team, "from-oidc", b.secret(), true)
 
-	// Browsers send the cookies of localhost to all ports.
+	// Browsers send cookies for localhost to all ports.
 	replica := &browser{t: t, ctx: b.ctx, url: other.URL}
 	replica.open("/clients?namespace=" + team)
 	replica.wantText("from-oidc")

@@ -1,5 +1,5 @@
-// Package access signs users in, keeps their sessions and accesses the API server as the user. It
-// has no permissions of its own. Every request carries the user's token.
+// Package access signs users in, manages their sessions and sends requests to the API server with
+// the user's token. The portal has no permissions of its own.
 package access
 
 import (
@@ -30,7 +30,7 @@ const (
 	RoleTitle = "Manage api credentials"
 )
 
-// Cluster creates clients for the API server that authenticate with the tokens of users.
+// Cluster creates API server clients that authenticate with user tokens.
 type Cluster struct {
 	config *rest.Config // without credentials
 	codecs serializer.CodecFactory
@@ -38,9 +38,8 @@ type Cluster struct {
 	mapper meta.RESTMapper
 }
 
-// NewCluster returns a Cluster for the API server at an https URL. ca contains the PEM certificates
-// of the authorities for the server certificate. If it is empty, the system's root certificates are
-// used.
+// NewCluster returns a Cluster for the API server at the given https URL. ca contains the PEM
+// certificates of the trusted authorities. If it is empty, the system's root certificates are used.
 func NewCluster(url string, ca []byte) (*Cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -67,8 +66,8 @@ func NewCluster(url string, ca []byte) (*Cluster, error) {
 	return c, nil
 }
 
-// newMapper returns a mapper with the kinds that the portal uses, so that it doesn't need to
-// discover them for each user.
+// newMapper returns a static mapper for the kinds that the portal uses. It avoids API discovery for
+// each user.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
@@ -84,15 +83,15 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-// Client accesses the API server with the token of one user.
+// Client accesses the API server with a user's token.
 type Client struct {
 	client.Client
 
 	rest *rest.RESTClient
 }
 
-// ClientFor returns a client that authenticates with a token. It returns ErrNoToken for an empty
-// token, because requests would be anonymous.
+// ClientFor returns a client that authenticates with the given token. It returns ErrNoToken if the
+// token is empty, because requests without a token are anonymous.
 func (c *Cluster) ClientFor(token string) (*Client, error) {
 	if token == "" {
 		return nil, ErrNoToken
@@ -118,7 +117,7 @@ func (c *Cluster) clientFor(token string) (*Client, error) {
 	return &Client{Client: typed, rest: raw}, err
 }
 
-// Page selects a chunk of the list of ApiClients.
+// Page selects the ApiClients that ListApiClients returns.
 type Page struct {
 	Namespace string // empty for all namespaces
 	Realm     string // empty for all realms
@@ -126,8 +125,8 @@ type Page struct {
 	Continue  string
 }
 
-// ListApiClients decodes a list of ApiClients from JSON into a value that can omit fields. Most of
-// the cost of a list is decoding all fields.
+// ListApiClients decodes a page of ApiClients into a value that may omit fields. Decoding all
+// fields would account for most of the cost of listing.
 func (c *Client) ListApiClients(ctx context.Context, page Page, into any) error {
 	request := c.rest.Get().AbsPath("apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version).
 		NamespaceIfScoped(page.Namespace, page.Namespace != "").Resource("apiclients").
@@ -152,14 +151,14 @@ func (c *Client) ListApiClients(ctx context.Context, page Page, into any) error 
 	return nil
 }
 
-// User is the user that the API server returns for a token.
+// User is the user identified by a Kubernetes token.
 type User struct {
 	Name string `json:"name"`
 	UID  string `json:"uid,omitempty"`
 }
 
-// Identify returns the user of a token. The error satisfies apierrors.IsUnauthorized if the API
-// server rejects the token.
+// Identify returns the user that the given token belongs to. The error satisfies
+// apierrors.IsUnauthorized if the API server rejects the token.
 func (c *Cluster) Identify(ctx context.Context, token string) (User, error) {
 	api, err := c.ClientFor(token)
 	if err != nil {
@@ -173,9 +172,9 @@ func (c *Cluster) Identify(ctx context.Context, token string) (User, error) {
 	return User{Name: user.Username, UID: user.UID}, nil
 }
 
-// Allowed reports whether the user of a client has permission for a verb on an ApiClient. An empty
-// name means all ApiClients and an empty namespace means all namespaces. The result only
-// determines what pages show. The API server authorizes each change itself.
+// Allowed reports whether the user may perform the given verb on an ApiClient. An empty name means
+// all ApiClients and an empty namespace means all namespaces. The result only determines what pages
+// show. The API server authorizes every change.
 func Allowed(ctx context.Context, api client.Client, verb, namespace, name string) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{

@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// FuzzSessionCookie checks that a cookie from another source is never accepted as a session.
+// FuzzSessionCookie checks that a forged cookie is never accepted as a session.
 func FuzzSessionCookie(f *testing.F) {
 	f.Add("")
 	f.Add("MTc3MjM2NjQwMHxhYmN8ZGVm")
@@ -27,7 +27,7 @@ func FuzzSessionCookie(f *testing.F) {
 	})
 }
 
-// FuzzToken checks that the duration of a session is limited for any token.
+// FuzzToken checks that the session duration is limited for every token.
 func FuzzToken(f *testing.F) {
 	for _, token := range []string{token(now, 100), token(now.Add(time.Hour), 100), "a.b.c", "opaque", "e30.eyJleHAiOi0xfQ.x", "e30.eyJleHAiOjFlMzA4fQ.x"} {
 		f.Add(token)

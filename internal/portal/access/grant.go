@@ -14,8 +14,8 @@ func (u User) ServiceAccount() (namespace, name string, ok bool) {
 	return strings.Cut(rest, ":")
 }
 
-// GrantCommand returns the command that grants the user the role in a namespace. An empty namespace
-// stands for the whole cluster.
+// GrantCommand returns the command that grants the role to the user in the given namespace, or in
+// the whole cluster if namespace is empty.
 func (u User) GrantCommand(namespace string) string {
 	subject := "--user=" + quote(u.Name)
 	if in, name, ok := u.ServiceAccount(); ok {

@@ -17,16 +17,16 @@ import (
 // providerTimeout limits each request to the identity provider.
 const providerTimeout = 10 * time.Second
 
-// ErrSignIn means that a sign-in failed because it was started in another browser, has expired or
+// ErrSignIn means that a sign-in failed because it was started in a different browser, expired, or
 // was rejected by the identity provider.
 var ErrSignIn = errors.New("sign-in failed")
 
-// ProviderOptions configure an OpenID Connect provider.
+// ProviderOptions configures an OpenID Connect provider.
 type ProviderOptions struct {
 	// Issuer is the URL of an OpenID Connect issuer that the API server trusts.
 	Issuer string
-	// ClientID is the client ID, which the API server accepts as the token audience. ClientSecret
-	// is empty for a public client.
+	// ClientID must be accepted by the API server as the token audience. ClientSecret is empty for
+	// a public client.
 	ClientID, ClientSecret string
 	// Scopes are requested in addition to openid.
 	Scopes []string
@@ -37,7 +37,7 @@ type ProviderOptions struct {
 }
 
 // Provider signs users in at an OpenID Connect issuer with the authorization code flow and PKCE
-// (RFC 7636). The result is an ID token that the API server accepts.
+// (RFC 7636). The resulting ID token is accepted by the API server.
 type Provider struct {
 	options  ProviderOptions
 	sessions *Sessions
@@ -79,13 +79,13 @@ func (p *Provider) Begin(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// Complete handles the redirect from the issuer and returns the ID token. It returns ErrSignIn if
-// the request doesn't belong to a sign-in that Begin started in the same browser.
+// Complete handles the redirect from the issuer and returns the ID token. It returns ErrSignIn
+// unless Begin started the sign-in in the same browser.
 func (p *Provider) Complete(w http.ResponseWriter, r *http.Request) (string, error) {
 	var pending signIn
 	c, err := r.Cookie(signInCookie)
 	if err != nil || p.sessions.signIn.Decode(signInCookie, c.Value, &pending) != nil {
-		return "", fmt.Errorf("%w: it has expired or was started in another browser; sign in again", ErrSignIn)
+		return "", fmt.Errorf("%w: it has expired or was started in a different browser; sign in again", ErrSignIn)
 	}
 	expire(w, signInCookie)
 	query := r.URL.Query()
@@ -118,8 +118,8 @@ func (p *Provider) Complete(w http.ResponseWriter, r *http.Request) (string, err
 	return raw, nil
 }
 
-// flow returns the OAuth configuration and the ID token verifier of the issuer. It retries the
-// discovery until it succeeds.
+// flow returns the OAuth configuration and ID token verifier for the issuer. If discovery failed
+// before, it tries again.
 func (p *Provider) flow(ctx context.Context) (*oauth2.Config, *oidc.IDTokenVerifier, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

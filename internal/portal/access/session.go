@@ -19,14 +19,15 @@ const (
 	sessionCookie = "__Host-realmkeeper-session"
 	signInCookie  = "__Host-realmkeeper-sign-in"
 
-	// Browsers limit a cookie to 4096 bytes, including its name and attributes. A session is split
-	// into several cookies.
+	// Browsers limit a cookie to 4096 bytes, including its name and attributes. Larger
+	// sessions are split into several cookies.
 	cookieBytes = 3800
 	maxCookies  = 4
 
-	// MaxSessionDuration limits a session if its token expires later or has no known expiration.
+	// MaxSessionDuration is the maximum session duration, even if the token expires later or has no
+	// known expiration.
 	MaxSessionDuration = 12 * time.Hour
-	// signInTimeout limits a sign-in at the identity provider.
+	// signInTimeout is the time that users have to sign in at the identity provider.
 	signInTimeout = 10 * time.Minute
 
 	// MinSessionKey is the minimum length of a session key in bytes.
@@ -47,15 +48,15 @@ type Session struct {
 	ExpiresAt time.Time `json:"ends"`
 }
 
-// Sessions encrypts sessions in cookies and reads them. Nothing is stored on the server, so all
+// Sessions stores sessions in encrypted cookies. Nothing is stored on the server, so all
 // replicas with the same key accept the same sessions.
 type Sessions struct {
 	session, signIn *securecookie.SecureCookie
 	now             func() time.Time
 }
 
-// NewSessions returns Sessions with an encryption key, which all replicas must share. It returns
-// ErrSessionKey if the key is too short.
+// NewSessions returns Sessions that use the given encryption key. All replicas must share the key.
+// It returns ErrSessionKey if the key is too short.
 func NewSessions(key []byte, now func() time.Time) (*Sessions, error) {
 	if len(key) < MinSessionKey {
 		return nil, ErrSessionKey
@@ -71,7 +72,8 @@ func NewSessions(key []byte, now func() time.Time) (*Sessions, error) {
 	return &Sessions{session: session, signIn: signIn, now: now}, nil
 }
 
-// newCodec returns a codec with keys derived for one use, so that one cookie can't replace another.
+// newCodec returns a codec with keys derived for the given use, so that a cookie of one kind isn't
+// accepted as another kind.
 func newCodec(key []byte, use string, lifetime time.Duration) (*securecookie.SecureCookie, error) {
 	derived, err := hkdf.Key(sha256.New, key, nil, use, 96)
 	if err != nil {
@@ -84,7 +86,8 @@ func newCodec(key []byte, use string, lifetime time.Duration) (*securecookie.Sec
 	return s, nil
 }
 
-// New returns a session of a user, which expires with the token.
+// New returns a session for the user. The session expires with the token, or after
+// MaxSessionDuration if that is earlier.
 func (s *Sessions) New(user User, token string) Session {
 	expiresAt := s.now().Add(MaxSessionDuration)
 	if exp := tokenExpiry(token); !exp.IsZero() && exp.Before(expiresAt) {
@@ -103,7 +106,7 @@ func (s *Sessions) Write(w http.ResponseWriter, session Session) error {
 	for i := range maxCookies {
 		part := encrypted[min(i*cookieBytes, len(encrypted)):min((i+1)*cookieBytes, len(encrypted))]
 		if part == "" {
-			expire(w, partName(i)) // may be left from a longer session
+			expire(w, partName(i)) // may remain from a longer session
 			continue
 		}
 		http.SetCookie(w, cookie(partName(i), part, max(1, maxAge)))
@@ -111,7 +114,8 @@ func (s *Sessions) Write(w http.ResponseWriter, session Session) error {
 	return nil
 }
 
-// Read returns the session of a request. It returns ErrNoSession if there is no valid one.
+// Read returns the session from the request's cookies. It returns ErrNoSession if they contain no
+// valid session.
 func (s *Sessions) Read(r *http.Request) (Session, error) {
 	var encrypted strings.Builder
 	for i := range maxCookies {
@@ -145,9 +149,9 @@ func partName(i int) string {
 	return sessionCookie + "-" + strconv.Itoa(i)
 }
 
-// cookie returns a cookie for the whole host. SameSite=Lax allows links from other sites and the
-// redirect from the identity provider. The portal also checks the origin of requests that change
-// something.
+// cookie returns a cookie for all paths of the host. SameSite=Lax keeps users signed in when they
+// follow a link from another site or the redirect from the identity provider. The portal also
+// checks the origin of requests that make changes.
 func cookie(name, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: name, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,

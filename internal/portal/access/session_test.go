@@ -36,7 +36,7 @@ func token(exp time.Time, length int) string {
 	return start + strings.Repeat("x", length-len(start))
 }
 
-// request returns a request with the cookies of a response, like a browser.
+// request returns a request that sends back the cookies from the given response, like a browser.
 func request(w *httptest.ResponseRecorder) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	for _, c := range w.Result().Cookies() {
@@ -72,7 +72,7 @@ func TestSessionRoundTrip(t *testing.T) {
 			t.Errorf("Read(): %v (-want +got):\n%s", err, diff)
 		}
 		if _, err := sessions(t, key('b'), now).Read(request(w)); !errors.Is(err, access.ErrNoSession) {
-			t.Errorf("Read() with another key: %v, want ErrNoSession", err)
+			t.Errorf("Read() with a different key: %v, want ErrNoSession", err)
 		}
 	}
 }

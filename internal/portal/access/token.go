@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MaxTokenLength is the maximum length of a token in bytes, so that a session fits in its cookies.
+// MaxTokenLength is the maximum token length in bytes. Longer tokens wouldn't fit in the cookies.
 const MaxTokenLength = 6 << 10
 
 var (
@@ -36,8 +36,8 @@ func CheckToken(token string) error {
 }
 
 // tokenExpiry returns the expiration time in the exp claim of a JWT (RFC 7519, section 4.1.4). It
-// returns zero for any other token. The signature isn't verified, because the API server does so
-// with each request.
+// returns zero for any other token. It doesn't verify the signature, because the API server does so
+// for every request.
 func tokenExpiry(token string) time.Time {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
