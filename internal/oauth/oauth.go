@@ -24,8 +24,8 @@ const (
 	TokenPath = "/oauth2/token"
 	// IntrospectionPath is the path of the introspection endpoint (RFC 7662), after the realm.
 	IntrospectionPath = "/oauth2/introspect"
-	// VerificationPath is the path at which gateways check whether to allow a request, after the
-	// realm.
+	// VerificationPath is the path of the endpoint that gateways call to check whether to allow a
+	// request. It follows the realm.
 	VerificationPath = "/oauth2/verify"
 	// JWKSPath is the path of the realm's public keys, after the realm.
 	JWKSPath = "/oauth2/jwks"

@@ -63,7 +63,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonAccepted:                       "The configuration is valid and all referenced objects exist.",
 	v1alpha1.ReasonReady:                          "All token servers have loaded the latest configuration.",
 	v1alpha1.ReasonProgressing:                    "A change is in progress. No action is needed.",
-	v1alpha1.ReasonSuspended:                      "No tokens are issued until it is resumed.",
+	v1alpha1.ReasonSuspended:                      "No tokens are issued until the client or realm is resumed.",
 	v1alpha1.ReasonNoTokenServer:                  "No token server is running. Contact your administrator.",
 	v1alpha1.ReasonLifetimeExceedsInstanceMaximum: "The token lifetime is longer than this instance allows.",
 	v1alpha1.ReasonKeysUnreadable:                 "The realm's keys can't be read. Your administrator must restore them.",
@@ -88,7 +88,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 
 // describe returns the text to show for a condition. It prefers the condition's message, which
 // names the objects involved, unless the condition is true. A newer operator may use reasons
-// without a text in reasonText.
+// that have no entry in reasonText.
 func describe(c *metav1.Condition) string {
 	text, ok := reasonText[v1alpha1.ConditionReason(c.Reason)]
 	if !ok || c.Status != metav1.ConditionTrue && c.Message != "" {

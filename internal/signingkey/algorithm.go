@@ -65,8 +65,8 @@ func (a Algorithm) matches(public crypto.PublicKey) bool {
 	return false
 }
 
-// consistent reports whether the private part of a key belongs to its public part. It checks EC
-// keys only, because go-jose checks the other types. Signatures of an inconsistent key can't be
+// consistent reports whether the private part of a key matches its public part. It checks EC
+// keys only, because go-jose checks the other types. Signatures made with an inconsistent key can't be
 // verified.
 func consistent(private crypto.Signer) bool {
 	key, ok := private.(*ecdsa.PrivateKey)

@@ -158,8 +158,8 @@ func BenchmarkWrongSecrets(b *testing.B) {
 	b.ReportMetric(p99(flooded)/p99(quiet), "ratio")
 }
 
-// BenchmarkHandler measures the time and allocations of a token request beyond the signature, on
-// one core and without a socket.
+// BenchmarkHandler measures the time and allocations of a token request in addition to those of the
+// signature, on one core and without a socket.
 func BenchmarkHandler(b *testing.B) {
 	p := benchPopulation(b, signingkey.ES256)
 	sign := rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))

@@ -88,7 +88,7 @@ func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingke
 		return issuer, key, nil
 	}
 	if err := k.refresh(ctx); err != nil && !errors.Is(err, errTooSoon) {
-		k.Logger.Debug("Failed to refresh cluster keys for an unknown key", "error", err)
+		k.Logger.Debug("Failed to refresh cluster keys after an unknown key ID", "error", err)
 	}
 	return k.known(id)
 }

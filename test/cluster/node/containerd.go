@@ -12,7 +12,7 @@ import (
 // PauseImage is the image of the first process of a Pod. It is built from source.
 const PauseImage = "realmkeeper-pause:v1"
 
-// containerdSocket is the default of containerd, so that ctr needs no flag.
+// containerdSocket is containerd's default socket, so that ctr needs no flag.
 const containerdSocket = "/run/containerd/containerd.sock"
 
 // pluginDirs are the directories in which distributions install the CNI plugins.

@@ -57,20 +57,20 @@ func StopRecorded(dir string, grace time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// StopNamed stops the detached process with the given name that is recorded in dir, like
+// StopNamed stops the detached process recorded in dir under the given name, like
 // StopRecorded. It returns no error if there is none.
 func StopNamed(dir, name string, grace time.Duration) error {
 	return stopRecorded(filepath.Join(dir, name+recordSuffix), grace)
 }
 
-// Running reports whether the detached process with the given name that is recorded in dir is
+// Running reports whether the detached process recorded in dir under the given name is
 // running.
 func Running(dir, name string) bool {
 	r, err := readRecord(filepath.Join(dir, name+recordSuffix))
 	return err == nil && r.alive()
 }
 
-// RecordedPID returns the ID of the detached process with the given name that is recorded in dir.
+// RecordedPID returns the ID of the detached process recorded in dir under the given name.
 // It returns os.ErrProcessDone if the process has exited.
 func RecordedPID(dir, name string) (int, error) {
 	path := filepath.Join(dir, name+recordSuffix)

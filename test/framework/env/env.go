@@ -67,8 +67,8 @@ type Env struct {
 	controlPlane *controlplane.ControlPlane
 }
 
-// binary is this test binary's control plane.
-var binary struct {
+// shared is the control plane that all tests in this test binary share.
+var shared struct {
 	options *options // nil until Main
 	start   sync.Once
 	dir     runDir
@@ -78,7 +78,7 @@ var binary struct {
 
 // Main runs the tests of a package and exits with their exit code.
 func Main(m *testing.M, opts ...Option) {
-	binary.options = newOptions(opts)
+	shared.options = newOptions(opts)
 	code := m.Run()
 	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "Failed to stop the control plane of the tests:", err)
@@ -91,14 +91,14 @@ func Main(m *testing.M, opts ...Option) {
 // start, the test fails immediately.
 func Start(t testing.TB) *Env {
 	t.Helper()
-	if binary.options == nil {
+	if shared.options == nil {
 		t.Fatal("env.Start requires a TestMain in this package that calls env.Main")
 	}
-	binary.start.Do(func() { binary.env, binary.err = start(binary.options) })
-	if binary.err != nil {
-		t.Fatalf("Failed to start the control plane of the tests: %v", binary.err)
+	shared.start.Do(func() { shared.env, shared.err = start(shared.options) })
+	if shared.err != nil {
+		t.Fatalf("Failed to start the control plane of the tests: %v", shared.err)
 	}
-	return binary.env
+	return shared.env
 }
 
 func start(o *options) (*Env, error) {
@@ -107,7 +107,7 @@ func start(o *options) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	if binary.dir, err = newRunDir(); err != nil {
+	if shared.dir, err = newRunDir(); err != nil {
 		return nil, err
 	}
 	crds, err := o.crdPaths()
@@ -117,10 +117,10 @@ func start(o *options) (*Env, error) {
 
 	env := &Env{BinDir: binDir}
 	if o.auditLog {
-		env.AuditLog = filepath.Join(binary.dir.path, "audit.log")
+		env.AuditLog = filepath.Join(shared.dir.path, "audit.log")
 	}
 	if o.externalIssuers {
-		env.AuthenticationConfig = filepath.Join(binary.dir.path, "authentication.yaml")
+		env.AuthenticationConfig = filepath.Join(shared.dir.path, "authentication.yaml")
 		issuers := o.authentication
 		if issuers == nil {
 			issuers = []byte(noIssuers)
@@ -132,7 +132,7 @@ func start(o *options) (*Env, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	env.controlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir:                  binary.dir.path,
+		Dir:                  shared.dir.path,
 		BinDir:               binDir,
 		ControllerManager:    o.controllerManager,
 		AuditLog:             env.AuditLog,
@@ -159,10 +159,10 @@ func start(o *options) (*Env, error) {
 
 func stop() error {
 	var err error
-	if binary.env != nil {
-		err = binary.env.controlPlane.Stop()
+	if shared.env != nil {
+		err = shared.env.controlPlane.Stop()
 	}
-	return errors.Join(err, binary.dir.remove())
+	return errors.Join(err, shared.dir.remove())
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)

@@ -112,7 +112,7 @@ func (i *Installation) AccessToken(t testing.TB, credentials *corev1.Secret) str
 func (i *Installation) AwaitValid(t testing.TB, realm, token string, valid bool) {
 	t.Helper()
 	for _, s := range i.servers {
-		Eventually(t, fmt.Sprintf("%s to verify a token of %s with valid=%t", s.Name, realm, valid), func() error {
+		Eventually(t, fmt.Sprintf("%s to report valid=%t for a token of realm %s", s.Name, valid, realm), func() error {
 			switch status, err := i.verify(t, s, realm, token); {
 			case err != nil:
 				return err

@@ -78,7 +78,7 @@ func cleanUpContext() (context.Context, context.CancelFunc) {
 // and no object is progressing.
 func (i *Installation) AwaitSettled(t testing.TB) {
 	t.Helper()
-	Eventually(t, "all objects to be settled", func() error {
+	Eventually(t, "all objects to settle", func() error {
 		realms, clients := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}
 		if err := i.Env.Client.List(t.Context(), realms); err != nil {
 			return err
