@@ -46,19 +46,15 @@ func (c *ApiClient) EffectiveSecretName() string {
 	return cmp.Or(c.GeneratedSecret().SecretName, c.Name)
 }
 
-// GeneratesSecret reports whether the operator generates the client secret of c: if the spec
-// requests it, or if the spec configures no other way to authenticate.
+// GeneratesSecret reports whether the operator generates the client secret of c.
 func (c *ApiClient) GeneratesSecret() bool {
-	if c.Spec.Secret != nil {
-		return c.Spec.Secret.Generated != nil
-	}
-	return len(c.Spec.PublicKeys) == 0 && len(c.Spec.ServiceAccounts) == 0
+	return c.Spec.Secret != nil && c.Spec.Secret.Generated != nil
 }
 
-// GeneratedSecret returns the configuration of the generated secret of c. If spec.secret is unset,
-// it returns the zero value, as for "generated: {}".
+// GeneratedSecret returns the configuration of the generated secret of c. If the secret is not
+// generated, it returns the zero value, as for "generated: {}".
 func (c *ApiClient) GeneratedSecret() GeneratedSecret {
-	if c.Spec.Secret == nil || c.Spec.Secret.Generated == nil {
+	if !c.GeneratesSecret() {
 		return GeneratedSecret{}
 	}
 	return *c.Spec.Secret.Generated

@@ -105,6 +105,7 @@ func TestApiClientDefaults(t *testing.T) {
 			wantClientID:   "acme-apps.billing",
 			wantSecretName: "billing",
 			wantDataKey:    "client_id",
+			wantNoSecret:   true,
 		},
 		"empty generated secret": {
 			spec:           v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}},

@@ -7,12 +7,13 @@ import (
 // GeneratedSecret configures a client secret that the operator generates and the credentials Secret
 // that contains it. The credentials Secret has the type Opaque, is deleted with the ApiClient, and
 // contains everything that a workload needs to get a token.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.secretName) == has(oldSelf.secretName) && (!has(self.secretName) || self.secretName == oldSelf.secretName)`,fieldPath=".secretName",messageExpression="'spec.secret.generated.secretName is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.secretName) ? oldSelf.secretName : 'unset') + '; create another ApiClient instead'"
 type GeneratedSecret struct {
 	// secretName is the name of the credentials Secret, at most 253 characters. If a Secret with
 	// that name exists and the client does not own it, the operator does not modify it and the
 	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
-	// generated. Defaults to the name of the ApiClient; setting that name explicitly, or removing
-	// it again, is not a change.
+	// generated, and cannot be added or removed later. Defaults to the name of the ApiClient.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.generated.secretName must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
 	// +optional

@@ -60,7 +60,10 @@ func realm(name string) *v1alpha1.Realm {
 func apiClient(namespace, name, realm string) *v1alpha1.ApiClient {
 	return &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: realm}, Scopes: []string{"orders.read"}},
+		Spec: v1alpha1.ApiClientSpec{
+			RealmRef: v1alpha1.RealmReference{Name: realm}, Scopes: []string{"orders.read"},
+			Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}},
+		},
 	}
 }
 

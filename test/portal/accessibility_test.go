@@ -52,7 +52,8 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	)
 	shop := apply.ApiClient("shop", team).
 		WithLabels(map[string]string{"kustomize.toolkit.fluxcd.io/name": "tenants", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}).
-		WithSpec(apply.ApiClientSpec().WithRealmRef(apply.RealmReference().WithName("acme")).WithSuspend(false))
+		WithSpec(apply.ApiClientSpec().WithRealmRef(apply.RealmReference().WithName("acme")).WithSuspend(false).
+			WithSecret(apply.ClientSecretSource().WithGenerated(apply.GeneratedSecret())))
 	if err := i.Env.Client.Apply(t.Context(), shop, client.FieldOwner("kustomize-controller")); err != nil {
 		t.Fatal(err)
 	}

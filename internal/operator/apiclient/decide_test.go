@@ -28,12 +28,15 @@ func instance() *config.Instance {
 	}
 }
 
-// observe returns the observed state of a client in a Realm that allows all namespaces, with the
-// given changes applied.
+// observe returns the observed state of a client with a generated secret in a Realm that allows all
+// namespaces, with the given changes applied.
 func observe(change ...func(*observed)) observed {
 	c := v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "billing", UID: "c1", Generation: 2, CreationTimestamp: metav1.NewTime(now)},
-		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}},
+		Spec: v1alpha1.ApiClientSpec{
+			RealmRef: v1alpha1.RealmReference{Name: "acme"},
+			Secret:   &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}},
+		},
 	}
 	seen := observed{
 		client: &c,

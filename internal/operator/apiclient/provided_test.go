@@ -36,7 +36,7 @@ func withHashes(hashes ...v1alpha1.HashedSecret) func(*observed) {
 	return func(seen *observed) { seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: hashes} }
 }
 
-func withGenerated(seen *observed) { seen.client.Spec.Secret = nil; withRotation(seen) }
+func withGenerated(seen *observed) { withRotation(seen) }
 
 // providedSecret returns the Secret "billing-password" with the given resource version and value.
 func providedSecret(version int, value string) *corev1.Secret {

@@ -22,8 +22,9 @@ var (
 	onEd25519 = v1alpha1.PublicKey{KeyID: "a", KeyType: "OKP", Curve: "Ed25519", X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
 )
 
+// withKeys makes the given keys the only way in which the client authenticates.
 func withKeys(keys ...v1alpha1.PublicKey) func(*observed) {
-	return func(seen *observed) { seen.client.Spec.PublicKeys = keys }
+	return func(seen *observed) { seen.client.Spec.Secret, seen.client.Spec.PublicKeys = nil, keys }
 }
 
 // The record of a client with public keys contains them, sorted, and no secret.

@@ -123,8 +123,8 @@ func TestRotationIsInterrupted(t *testing.T) {
 	}{
 		"nothing":                  {func(*observed) {}, "", true, true},
 		"operator killed":          {func(s *observed) { s.pending = "" }, secrets.StepLost, true, false},
-		"rotation removed":         {func(s *observed) { s.client.Spec.Secret = nil }, "", true, true},
-		"killed and removed":       {func(s *observed) { s.client.Spec.Secret, s.pending = nil, "" }, secrets.StepLost, true, false},
+		"rotation removed":         {func(s *observed) { s.client.Spec.Secret.Generated.Rotation = v1alpha1.SecretRotation{} }, "", true, true},
+		"killed and removed":       {func(s *observed) { s.client.Spec.Secret.Generated.Rotation, s.pending = v1alpha1.SecretRotation{}, "" }, secrets.StepLost, true, false},
 		"credentials deleted":      {func(s *observed) { s.credentials = nil }, "", false, true},
 		"deleted, operator killed": {func(s *observed) { s.credentials, s.pending = nil, "" }, "", false, false},
 		"realm recreated":          {func(s *observed) { s.realm.UID = "r2" }, "", false, false},

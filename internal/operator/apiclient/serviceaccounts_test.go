@@ -12,10 +12,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// withAccounts lists the given accounts in the spec. Accounts with a UID exist.
+// withAccounts makes the given accounts the only way in which the client authenticates. Accounts with
+// a UID exist.
 func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 	return func(seen *observed) {
-		seen.accounts = uids
+		seen.accounts, seen.client.Spec.Secret = uids, nil
 		for _, name := range names {
 			seen.client.Spec.ServiceAccounts = append(seen.client.Spec.ServiceAccounts, v1alpha1.ServiceAccountReference{Name: name})
 		}

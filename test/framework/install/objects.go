@@ -22,7 +22,8 @@ func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	return realm
 }
 
-// ApiClient returns a minimal ApiClient with the given name and changes.
+// ApiClient returns a minimal ApiClient with the given name and changes. Its secret is generated
+// unless the changes select another way to authenticate.
 func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
 	c := &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -31,7 +32,15 @@ func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient
 	for _, f := range change {
 		f(c)
 	}
+	if c.Spec.Secret == nil && len(c.Spec.PublicKeys)+len(c.Spec.ServiceAccounts) == 0 {
+		c.Spec.Secret = GeneratedSecret()
+	}
 	return c
+}
+
+// GeneratedSecret returns the source of a client secret that the operator generates.
+func GeneratedSecret() *v1alpha1.ClientSecretSource {
+	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
 }
 
 // Create creates the objects in the order of the arguments.

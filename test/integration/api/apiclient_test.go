@@ -7,7 +7,8 @@ const (
 	clientIDChange   = "spec.clientId is immutable (it cannot be changed, added, or removed); it is "
 	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
 	timePattern      = "spec.expiresAt in body should match"
-	secretNameChange = "spec.secret.generated.secretName is immutable; it is "
+	secretNameChange = "spec.secret.generated.secretName is immutable (it cannot be changed, added, or removed); it is "
+	noAuthentication = "Required value: the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, and spec.serviceAccounts, for example \"secret: {generated: {}}\" for a secret that the operator generates"
 )
 
 var apiClientValidations = map[string]validation{
@@ -36,6 +37,8 @@ var apiClientValidations = map[string]validation{
 	"clientId with a percent":              {spec: "clientId: a%20b", wantField: "spec.clientId", wantRule: clientIDRule},
 	"clientId with an umlaut":              {spec: "clientId: ä", wantField: "spec.clientId", wantRule: clientIDRule},
 	"clientId with a line break":           {spec: `clientId: "a\n"`, wantField: "spec.clientId", wantRule: clientIDRule},
+
+	"no way to authenticate": {spec: "secret: null", wantField: "spec.secret", wantRule: noAuthentication},
 
 	"description of 256 characters": {spec: "description: " + strings.Repeat("ä", 256)},
 	"description of 257 characters": {spec: "description: " + strings.Repeat("ä", 257), wantField: "spec.description", wantRule: "may not be more than 256"},
@@ -80,12 +83,9 @@ var apiClientTransitions = map[string]transition{
 	"clientId added":   {before: "", after: "clientId: a", wantField: "spec.clientId", wantRule: clientIDChange + "unset"},
 	"clientId removed": {before: "clientId: a", after: "", wantField: "spec.clientId", wantRule: clientIDChange + "a"},
 
-	"secretName kept":                         {before: "secret: {generated: {secretName: s}}", after: "{suspend: true, secret: {generated: {secretName: s}}}"},
-	"secretName set to the default":           {name: "billing", before: "", after: "secret: {generated: {secretName: billing}}"},
-	"secretName equal to the default removed": {name: "billing", before: "secret: {generated: {secretName: billing}}", after: ""},
-	"secretName changed":                      {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {secretName: t}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
-	"secretName added to a generated secret":  {name: "billing", before: "secret: {generated: {}}", after: "secret: {generated: {secretName: s}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "the name of the ApiClient, billing"},
-	"secret with a secretName added":          {name: "billing", before: "", after: "secret: {generated: {secretName: s}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "the name of the ApiClient, billing"},
-	"secretName removed":                      {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
-	"secret with a secretName removed":        {before: "secret: {generated: {secretName: s}}", after: "", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
+	"secretName kept":          {before: "secret: {generated: {secretName: s}}", after: "{suspend: true, secret: {generated: {secretName: s}}}"},
+	"secretName changed":       {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {secretName: t}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s; create another ApiClient instead"},
+	"secretName added":         {before: "secret: {generated: {}}", after: "secret: {generated: {secretName: s}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "unset"},
+	"secretName removed":       {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
+	"generated secret removed": {before: "secret: {generated: {secretName: s}}", after: "secret: null", wantField: "spec.secret", wantRule: noAuthentication},
 }

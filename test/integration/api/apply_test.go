@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // TestApplyRealmStatus checks that the generated apply configurations match the types, including
@@ -83,7 +84,7 @@ func TestApplyApiClientStatus(t *testing.T) {
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
 	object := &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace(t), Name: "billing"},
-		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}},
+		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}, Secret: install.GeneratedSecret()},
 	}
 	if err := cluster.Client.Create(t.Context(), object); err != nil {
 		t.Fatal(err)

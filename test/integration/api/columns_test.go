@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // TestColumns checks the columns that "kubectl get --output wide" displays. The API server computes
@@ -48,7 +49,7 @@ func TestColumns(t *testing.T) {
 	apiClient := &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "billing"},
 		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpiresAt: &expires,
+			RealmRef: v1alpha1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpiresAt: &expires, Secret: install.GeneratedSecret(),
 		},
 	}
 	if err := cluster.Client.Create(t.Context(), apiClient); err != nil {

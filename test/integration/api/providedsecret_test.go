@@ -53,7 +53,7 @@ var providedSecretValidations = map[string]validation{
 var providedSecretTransitions = map[string]transition{
 	"generated to provided":           {before: "", after: "secret: {provided: {secretRef: {name: a}}}"},
 	"provided to generated":           {before: "secret: {provided: {secretRef: {name: a}}}", after: "secret: {generated: {secretName: s}}"},
-	"provided to no secret":           {before: "secret: {provided: {secretRef: {name: a}}}", after: ""},
+	"provided removed":                {before: "secret: {provided: {secretRef: {name: a}}}", after: "secret: null", wantField: "spec.secret", wantRule: noAuthentication},
 	"generated with a name to hashed": {before: "secret: {generated: {secretName: s}}", after: "secret: {hashed: [{id: a, hash: $a}]}"},
 	"hashed to generated with a name": {before: "secret: {hashed: [{id: a, hash: $a}]}", after: "secret: {generated: {secretName: t}}"},
 	"provided from another Secret":    {before: "secret: {provided: {secretRef: {name: a}}}", after: "secret: {provided: {secretRef: {name: b, key: c}, overlap: 1h}}"},

@@ -24,6 +24,7 @@ var publicKeyValidations = map[string]validation{
 	"RSA key":                      {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, 'n': " + strings.Repeat("A", 683) + ", e: AQAB}]"},
 	"RSA key for PSS":              {spec: "publicKeys: [{kid: a, kty: RSA, alg: PS256, 'n': A, e: AAEAAQ}]"},
 	"four keys":                    {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("A.0_~:/+=@-") + "]"},
+	"key without a secret":         {spec: "{publicKeys: [" + ecKey("a") + "], secret: null}"},
 	"key and a secret":             {spec: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {}}}"},
 	"empty list of keys":           {spec: "publicKeys: []", wantField: "spec.publicKeys", wantRule: "should have at least 1 items"},
 	"five keys":                    {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("d") + ", " + ecKey("e") + "]", wantField: "spec.publicKeys", wantRule: "must have at most 4 items"},
@@ -81,8 +82,9 @@ func ecKey(id string) string { return "{kid: '" + id + "', kty: EC, crv: P-256, 
 // publicKeyTransitions covers changes between a secret and keys.
 var publicKeyTransitions = map[string]transition{
 	"key replaced":                          {before: "publicKeys: [" + ecKey("a") + "]", after: "publicKeys: [" + ecKey("b") + "]"},
-	"generated with a name to keys":         {before: "secret: {generated: {secretName: s}}", after: "publicKeys: [" + ecKey("a") + "]"},
-	"secret with a name added to keys":      {before: "publicKeys: [" + ecKey("a") + "]", after: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {secretName: s}}}"},
-	"keys removed":                          {before: "publicKeys: [" + ecKey("a") + "]", after: ""},
+	"generated with a name to keys":         {before: "secret: {generated: {secretName: s}}", after: "{secret: null, publicKeys: [" + ecKey("a") + "]}"},
+	"secret with a name added to keys":      {before: "{secret: null, publicKeys: [" + ecKey("a") + "]}", after: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {secretName: s}}}"},
+	"keys removed, secret left":             {before: "publicKeys: [" + ecKey("a") + "]", after: ""},
+	"keys removed, nothing left":            {before: "{secret: null, publicKeys: [" + ecKey("a") + "]}", after: "secret: null", wantField: "spec.secret", wantRule: noAuthentication},
 	"secretName changed with a key present": {before: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {secretName: s}}}", after: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {secretName: t}}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s"},
 }

@@ -25,6 +25,7 @@ var serviceAccountValidations = map[string]validation{
 	"eight accounts":                        {spec: accounts(8)},
 	"account with a long name":              {spec: "serviceAccounts: [{name: " + strings.Repeat("a", 253) + "}]"},
 	"account with a name like default":      {spec: "serviceAccounts: [{name: default2}]"},
+	"account without a secret":              {spec: "{serviceAccounts: [{name: a}], secret: null}"},
 	"account with a key and a secret":       {spec: "{serviceAccounts: [{name: a}], publicKeys: [" + ecKey("a") + "], secret: {generated: {}}}"},
 	"empty list of accounts":                {spec: "serviceAccounts: []", wantField: "spec.serviceAccounts", wantRule: "should have at least 1 items"},
 	"nine accounts":                         {spec: accounts(9), wantField: "spec.serviceAccounts", wantRule: "must have at most 8 items"},
@@ -40,7 +41,8 @@ var serviceAccountValidations = map[string]validation{
 // serviceAccountTransitions covers changes between a secret and service accounts.
 var serviceAccountTransitions = map[string]transition{
 	"account replaced":                     {before: "serviceAccounts: [{name: a}]", after: "serviceAccounts: [{name: b}]"},
-	"generated with a name to accounts":    {before: "secret: {generated: {secretName: s}}", after: "serviceAccounts: [{name: a}]"},
-	"secret with a name added to accounts": {before: "serviceAccounts: [{name: a}]", after: "{serviceAccounts: [{name: a}], secret: {generated: {secretName: s}}}"},
-	"accounts removed":                     {before: "serviceAccounts: [{name: a}]", after: ""},
+	"generated with a name to accounts":    {before: "secret: {generated: {secretName: s}}", after: "{secret: null, serviceAccounts: [{name: a}]}"},
+	"secret with a name added to accounts": {before: "{secret: null, serviceAccounts: [{name: a}]}", after: "{serviceAccounts: [{name: a}], secret: {generated: {secretName: s}}}"},
+	"accounts removed, secret left":        {before: "serviceAccounts: [{name: a}]", after: ""},
+	"accounts removed, nothing left":       {before: "{secret: null, serviceAccounts: [{name: a}]}", after: "secret: null", wantField: "spec.secret", wantRule: noAuthentication},
 }

@@ -75,7 +75,7 @@ var kinds = []kind{
 	{
 		name:        "ApiClient",
 		crd:         "auth.realmkeeper.dev_apiclients.yaml",
-		minimalSpec: "realmRef: {name: acme}",
+		minimalSpec: "{realmRef: {name: acme}, secret: {generated: {}}}",
 		validations: []map[string]validation{
 			apiClientValidations, generatedSecretValidations, secretRotationValidations, providedSecretValidations,
 			publicKeyValidations, privateKeyValidations, serviceAccountValidations,

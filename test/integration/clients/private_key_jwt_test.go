@@ -132,10 +132,7 @@ func testMigrationFromSecretToKey(t *testing.T, inst *install.Installation) {
 	_, c := scenario.NewClient(t, inst, "migration")
 	credentials := inst.CredentialsSecret(t, c)
 	holder := newKeyHolder(t, "key")
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
-		c.Spec.PublicKeys = []v1alpha1.PublicKey{holder.public(t)}
-	})
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = []v1alpha1.PublicKey{holder.public(t)} })
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	holder.awaitGrants(t, inst, c, true)
 	inst.AwaitTokens(t, credentials, true)

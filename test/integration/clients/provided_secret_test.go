@@ -153,7 +153,7 @@ func TestMigrationToProvidedSecret(t *testing.T) {
 		t.Errorf("the operator counts %q deleted credentials Secrets, want 1", got)
 	}
 
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = nil })
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() })
 	next := inst.CredentialsSecret(t, c)
 	inst.AwaitTokens(t, next, true)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)

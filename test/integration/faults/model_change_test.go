@@ -43,7 +43,7 @@ func (m *model) rotateKeys(t *testing.T, realm string) {
 
 func (m *model) rotateSecret(t *testing.T, name string) {
 	t.Helper()
-	if c := m.clients[name]; c != nil && (c.Spec.Secret == nil || c.Spec.Secret.Generated != nil) {
+	if c := m.clients[name]; c != nil && c.GeneratesSecret() {
 		install.Change(t, m.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(thisInstant(), time.Second) })
 	}
 }
