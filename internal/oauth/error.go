@@ -81,8 +81,12 @@ var (
 	// completed.
 	ErrTooManyFailures = newRetryable(http.StatusTooManyRequests, "3", "Authentication of this client has failed too many times from this address. Try again later.")
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")
-	// ErrNoToken is for introspection. The next three are for verification (RFC 6750 §3).
-	ErrNoToken           = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must include the token parameter.")
+	// ErrNoToken is for introspection. The next six are for verification (RFC 6750 §3).
+	ErrNoToken            = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must include the token parameter.")
+	ErrUnknownRequirement = newError(http.StatusBadRequest, codeInvalidRequest, "The only parameters of this endpoint are audience and scope.")
+	ErrEmptyRequirement   = newError(http.StatusBadRequest, codeInvalidRequest, "audience and scope must not be empty if present. Separate scopes with one space.")
+	ErrRequirementsPath   = newError(http.StatusBadRequest, codeInvalidRequest,
+		"A path below this endpoint must start with require/ and the requirements in base64url without padding.")
 	ErrTokenMissing      = newError(http.StatusUnauthorized, codeInvalidToken, "The Authorization header must contain an access token.")
 	ErrInvalidToken      = newError(http.StatusUnauthorized, codeInvalidToken, "The access token is malformed, expired, revoked, or issued by another realm.")
 	ErrInsufficientScope = newError(http.StatusForbidden, codeInsufficientScope, "The access token lacks a required scope or audience.")

@@ -115,25 +115,6 @@ func (p *Parameters) set(name, value string) error {
 	return nil
 }
 
-// Requirements are what a gateway requires of a token in addition to validity.
-type Requirements struct {
-	Scope    string // space-separated scope tokens; if empty, none is required
-	Audience string // if empty, any audience is accepted
-}
-
-// ParseRequirements parses "scope" and "audience" from the query of a verification request. It
-// ignores other parameters, even an access token (RFC 6750 §2.3).
-//
-// Errors: ErrMalformed, ErrTooMany, ErrRepeated.
-func ParseRequirements(query string) (Requirements, error) {
-	var p Parameters
-	n := 0
-	if err := p.parse(query, &n, false); err != nil {
-		return Requirements{}, err
-	}
-	return Requirements{Scope: p.Scope, Audience: p.Audience}, nil
-}
-
 // ExposesCredentials reports whether a query contains client credentials or an access token, even
 // if the rest of the query is malformed.
 func ExposesCredentials(query string) bool {

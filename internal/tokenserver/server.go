@@ -76,10 +76,11 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 		if len(r.TransferEncoding) > 0 {
 			w.Header()["Connection"] = connectionClose
 		}
-		// The rest of the path comes from the API request and may have any form.
-		if realm, ok := forwardedRealm(r.URL.Path); ok {
+		// The end of the path comes from the API request and may have any form. The escaped path is
+		// split, so that nothing in that form moves the parts before it.
+		if realm, rest, ok := belowVerification(r.URL.EscapedPath()); ok {
 			r.Pattern = "/{realm}" + oauth.VerificationPath + "/"
-			verification.serve(w, r, realm, "") // the query is from the API request, not from the gateway
+			verification.serveBelow(w, r, realm, rest)
 			return
 		}
 		// The mux would redirect to the clean path, and the redirect would repeat the query.

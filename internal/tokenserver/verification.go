@@ -11,7 +11,8 @@ import (
 
 // verificationEndpoint serves /{realm}/oauth2/verify. Gateways call it to check the Authorization
 // header of an API request (RFC 6750 §3). Some gateways also forward the API request's method, and
-// some append its path to the endpoint's path.
+// some append its path and query to the path that they are configured with. For these, the
+// requirements are in the path, before anything that the caller of the API can choose.
 type verificationEndpoint struct {
 	Options
 }
@@ -20,10 +21,12 @@ func (e *verificationEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.VerificationPath, e)
 }
 
-// forwardedRealm returns the realm of a request to /{realm}/oauth2/verify/<API path>.
-func forwardedRealm(path string) (realm string, ok bool) {
-	realm, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return realm, strings.HasPrefix("/"+rest, oauth.VerificationPath+"/")
+// belowVerification splits the escaped path of a request below the endpoint's path into the realm
+// and the rest.
+func belowVerification(path string) (realm, rest string, ok bool) {
+	realm, rest, _ = strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	rest, ok = strings.CutPrefix("/"+rest, oauth.VerificationPath+"/")
+	return realm, rest, ok
 }
 
 // These headers identify the caller to the API behind the gateway. A successful response always
@@ -35,15 +38,21 @@ const (
 )
 
 // ServeHTTP handles requests for the endpoint's exact path. In these, the query comes from the
-// gateway.
+// gateway and contains the requirements.
 func (e *verificationEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e.serve(w, r, r.PathValue("realm"), r.URL.RawQuery)
+	e.serve(w, r, r.PathValue("realm"), oauth.ParseRequirements, r.URL.RawQuery)
 }
 
-// serve responds to a verification request and counts the result. The query contains the
-// requirements for the token.
-func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, realm, query string) {
-	verified, err := e.verify(realm, query, r)
+// serveBelow handles requests for a path below the endpoint's path. The rest of the path starts with
+// the requirements. The query comes from the API request, so it is ignored.
+func (e *verificationEndpoint) serveBelow(w http.ResponseWriter, r *http.Request, realm, rest string) {
+	e.serve(w, r, realm, oauth.ParseRequirementsPath, rest)
+}
+
+// serve responds to a verification request and counts the result. parse returns the requirements in
+// encoded.
+func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, realm string, parse func(string) (oauth.Requirements, error), encoded string) {
+	verified, err := e.verify(r, realm, parse, encoded)
 	if rejection := (*oauth.Error)(nil); errors.As(err, &rejection) {
 		e.Metrics.verified(rejection.Code)
 		challenge(w.Header(), rejection)
@@ -61,7 +70,7 @@ func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, rea
 // verify returns the claims of the request's token if it is valid and meets the requirements.
 //
 // Errors are *oauth.Error values.
-func (e *verificationEndpoint) verify(realmName, query string, r *http.Request) (token.Verified, error) {
+func (e *verificationEndpoint) verify(r *http.Request, realmName string, parse func(string) (oauth.Requirements, error), encoded string) (token.Verified, error) {
 	if !e.Registry.Loaded() {
 		return token.Verified{}, oauth.ErrNotLoaded
 	}
@@ -72,7 +81,7 @@ func (e *verificationEndpoint) verify(realmName, query string, r *http.Request) 
 	if headerBytes(r.Header) > oauth.MaxHeaderBytes {
 		return token.Verified{}, oauth.ErrHeadersTooLarge
 	}
-	required, err := oauth.ParseRequirements(query)
+	required, err := parse(encoded)
 	if err != nil {
 		return token.Verified{}, err
 	}
@@ -84,15 +93,22 @@ func (e *verificationEndpoint) verify(realmName, query string, r *http.Request) 
 	if err != nil {
 		return token.Verified{}, oauth.ErrInvalidToken
 	}
-	for scope := range strings.FieldsSeq(required.Scope) {
-		if !verified.HasScope(scope) {
-			return token.Verified{}, oauth.ErrInsufficientScope
-		}
-	}
-	if required.Audience != "" && !verified.HasAudience(required.Audience) {
+	if !meets(&verified, required) {
 		return token.Verified{}, oauth.ErrInsufficientScope
 	}
 	return verified, nil
+}
+
+// meets reports whether a token has every required scope and the required audience.
+func meets(verified *token.Verified, required oauth.Requirements) bool {
+	if required.Scope != "" {
+		for scope := range strings.SplitSeq(required.Scope, " ") {
+			if !verified.HasScope(scope) {
+				return false
+			}
+		}
+	}
+	return required.Audience == "" || verified.HasAudience(required.Audience)
 }
 
 // bearerToken returns the token from the Authorization header (RFC 6750 §2.1).

@@ -2,7 +2,9 @@ package tokenserver_test
 
 import (
 	"cmp"
+	"encoding/base64"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ func TestVerification(t *testing.T) {
 	s := startLoaded(t)
 	token := issued(t, s, "billing", "")
 	bearer := "Bearer " + token
+	require := requirePath("audience=" + orders + "&scope=stock")
 	for name, test := range map[string]struct {
 		path, query   string
 		authorization []string
@@ -41,15 +44,16 @@ func TestVerification(t *testing.T) {
 		"granted scopes":                    {authorization: []string{bearer}, query: "scope=stock+orders:read", wantStatus: 200},
 		"granted audience":                  {authorization: []string{bearer}, query: "audience=" + stock, wantStatus: 200},
 		"granted scope and audience":        {authorization: []string{bearer}, query: "scope=stock&audience=" + orders, wantStatus: 200},
-		"unknown parameters":                {authorization: []string{bearer}, query: "x=1&x=2", wantStatus: 200},
 		"method of the API request":         {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
-		"appended path":                     {path: verifyPath + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
-		"appended root path":                {path: verifyPath + "/", query: "scope=admin", authorization: []string{bearer}, wantStatus: 200},
-		"appended path with trailing slash": {path: verifyPath + "/orders/", authorization: []string{bearer}, wantStatus: 200},
-		"appended path that is not clean":   {path: verifyPath + "//a/../..//b", authorization: []string{bearer}, wantStatus: 200},
-		"appended path to another realm":    {path: verifyPath + "/../../../frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 200},
-		"path appended to another realm":    {path: "/frozen/oauth2/verify/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
-		"query of the API request":          {path: verifyPath + "/orders", query: "scope=admin&scope=%zz", authorization: []string{bearer}, wantStatus: 200},
+		"requirements in the path":          {path: require, authorization: []string{bearer}, wantStatus: 200},
+		"appended path":                     {path: require + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
+		"appended root path":                {path: require + "/", authorization: []string{bearer}, wantStatus: 200},
+		"appended path with trailing slash": {path: require + "/orders/", authorization: []string{bearer}, wantStatus: 200},
+		"appended path that is not clean":   {path: require + "//a/../..//b", authorization: []string{bearer}, wantStatus: 200},
+		"appended path to another realm":    {path: require + "/../../../../../frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 200},
+		"path appended to another realm":    {path: strings.Replace(require, "acme", "frozen", 1) + "/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
+		"query of the API request":          {path: require + "/orders", query: "scope=admin&scope=%zz&x", authorization: []string{bearer}, wantStatus: 200},
+		"query of an API request to /":      {path: require, query: "scope=admin", authorization: []string{bearer}, wantStatus: 200},
 
 		"missing scope":          {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope},
 		"prefix of a scope":      {authorization: []string{bearer}, query: "scope=orders", wantStatus: 403, wantChallenge: insufficientScope},
@@ -60,15 +64,24 @@ func TestVerification(t *testing.T) {
 		"no token, scope required": {query: "scope=stock", wantStatus: 401, wantChallenge: bareChallenge},
 		"another scheme":           {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},
 		"only the scheme":          {authorization: []string{"Bearer "}, wantStatus: 401, wantChallenge: bareChallenge},
-		"a token in the query":     {query: "access_token=" + token, wantStatus: 401, wantChallenge: bareChallenge},
 		"malformed token":          {authorization: []string{"Bearer " + canary}, wantStatus: 401, wantChallenge: invalidToken},
 		"two tokens in one header": {authorization: []string{bearer + " " + token}, wantStatus: 401, wantChallenge: invalidToken},
 		"two headers":              {authorization: []string{bearer, bearer}, wantStatus: 401, wantChallenge: invalidToken},
 		"another realm":            {path: "/frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
 
-		"unknown realm":         {path: "/unknown/oauth2/verify", authorization: []string{bearer}, wantStatus: 404},
-		"repeated parameter":    {authorization: []string{bearer}, query: "scope=stock&scope=stock", wantStatus: 400},
-		"malformed requirement": {authorization: []string{bearer}, query: "scope=%zz", wantStatus: 400},
+		"unknown realm":          {path: "/unknown/oauth2/verify", authorization: []string{bearer}, wantStatus: 404},
+		"repeated parameter":     {authorization: []string{bearer}, query: "scope=stock&scope=stock", wantStatus: 400},
+		"malformed requirement":  {authorization: []string{bearer}, query: "scope=%zz", wantStatus: 400},
+		"misspelled parameter":   {authorization: []string{bearer}, query: "audiance=" + orders, wantStatus: 400},
+		"resource":               {authorization: []string{bearer}, query: "resource=" + orders, wantStatus: 400},
+		"empty scope":            {authorization: []string{bearer}, query: "scope=", wantStatus: 400},
+		"blank scope":            {authorization: []string{bearer}, query: "scope=+", wantStatus: 400},
+		"empty audience":         {authorization: []string{bearer}, query: "scope=stock&audience", wantStatus: 400},
+		"a token in the query":   {query: "access_token=" + token, wantStatus: 400},
+		"path without require":   {path: verifyPath + "/orders/1", authorization: []string{bearer}, wantStatus: 400},
+		"trailing slash":         {path: verifyPath + "/", query: "scope=stock", authorization: []string{bearer}, wantStatus: 400},
+		"require without any":    {path: verifyPath + "/require/", authorization: []string{bearer}, wantStatus: 400},
+		"misspelled in the path": {path: requirePath("scopes=stock") + "/", authorization: []string{bearer}, wantStatus: 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for protocol := range protocols {
@@ -98,6 +111,49 @@ func TestVerification(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A gateway that appends the path and the query of the API request to the endpoint's path lets the
+// caller write the end of the request target. No such end makes a token meet the requirements if it
+// doesn't meet them alone, or another realm decide.
+func TestCallersOfTheAPICannotChangeRequirements(t *testing.T) {
+	s := startLoaded(t)
+	s.registry.SetRealm(newRealm(t, "other", nil))
+	s.registry.SetClient(newClient(t, "other", "billing", func(c *registry.Client) { c.Scopes = []string{"orders:read", "admin"} }))
+	good := issued(t, s, "billing", "")
+	insufficient := issued(t, s, "plain", "") // lacks the scope and the audience
+	ofOther := accessToken(t, s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: "/other/oauth2/token", query: grant, authorization: basic("billing", secret)}))
+	require, weaker := requirePath("audience="+orders+"&scope=orders:read"), requirePath("audience="+stock)
+	ends := []string{"", "?audience=" + stock + "&scope=", "/#/x"}
+	for _, up := range []string{
+		"..", ".", "%2e%2e", "%2E.", ".%2e", "..;", "..;/x", ";..", "..%2f..", "..%5c..", `..\..`, `\..\`, "", "%2f", "%252e%252e", "%00", "..%00", "...",
+	} {
+		for depth := range 6 {
+			climb := strings.Repeat("/"+up, depth)
+			ends = append(ends, climb, climb+"/", climb+"?audience="+stock, climb+weaker, climb+"/"+weaker[1:]+"/orders",
+				climb+strings.TrimPrefix(weaker, "/acme"), climb+strings.TrimPrefix(weaker, "/acme/oauth2"), climb+strings.TrimPrefix(weaker, verifyPath),
+				climb+verifyPath, climb+"/other/oauth2/verify", climb+"/other"+strings.TrimPrefix(require, "/acme"))
+		}
+	}
+	for token, want := range map[string]int{good: http.StatusOK, insufficient: http.StatusForbidden, ofOther: http.StatusUnauthorized} {
+		var targets []string
+		var requests strings.Builder
+		for _, end := range ends {
+			for _, prefix := range []string{require, require + "/x"} {
+				targets = append(targets, prefix+end)
+				requests.WriteString("GET " + prefix + end + " HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer " + token + "\r\n\r\n")
+			}
+		}
+		got := responses(t, s.exchange(t, requests.String()+"GET / HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"))
+		if len(got) != len(targets)+1 {
+			t.Fatalf("got %d responses to %d requests", len(got), len(targets)+1)
+		}
+		for i, target := range targets {
+			if got[i].status != want || want == http.StatusOK && got[i].header.Get("X-Auth-Realm") != "acme" {
+				t.Errorf("%s: got status %d and realm %q, want %d", target, got[i].status, got[i].header.Get("X-Auth-Realm"), want)
+			}
+		}
 	}
 }
 
@@ -178,6 +234,11 @@ func TestVerificationIsUnavailableUntilLoaded(t *testing.T) {
 	if got.status != 503 || got.header.Get("Retry-After") == "" {
 		t.Errorf("got status %d with Retry-After %q, want 503 with any", got.status, got.header.Get("Retry-After"))
 	}
+}
+
+// requirePath returns the path with the given requirements.
+func requirePath(query string) string {
+	return verifyPath + "/require/" + base64.RawURLEncoding.EncodeToString([]byte(query))
 }
 
 // withKeys replaces the realm's keys with one key for each given algorithm.

@@ -1,0 +1,145 @@
+package oauth_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+)
+
+// A requirement is either enforced as it is written, or the request is rejected.
+func TestParseRequirements(t *testing.T) {
+	tests := map[string]struct {
+		query   string
+		want    oauth.Requirements
+		wantErr error
+	}{
+		"none":                           {},
+		"scope":                          {query: "scope=a", want: oauth.Requirements{Scope: "a"}},
+		"two scopes":                     {query: "scope=a+b", want: oauth.Requirements{Scope: "a b"}},
+		"audience":                       {query: "audience=https://x/?y", want: oauth.Requirements{Audience: "https://x/?y"}},
+		"both, percent-encoded":          {query: "audience=https%3A%2F%2Fx&sc%6Fpe=a%20b", want: oauth.Requirements{Scope: "a b", Audience: "https://x"}},
+		"a semicolon is not a separator": {query: "scope=a;audience=b", want: oauth.Requirements{Scope: "a;audience=b"}},
+		"misspelled":                     {query: "scope=a&audiance=b", wantErr: oauth.ErrUnknownRequirement},
+		"plural":                         {query: "scopes=a", wantErr: oauth.ErrUnknownRequirement},
+		"other case":                     {query: "Audience=a", wantErr: oauth.ErrUnknownRequirement},
+		"resource":                       {query: "resource=https://x", wantErr: oauth.ErrUnknownRequirement},
+		"a token":                        {query: "access_token=x", wantErr: oauth.ErrUnknownRequirement},
+		"a parameter of the token":       {query: "grant_type=client_credentials", wantErr: oauth.ErrUnknownRequirement},
+		"no name":                        {query: "=a", wantErr: oauth.ErrUnknownRequirement},
+		"extra separator":                {query: "scope=a&", wantErr: oauth.ErrUnknownRequirement},
+		"only separators":                {query: "&&", wantErr: oauth.ErrUnknownRequirement},
+		"escaped separator":              {query: "scope%3Da", wantErr: oauth.ErrUnknownRequirement},
+		"space before the name":          {query: "+scope=a", wantErr: oauth.ErrUnknownRequirement},
+		"empty scope":                    {query: "scope=&audience=a", wantErr: oauth.ErrEmptyRequirement},
+		"empty audience":                 {query: "scope=a&audience=", wantErr: oauth.ErrEmptyRequirement},
+		"name without a value":           {query: "scope=a&audience", wantErr: oauth.ErrEmptyRequirement},
+		"blank scope":                    {query: "scope=+", wantErr: oauth.ErrEmptyRequirement},
+		"empty scope token":              {query: "scope=a++b", wantErr: oauth.ErrEmptyRequirement},
+		"empty last scope token":         {query: "scope=a+", wantErr: oauth.ErrEmptyRequirement},
+		"empty and another value":        {query: "scope=&scope=a", wantErr: oauth.ErrEmptyRequirement},
+		"repeated scope":                 {query: "scope=a&scope=a", wantErr: oauth.ErrRepeated},
+		"repeated audience":              {query: "audience=a&audience=b", wantErr: oauth.ErrRepeated},
+		"invalid percent encoding":       {query: "scope=%zz", wantErr: oauth.ErrMalformed},
+		"NUL":                            {query: "audience=a%00", wantErr: oauth.ErrMalformed},
+		"invalid UTF-8":                  {query: "scope=%ff", wantErr: oauth.ErrMalformed},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := oauth.ParseRequirements(tc.query)
+			if !errors.Is(err, tc.wantErr) {
+				t.Errorf("error %v, want %v", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("requirements (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseRequirementsPath(t *testing.T) {
+	want := oauth.Requirements{Scope: "orders.read", Audience: "https://orders.example.com/~?"}
+	encoded := encodeRequirements("audience=https://orders.example.com/~?&scope=orders.read")
+	tests := map[string]struct {
+		path    string
+		wantErr error
+	}{
+		"requirements only":                {path: "require/" + encoded},
+		"path of the API request":          {path: "require/" + encoded + "/orders/1"},
+		"second require":                   {path: "require/" + encoded + "/require/" + encodeRequirements("scope=x")},
+		"dot segments":                     {path: "require/" + encoded + "/../../require/" + encodeRequirements("scope=x")},
+		"no require":                       {path: "orders/1", wantErr: oauth.ErrRequirementsPath},
+		"nothing":                          {path: "", wantErr: oauth.ErrRequirementsPath},
+		"no requirements":                  {path: "require", wantErr: oauth.ErrRequirementsPath},
+		"empty requirements":               {path: "require/", wantErr: oauth.ErrRequirementsPath},
+		"empty requirements, then a path":  {path: "require//" + encoded, wantErr: oauth.ErrRequirementsPath},
+		"require is case-sensitive":        {path: "Require/" + encoded, wantErr: oauth.ErrRequirementsPath},
+		"escaped require":                  {path: "%72equire/" + encoded, wantErr: oauth.ErrRequirementsPath},
+		"dot segment before require":       {path: "./require/" + encoded, wantErr: oauth.ErrRequirementsPath},
+		"escaped slash after requirements": {path: "require/" + encoded + "%2Forders", wantErr: oauth.ErrRequirementsPath},
+		"semicolon after requirements":     {path: "require/" + encoded + ";x/orders", wantErr: oauth.ErrRequirementsPath},
+		"padding":                          {path: "require/" + base64.URLEncoding.EncodeToString([]byte("scope=ab")) + "/", wantErr: oauth.ErrRequirementsPath},
+		"standard alphabet":                {path: "require/" + base64.RawStdEncoding.EncodeToString([]byte("scope=~~~")), wantErr: oauth.ErrRequirementsPath},
+		"unused bits":                      {path: "require/" + encodeRequirements("scope=a")[:9] + "R", wantErr: oauth.ErrRequirementsPath},
+		"not encoded":                      {path: "require/scope=a/", wantErr: oauth.ErrRequirementsPath},
+		"unknown requirement":              {path: "require/" + encodeRequirements("scopes=a"), wantErr: oauth.ErrUnknownRequirement},
+		"only a separator":                 {path: "require/" + encodeRequirements("&"), wantErr: oauth.ErrUnknownRequirement},
+		"empty audience":                   {path: "require/" + encodeRequirements("scope=a&audience="), wantErr: oauth.ErrEmptyRequirement},
+		"repeated":                         {path: "require/" + encodeRequirements("scope=a&scope=b"), wantErr: oauth.ErrRepeated},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := oauth.ParseRequirementsPath(tc.path)
+			if !errors.Is(err, tc.wantErr) {
+				t.Errorf("error %v, want %v", err, tc.wantErr)
+			}
+			if err == nil && got != want || err != nil && got != (oauth.Requirements{}) {
+				t.Errorf("got %+v, want %+v or an error", got, want)
+			}
+		})
+	}
+}
+
+// Whatever a caller appends, the requirements stay the same. They are those of the query form.
+func FuzzParseRequirementsPath(f *testing.F) {
+	for _, seed := range [][2]string{
+		{"audience=a&scope=b+c", "/orders"}, {"scope=a", "/../require/" + encodeRequirements("scope=b")},
+		{"scope=a&audience=", "/"}, {"scopes=a", "/require/"}, {"&", "//"}, {"scope=%zz", "/%2f"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, query, appended string) {
+		want, wantErr := oauth.ParseRequirements(query)
+		if query == "" {
+			wantErr = oauth.ErrRequirementsPath
+		}
+		got, err := oauth.ParseRequirementsPath("require/" + encodeRequirements(query) + "/" + strings.TrimPrefix(appended, "/"))
+		if !errors.Is(err, wantErr) || got != want {
+			t.Fatalf("got %+v, %v, want %+v, %v", got, err, want, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		if got == (oauth.Requirements{}) {
+			t.Fatalf("%q requires nothing", query)
+		}
+		form := url.Values{}
+		for name, value := range map[string]string{"scope": got.Scope, "audience": got.Audience} {
+			if value != "" {
+				form.Set(name, value)
+			}
+		}
+		if again, err := oauth.ParseRequirements(form.Encode()); err != nil || again != got {
+			t.Fatalf("the canonical form %q is parsed as %+v, %v, want %+v", form.Encode(), again, err, got)
+		}
+	})
+}
+
+func encodeRequirements(query string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(query))
+}
