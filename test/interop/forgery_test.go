@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -88,7 +89,7 @@ func (i *installation) forgedTokens(t *testing.T, good string) map[string]string
 		"known kid, wrong key":         sign(jose.ES256, own, id, false),
 		"unknown kid":                  sign(jose.ES256, own, "own", false),
 		"embedded key":                 sign(jose.ES256, own, "", true),
-		"token from another realm":     i.tokenOfAnotherRealm(t),
+		"token from another realm":     i.tokenOfRealm(t, "other"),
 		"client assertion":             i.signer.assertion(t),
 		"Kubernetes token":             i.serviceAccountToken(t),
 		"no signature":                 parts[0] + "." + parts[1] + ".",
@@ -132,12 +133,12 @@ func (i *installation) publishedKey(t *testing.T, id string) []byte {
 	return der
 }
 
-// tokenOfAnotherRealm returns a token for a client in a different realm. The client's ApiClient has
-// the same name but is in a different namespace.
-func (i *installation) tokenOfAnotherRealm(t *testing.T) string {
+// tokenOfRealm creates a realm with the same scopes and audiences, and returns a token for a client
+// in it. The client's ApiClient has the same name but is in a different namespace.
+func (i *installation) tokenOfRealm(t *testing.T, name string) string {
 	t.Helper()
-	other := install.Realm("other")
-	c := install.ApiClient(i.cluster.Namespace(t), i.client.Name, other.Name)
+	other := install.Realm(name, func(r *v1alpha1.Realm) { r.Spec.Scopes, r.Spec.Audiences = i.realm.Spec.Scopes, i.realm.Spec.Audiences })
+	c := install.ApiClient(i.cluster.Namespace(t), i.client.Name, other.Name, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{scope} })
 	i.inst.Create(t, other, c)
 	return i.tokenOf(t, i.awaitReady(t, c))
 }

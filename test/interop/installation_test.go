@@ -24,6 +24,8 @@ const (
 	speedUp  = 600
 	audience = "https://orders.acme.example"
 	scope    = "orders.read"
+	// otherAudience is an audience of the realm that the client from the samples doesn't have.
+	otherAudience = "https://stock.acme.example"
 )
 
 // installation contains the realm and the client from the samples. All third-party programs share
@@ -49,12 +51,12 @@ func newInstallation(t *testing.T) *installation {
 	i.inst.StartOperator(t, "")
 	i.server = i.inst.StartTokenServer(t)
 	i.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.Audiences = []string{audience}
+		r.Spec.Audiences = []string{audience, otherAudience}
 		r.Spec.Scopes = []string{scope, "orders.write"}
 		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 20 * time.Minute}
 	})
 	i.client = install.ApiClient(cluster.Namespace(t), "billing", i.realm.Name, func(c *v1alpha1.ApiClient) {
-		c.Spec.Scopes = []string{scope}
+		c.Spec.Scopes, c.Spec.Audiences = []string{scope}, []string{audience}
 	})
 	i.inst.Create(t, i.realm, i.client)
 	credentials := i.awaitReady(t, i.client)

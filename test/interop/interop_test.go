@@ -22,6 +22,7 @@ func TestThirdParties(t *testing.T) {
 		{"forged tokens", testForgedTokens},
 		{"access token as client assertion", testTokenAsAssertion},
 		{"nginx", testNginx},
+		{"request targets through nginx", testRequestTargets},
 		{"Kong function", testKongFunction},
 		{"kube-apiserver across a key rotation", testKubernetesAcrossRotation},
 	} {

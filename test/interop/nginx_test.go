@@ -29,7 +29,7 @@ import (
 // a valid token, pass the client's identity to the API, and soon reject the tokens of a client that
 // is suspended.
 func testNginx(t *testing.T, i *installation) {
-	n := i.startNginx(t)
+	n := i.startNginx(t, asDocumented)
 	good := i.token(t)
 	writer := i.createClient(t, "writer", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })
 	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
@@ -73,7 +73,11 @@ type nginx struct {
 	got    chan http.Header
 }
 
-func (i *installation) startNginx(t *testing.T) *nginx {
+// asDocumented leaves the guide's configuration unchanged.
+func asDocumented(config string) string { return config }
+
+// startNginx starts nginx with the guide's configuration, to which change is applied.
+func (i *installation) startNginx(t *testing.T, change func(config string) string) *nginx {
 	t.Helper()
 	n := &nginx{got: make(chan http.Header, 1)}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +104,7 @@ func (i *installation) startNginx(t *testing.T) *nginx {
 	for name, content := range map[string][]byte{
 		"orders.crt":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}),
 		"orders.key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
-		"orders.conf": []byte(i.nginxConfig(t, dir, port.Address(), api.Listener.Addr().String())),
+		"orders.conf": []byte(change(i.nginxConfig(t, dir, port.Address(), api.Listener.Addr().String()))),
 		"nginx.conf": []byte(`daemon off;
 user root;  # ignored unless the test runs as root
 worker_processes 1;
@@ -213,21 +217,28 @@ func (n *nginx) call(t *testing.T, method, authorization string, forged bool) ng
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := nginxResponse{status: response.StatusCode, challenge: response.Header.Get("WWW-Authenticate")}
-	select {
-	case header := <-n.got:
-		got.headers = map[string]string{}
-		for name, values := range header {
-			if strings.HasPrefix(name, "X-Auth-") {
-				got.headers[name] = strings.Join(values, ", ")
-			}
-		}
-		if !bytes.Equal(echo, body) {
-			t.Errorf("the API received %d bytes, want %d", len(echo), len(body))
-		}
-	default:
+	got := nginxResponse{response.StatusCode, response.Header.Get("WWW-Authenticate"), n.received()}
+	if got.headers != nil && !bytes.Equal(echo, body) {
+		t.Errorf("the API received %d bytes, want %d", len(echo), len(body))
 	}
 	return got
+}
+
+// received returns the X-Auth-* headers of the request that the API received, or nil if it was not
+// called.
+func (n *nginx) received() map[string]string {
+	select {
+	case header := <-n.got:
+		headers := map[string]string{}
+		for name, values := range header {
+			if strings.HasPrefix(name, "X-Auth-") {
+				headers[name] = strings.Join(values, ", ")
+			}
+		}
+		return headers
+	default:
+		return nil
+	}
 }
 
 func (n *nginx) awaitStatus(t *testing.T, token string, want int) {
