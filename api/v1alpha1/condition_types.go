@@ -130,7 +130,7 @@ const (
 	ReasonExpired ConditionReason = "Expired"
 
 	// ReasonRecordUnreadable is used with the Programmed and Ready conditions when they are False
-	// because the client's record, a Secret in the system namespace, cannot be read. Token servers
+	// because the client's record, a Secret in the records namespace, cannot be read. Token servers
 	// keep serving the last known good record until an administrator restores or deletes the
 	// record.
 	ReasonRecordUnreadable ConditionReason = "RecordUnreadable"

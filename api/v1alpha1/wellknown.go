@@ -8,7 +8,7 @@ const FieldOwner = "realmkeeper"
 const ReservedPrefix = "auth.realmkeeper.dev/"
 
 const (
-	// RecordLabel marks a record: a Secret in the system namespace that describes one Realm or
+	// RecordLabel marks a record: a Secret in the records namespace that describes one Realm or
 	// ApiClient for the token servers. Its value is RecordRealm or RecordClient.
 	RecordLabel = "auth.realmkeeper.dev/record"
 
@@ -26,7 +26,7 @@ const OwnerAnnotation = "auth.realmkeeper.dev/owner"
 
 const (
 	// ClientSecretLabel marks a Secret that contains the credentials of an ApiClient. Outside the
-	// system namespace, the operator reads no data from Secrets without this label.
+	// system and records namespaces, the operator reads no data from Secrets without this label.
 	ClientSecretLabel = "auth.realmkeeper.dev/client-secret"
 
 	// ClientSecretGenerated is the value of ClientSecretLabel on a Secret that the operator
@@ -39,7 +39,7 @@ const (
 )
 
 // ManagedByLabel marks, with the value ManagedBy, the objects that the operator manages in the
-// system namespace: records, certificates, and the objects of the token service.
+// system and records namespaces: certificates, the objects of the token service, and records.
 const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	ManagedBy      = "realmkeeper"

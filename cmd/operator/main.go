@@ -38,6 +38,7 @@ Flags:
 type options struct {
 	config         string
 	namespace      string
+	records        string
 	image          string
 	leaderElection bool
 	probeAddress   string
@@ -73,7 +74,9 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.SetOutput(io.Discard) // print a one-line error instead of the whole help
 	flags.StringVar(&o.config, "config", "", "Instance configuration `file` (required)")
 	flags.StringVar(&o.namespace, "namespace", cmp.Or(os.Getenv("POD_NAMESPACE"), "realmkeeper-system"),
-		"System `namespace` of the records and token servers; the default comes from POD_NAMESPACE if it is set")
+		"System `namespace` of the operator and the token servers; the default comes from POD_NAMESPACE if it is set")
+	flags.StringVar(&o.records, "records-namespace", "",
+		"`Namespace` of the records and of the token servers' heartbeats; defaults to the system namespace followed by -records")
 	flags.StringVar(&o.image, "token-server-image", "",
 		"Token server `image` if the configuration sets none; defaults to the image of the Pod in POD_NAME")
 	flags.BoolVar(&o.leaderElection, "leader-elect", true, "Work only while holding the leader Lease; required with several replicas and during rolling updates")
@@ -97,8 +100,8 @@ func parse(args []string, help io.Writer) (options, error) {
 	if o.config == "" {
 		return options{}, fmt.Errorf("%w: --config is required", errUsage)
 	}
-	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
-		return options{}, fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
+	if err := o.checkNamespaces(); err != nil {
+		return options{}, err
 	}
 	if zap.New(zap.UseFlagOptions(&o.logging)).V(bodyLogLevel).Enabled() {
 		return options{}, fmt.Errorf("%w: --zap-log-level must be below %d because higher levels log secrets", errUsage, bodyLogLevel)
@@ -106,12 +109,27 @@ func parse(args []string, help io.Writer) (options, error) {
 	return o, nil
 }
 
+// checkNamespaces sets the default of --records-namespace and checks both namespaces.
+func (o *options) checkNamespaces() error {
+	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
+		return fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
+	}
+	o.records = cmp.Or(o.records, o.namespace+"-records")
+	if problems := validation.IsDNS1123Label(o.records); len(problems) > 0 {
+		return fmt.Errorf("%w: --records-namespace %q is not a valid namespace name: %s", errUsage, o.records, problems[0])
+	}
+	if o.records == o.namespace {
+		return fmt.Errorf("%w: --records-namespace must differ from --namespace, because token servers can read every Secret in the records namespace", errUsage)
+	}
+	return nil
+}
+
 func run(o options) error {
 	instance, err := config.Load(o.config)
 	if err != nil {
 		return err
 	}
-	instance.SystemNamespace = o.namespace
+	instance.SystemNamespace, instance.RecordsNamespace = o.namespace, o.records
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("loading the client configuration from --kubeconfig, KUBECONFIG or the service account: %w", err)
@@ -142,7 +160,7 @@ func run(o options) error {
 		return err
 	}
 	logger.Info("Starting operator", "version", version.Version, "revision", version.Revision,
-		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "tokenServerImage", image)
+		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "recordsNamespace", o.records, "tokenServerImage", image)
 	if instance.Testing != (config.Testing{SpeedUp: 1}) {
 		logger.Info("Testing mode is enabled; do not use this instance in production", "speedUp", instance.Testing.SpeedUp)
 	}

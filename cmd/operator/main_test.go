@@ -51,6 +51,8 @@ func TestInvalidInputFails(t *testing.T) {
 		"argument":                    {[]string{"--config", goodFile, "surplus"}, "surplus"},
 		"empty namespace":             {[]string{"--config", goodFile, "--namespace="}, "--namespace"},
 		"invalid namespace":           {[]string{"--config", goodFile, "--namespace", "a\nb"}, "--namespace"},
+		"invalid records namespace":   {[]string{"--config", goodFile, "--records-namespace", "A"}, "--records-namespace"},
+		"one namespace for both":      {[]string{"--config", goodFile, "--namespace", "a", "--records-namespace", "a"}, "--records-namespace"},
 		"log level that logs secrets": {[]string{"--config", goodFile, "--zap-log-level=8"}, "--zap-log-level"},
 		"no API server":               {[]string{"--config", goodFile}, "--kubeconfig"},
 		"no such kubeconfig":          {[]string{"--config", goodFile, "--kubeconfig", filepath.Join(dir, "none")}, "--kubeconfig"},

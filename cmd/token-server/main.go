@@ -20,7 +20,7 @@ import (
 const usage = `realmkeeper token-server %s
 
 Serves POST /<realm>/oauth2/token and the public keys and metadata of realms over HTTPS.
-The token server loads records that the operator writes to Secrets in the system namespace.
+The token server loads records that the operator writes to Secrets in the records namespace.
 If the API server is unavailable, it keeps serving the records that it has in memory. With
 --snapshot-dir, it can serve them even after a restart.
 
@@ -69,7 +69,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	hostname, _ := os.Hostname() // on error, --name is required below
 	flags := flag.NewFlagSet("token-server", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // on error, print one line instead of the usage
-	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system", "System `namespace` with the records")
+	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system-records", "`Namespace` with the records and heartbeats")
 	flags.StringVar(&o.name, "name", hostname, "Unique `name` of this server among the token servers of the instance. Defaults to the host name")
 	flags.StringVar(&o.listen, "listen", ":8443", "Listen `address` of the public port. Serves HTTPS")
 	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "Listen `address` of /healthz, /readyz and /metrics. Serves HTTP and must not be public")

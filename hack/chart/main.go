@@ -1,5 +1,5 @@
 // Command chart generates the templates of the Helm chart that duplicate manifests in config: the
-// CRDs and the RBAC rules.
+// CRDs, the RBAC rules, and the records namespace.
 //
 //	make generate
 //
@@ -19,6 +19,8 @@ const (
 	// shippedNamespace is the system namespace in the manifests of config. The chart uses the
 	// release namespace instead.
 	shippedNamespace = "realmkeeper-system"
+	// shippedRecordsNamespace is the records namespace in the manifests of config.
+	shippedRecordsNamespace = shippedNamespace + "-records"
 )
 
 // source is a manifest in config that the chart also contains.
@@ -41,8 +43,10 @@ var sources = []source{
 	{path: "rbac/role_binding.yaml", to: "rbac"},
 	{path: "rbac/leader_election_role.yaml", to: "rbac"},
 	{path: "rbac/leader_election_role_binding.yaml", to: "rbac"},
+	{path: "rbac/token_server.yaml", to: "rbac"},
 	{path: "rbac/aggregated_roles.yaml", to: "rbac", condition: "rbac.aggregatedRoles"},
 	{path: "rbac/manage_api_credentials_role.yaml", to: "rbac"},
+	{path: "manager/records_namespace.yaml", condition: "recordsNamespace.create", annotation: keep},
 }
 
 func main() {
@@ -91,6 +95,7 @@ func (s source) template(manifest string) (string, error) {
 		objects[i] = before + "\nmetadata:\n" + after
 	}
 	body := strings.Join(objects, "\n---\n")
+	body = strings.ReplaceAll(body, shippedRecordsNamespace, `{{ include "realmkeeper.recordsNamespace" . }}`)
 	body = strings.ReplaceAll(body, shippedNamespace, "{{ .Release.Namespace }}")
 	if s.condition != "" {
 		body = "{{- if .Values." + s.condition + " }}\n" + body + "{{- end }}\n"

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,6 +51,10 @@ const (
 	renewDeadline = 8 * time.Second
 	retryPeriod   = 2 * time.Second
 )
+
+// The records and the token servers' heartbeats.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system-records
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=list;watch;delete,namespace=realmkeeper-system-records
 
 // Options configures an operator.
 type Options struct {
@@ -93,7 +96,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	cfg.Wrap(now.Transport) // a clock step must not make the operator delete a key or secret too early
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(namespace),
+		Cache:                         cacheOptions(o.Instance),
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              leaderLease,
 		LeaderElectionNamespace:       namespace,
@@ -120,19 +123,22 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func() time.Time) error {
-	namespace := o.Instance.SystemNamespace
-	system, err := systemCache(mgr, namespace)
+	system, err := secretCache(mgr, o.Instance.SystemNamespace)
+	if err != nil {
+		return err
+	}
+	recordSecrets, err := secretCache(mgr, o.Instance.RecordsNamespace)
 	if err != nil {
 		return err
 	}
 	operatorMetrics := metrics.New(ctrlmetrics.Registry)
-	records, err := recordstore.New(ctx, system, mgr.GetAPIReader(), mgr.GetClient(), namespace, operatorMetrics.GarbageCollected(metrics.Record))
+	records, err := recordstore.New(ctx, recordSecrets, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err
 	}
 	events := mgr.GetEventRecorder(v1alpha1.EventController)
 	tracker := acknowledgement.NewTracker()
-	if err := tracker.Watch(ctx, mgr, namespace, now, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
+	if err := tracker.Watch(ctx, mgr, o.Instance.RecordsNamespace, now, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
 		return err
 	}
 	realms := &realm.Reconciler{
@@ -142,13 +148,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
 	}
-	accounts, err := accountCache(mgr)
-	if err != nil {
-		return err
-	}
 	clients := &apiclient.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: accounts, Records: records, Tracker: tracker,
-		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), namespace),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker,
+		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
 		Instance:  o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
@@ -166,61 +168,42 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 }
 
 // cacheOptions limits the manager's cache. It contains only Secrets with a client secret label.
-// Heartbeat Leases and the token service's objects are cached only from the system namespace.
-func cacheOptions(namespace string) cache.Options {
-	system := map[string]cache.Config{namespace: {LabelSelector: managedByOperator()}}
+// Heartbeat Leases are cached only from the records namespace, and the token service's objects only
+// from the system namespace.
+func cacheOptions(instance *config.Instance) cache.Options {
+	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
+	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Secret{}:                {Label: clientSecrets(), Transform: dropLargeData},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
-		&coordinationv1.Lease{}:         {Namespaces: map[string]cache.Config{namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}},
-		&corev1.ServiceAccount{}:        {Namespaces: system},
+		&coordinationv1.Lease{}:         {Namespaces: heartbeats},
+		&corev1.ServiceAccount{}:        {Transform: onlyIdentity},
 		&corev1.Service{}:               {Namespaces: system},
-		&rbacv1.Role{}:                  {Namespaces: system},
-		&rbacv1.RoleBinding{}:           {Namespaces: system},
 		&networkingv1.NetworkPolicy{}:   {Namespaces: system},
 		&policyv1.PodDisruptionBudget{}: {Namespaces: system},
 		&appsv1.Deployment{}:            {Namespaces: system},
 	}}
 }
 
-// systemCache returns a cache of the operator's Secrets in the system namespace: records and
-// certificates. The manager's cache can't contain them because it selects Secrets by a different
-// label.
-func systemCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
-	system, err := cache.New(mgr.GetConfig(), cache.Options{
+// secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
+// The manager's cache can't contain them because it selects Secrets by a different label.
+func secretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
+	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:            mgr.GetScheme(),
 		Mapper:            mgr.GetRESTMapper(),
 		HTTPClient:        mgr.GetHTTPClient(),
 		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByOperator()}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("creating the cache of the system namespace: %w", err)
+		return nil, fmt.Errorf("creating the cache of the Secrets in namespace %s: %w", namespace, err)
 	}
-	if err := mgr.Add(system); err != nil {
-		return nil, fmt.Errorf("adding the cache of the system namespace: %w", err)
+	if err := mgr.Add(secrets); err != nil {
+		return nil, fmt.Errorf("adding the cache of the Secrets in namespace %s: %w", namespace, err)
 	}
-	return system, nil
+	return secrets, nil
 }
 
-// accountCache returns a cache of the identities of all service accounts. The manager's cache can't
-// be used because it contains only the token servers' service account, with all fields.
-func accountCache(mgr ctrl.Manager) (cache.Cache, error) {
-	accounts, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme:           mgr.GetScheme(),
-		Mapper:           mgr.GetRESTMapper(),
-		HTTPClient:       mgr.GetHTTPClient(),
-		DefaultTransform: onlyIdentity,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the cache of service accounts: %w", err)
-	}
-	if err := mgr.Add(accounts); err != nil {
-		return nil, fmt.Errorf("adding the cache of service accounts: %w", err)
-	}
-	return accounts, nil
-}
-
-// onlyIdentity removes the parts of an object's metadata that the operator doesn't need.
+// onlyIdentity removes the parts of a service account's metadata that the operator doesn't need.
 func onlyIdentity(obj any) (any, error) {
 	if metadata, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		metadata.Labels, metadata.Annotations, metadata.OwnerReferences, metadata.ManagedFields = nil, nil, nil, nil

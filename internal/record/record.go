@@ -1,6 +1,6 @@
 // Package record defines the records that the operator writes and the token servers read.
 //
-// A record is a Secret in the system namespace. It contains the data of one Realm or ApiClient that
+// A record is a Secret in the records namespace. It contains the data of one Realm or ApiClient that
 // token servers need, as JSON with a schema version. Its name contains the UID of its owner, so
 // that a recreated object never uses the record of the deleted object with the same name.
 package record

@@ -77,7 +77,7 @@ func TestInstall(t *testing.T) {
 				r.wantExists(t, obj)
 			}
 
-			// A new installation adopts the kept CRDs.
+			// A new installation adopts the kept CRDs and the kept records namespace.
 			r.helm(t, helms.then, "install", slices.Concat([]string{releaseName, chart}, values["testing"])...)
 			for _, obj := range kept {
 				r.wantExists(t, obj)
@@ -92,16 +92,23 @@ func TestInstall(t *testing.T) {
 func (r release) populate(t *testing.T) []client.Object {
 	t.Helper()
 	record := r.object("realm-01234567")
+	record.Namespace = r.recordsNamespace()
 	record.Labels = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordRealm, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}
 	kept := []client.Object{
 		install.Realm("acme"),
 		install.ApiClient(r.namespace, "billing", "acme"),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.recordsNamespace()}},
 		&corev1.Secret{ObjectMeta: record},
 		&corev1.Secret{ObjectMeta: r.object("realmkeeper-ca")},
 		&corev1.Secret{ObjectMeta: r.object("billing")},
 	}
 	for _, obj := range kept {
-		if err := r.cluster.Client.Create(t.Context(), obj); err != nil {
+		// The chart has created the records namespace.
+		err := r.cluster.Client.Create(t.Context(), obj)
+		if apierrors.IsAlreadyExists(err) {
+			err = r.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,6 +133,9 @@ func (r release) tokenService(t *testing.T) client.Object {
 	}
 	return service
 }
+
+// recordsNamespace returns the default name of the records namespace.
+func (r release) recordsNamespace() string { return r.namespace + "-records" }
 
 func (r release) object(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: r.namespace, Name: name}

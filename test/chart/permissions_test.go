@@ -1,7 +1,6 @@
 package chart_test
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -35,32 +34,13 @@ const (
 func TestPermissions(t *testing.T) {
 	cluster := env.Start(t)
 	golden := readGolden(t)
-	var tokenServers string
-	t.Run("token server", func(t *testing.T) {
-		deployed(t, cluster, "../../config/crd")
-		i := install.New(t, cluster, install.Settings{})
-		t.Cleanup(func() { kubectl(t, cluster, "delete", "clusterrole,clusterrolebinding", operator) })
-		i.StartOperator(t, "") // The operator grants the token server its permissions.
-		elsewhere := cluster.Namespace(t)
-		account := serviceAccount(i.Namespace, tokenServer)
-		install.Eventually(t, "permissions of the token server", func() error {
-			if len(permissionsIn(t, cluster, i.Namespace, account)) == 0 {
-				return errors.New("the account has no permissions")
-			}
-			return nil
-		})
-		tokenServers = golden.await(t, func(b *strings.Builder) {
-			section(b, "token server, in the system namespace", permissionsIn(t, cluster, i.Namespace, account))
-			section(b, "token server, in every other namespace", permissionsIn(t, cluster, elsewhere, account))
-		})
-	})
 	t.Run("kustomize", func(t *testing.T) {
 		deployed(t, cluster, "../../config/overlays/testing")
-		golden.wantAll(t, installed(t, cluster, golden, "realmkeeper-system")+tokenServers)
+		golden.wantAll(t, installed(t, cluster, golden, "realmkeeper-system"))
 	})
 	t.Run("Helm", func(t *testing.T) {
 		r := installChart(t, helm4, values["defaults"]...)
-		golden.wantAll(t, installed(t, cluster, golden, r.namespace)+tokenServers)
+		golden.wantAll(t, installed(t, cluster, golden, r.namespace))
 	})
 }
 
@@ -72,10 +52,10 @@ func deployed(t *testing.T, cluster *env.Env, dir string) {
 	kubectl(t, cluster, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 }
 
-// installed returns the part of the golden file that describes an installation.
+// installed returns the permissions of an installation.
 func installed(t *testing.T, cluster *env.Env, golden *golden, namespace string) string {
 	t.Helper()
-	elsewhere := cluster.Namespace(t)
+	elsewhere, recordsNamespace := cluster.Namespace(t), namespace+"-records"
 	roles := []string{"manage-api-credentials", "view", "edit", "admin"}
 	users := map[string]string{}
 	for _, role := range roles {
@@ -86,6 +66,11 @@ func installed(t *testing.T, cluster *env.Env, golden *golden, namespace string)
 		here := permissionsIn(t, cluster, namespace, serviceAccount(namespace, operator))
 		section(b, "operator, in every namespace", everywhere)
 		section(b, "operator, additionally in the system namespace", here.without(everywhere))
+		records := permissionsIn(t, cluster, recordsNamespace, serviceAccount(namespace, operator))
+		section(b, "operator, additionally in the records namespace", records.without(everywhere))
+		section(b, "token server, in the records namespace", permissionsIn(t, cluster, recordsNamespace, serviceAccount(namespace, tokenServer)))
+		section(b, "token server, in the system namespace", permissionsIn(t, cluster, namespace, serviceAccount(namespace, tokenServer)))
+		section(b, "token server, in every other namespace", permissionsIn(t, cluster, elsewhere, serviceAccount(namespace, tokenServer)))
 		section(b, "role "+roles[0], permissionsIn(t, cluster, elsewhere, users[roles[0]]))
 		for _, role := range roles[1:] {
 			section(b, "Kubernetes role "+role+", for Realmkeeper resources", onlyRealmkeeper(permissionsIn(t, cluster, elsewhere, users[role])))
@@ -112,8 +97,8 @@ func readGolden(t *testing.T) *golden {
 // settled is the number of unchanged responses after which the permissions are considered final.
 const settled = 100
 
-// await returns a part of the file when the API server reports it. Role bindings and aggregated
-// roles take effect with a delay.
+// await returns the sections that write writes when the API server reports them as in the file.
+// Role bindings and aggregated roles take effect with a delay.
 func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 	t.Helper()
 	var part string
@@ -129,16 +114,16 @@ func (g *golden) await(t *testing.T, write func(*strings.Builder)) string {
 		if *update && unchanged > settled || !*update && strings.Contains(g.text, part) {
 			return nil
 		}
-		// Lines missing here may be in the other part: the installation's or the token server's.
 		return fmt.Errorf("%s differs from the permissions that the API server reports (-want +got):\n%s", goldenFile, cmp.Diff(strings.Split(g.text, "\n"), strings.Split(part, "\n")))
 	})
 	return part
 }
 
-// wantAll fails the test unless the parts make up the whole file. With -update, it writes the file.
-func (g *golden) wantAll(t *testing.T, parts string) {
+// wantAll fails the test unless the sections make up the whole file. With -update, it writes the
+// file.
+func (g *golden) wantAll(t *testing.T, sections string) {
 	t.Helper()
-	got := goldenTitle + parts
+	got := goldenTitle + sections
 	if *update {
 		g.text = got
 		if err := os.WriteFile(goldenFile, []byte(got), 0o600); err != nil {

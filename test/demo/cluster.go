@@ -44,12 +44,12 @@ func (d *demo) connect() error {
 	return err
 }
 
-// install applies the manifests that an administrator applies once: the system namespace, the CRDs
-// and the operator's permissions. It omits the operator's Deployment, because the demo runs the
+// install applies the manifests that an administrator applies once: the namespaces, the CRDs and the
+// permissions. It omits the operator's Deployment, because the demo runs the
 // operator as a process.
 func (d *demo) install(ctx context.Context) error {
-	d.Step("Applying config/manager/namespace.yaml, config/crd and config/rbac ...")
-	for _, path := range []string{"config/manager/namespace.yaml", "config/crd", "config/rbac"} {
+	d.Step("Applying the namespaces in config/manager, config/crd and config/rbac ...")
+	for _, path := range []string{"config/manager/namespace.yaml", "config/manager/records_namespace.yaml", "config/crd", "config/rbac"} {
 		if _, err := d.apply(ctx, path); err != nil {
 			return err
 		}

@@ -21,6 +21,8 @@ import (
 const (
 	// systemNamespace is the namespace in config/manager/namespace.yaml.
 	systemNamespace = "realmkeeper-system"
+	// recordsNamespace is the namespace in config/manager/records_namespace.yaml.
+	recordsNamespace = "realmkeeper-system-records"
 	// timeout limits each wait except builds.
 	timeout = time.Minute
 	// grace is how long a process may take to exit before it is killed.

@@ -43,6 +43,7 @@ func (d *demo) startOperator(ctx context.Context) error {
 	err = d.start("operator", operator, nil,
 		"--config="+d.file("config.yaml"),
 		"--namespace="+systemNamespace,
+		"--records-namespace="+recordsNamespace,
 		"--kubeconfig="+kubeconfig,
 		// There is only one operator. With leader election, it would wait until the Lease
 		// of a killed one expires.
@@ -53,7 +54,7 @@ func (d *demo) startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The operator creates the Deployment last, after the permissions and the certificate.
+	// The operator creates the Deployment last, after the certificate.
 	key := client.ObjectKey{Namespace: systemNamespace, Name: config.TokenServiceName}
 	return d.await(ctx, "wait for the operator", func(ctx context.Context) error {
 		return d.cluster.Get(ctx, key, &appsv1.Deployment{})
@@ -87,7 +88,7 @@ func (d *demo) startTokenServers(ctx context.Context) error {
 		}
 		err = d.start("token-server", tokenServer(i), []int{d.ports.Public, port},
 			"--name="+tokenServer(i),
-			"--namespace="+systemNamespace,
+			"--namespace="+recordsNamespace,
 			"--kubeconfig="+kubeconfig,
 			"--listen="+address(d.ports.Public),
 			"--reuse-port",

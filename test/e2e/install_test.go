@@ -71,7 +71,7 @@ func removeAll(t *testing.T) {
 	for _, args := range [][]string{
 		{"helm", "uninstall", release, "--namespace", systemNamespace, "--ignore-not-found", "--wait"},
 		{"kubectl", "delete", "crd", "--ignore-not-found", "realms.auth.realmkeeper.dev", "apiclients.auth.realmkeeper.dev"},
-		{"kubectl", "delete", "namespace", "--ignore-not-found", systemNamespace},
+		{"kubectl", "delete", "namespace", "--ignore-not-found", systemNamespace, recordsNamespace},
 	} {
 		if _, err := try(ctx, tool(args[0]), args[1:]...); err != nil {
 			t.Errorf("remove Realmkeeper: %v", err)

@@ -22,6 +22,8 @@ import (
 const (
 	// systemNamespace is the namespace in which Realmkeeper is installed.
 	systemNamespace = "realmkeeper-system"
+	// recordsNamespace is the namespace of the records.
+	recordsNamespace = systemNamespace + "-records"
 	domain          = "e2e.example.com"
 	// workloadImage is the image of test/e2e/workload.
 	workloadImage = "realmkeeper-workload:e2e"

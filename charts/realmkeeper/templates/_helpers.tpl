@@ -32,6 +32,15 @@ api.{{ include "realmkeeper.domain" . }}
 realmkeeper-token-server.{{ .Release.Namespace }}.svc
 {{- end }}
 
+{{/* The namespace of the records. */}}
+{{- define "realmkeeper.recordsNamespace" -}}
+{{- $name := .Values.recordsNamespace.name | default (printf "%s-records" .Release.Namespace) -}}
+{{- if eq $name .Release.Namespace -}}
+{{- fail (printf "recordsNamespace.name must differ from the release namespace %q, because token servers can read every Secret in the records namespace" $name) -}}
+{{- end -}}
+{{- $name -}}
+{{- end }}
+
 {{/* The host name of the portal. */}}
 {{- define "realmkeeper.portal.host" -}}
 {{- .Values.portal.host | default (printf "portal.%s" (include "realmkeeper.domain" .)) -}}

@@ -50,9 +50,12 @@ type Instance struct {
 	// Testing must be unset outside of tests.
 	Testing Testing `json:"testing,omitzero"`
 
-	// SystemNamespace is the namespace of the records and the token servers. It comes from a
-	// command-line flag, not from the file.
+	// SystemNamespace is the namespace of the operator, the token servers and their certificates.
+	// It comes from a command-line flag, not from the file.
 	SystemNamespace string `json:"-"`
+	// RecordsNamespace is the namespace of the records and the heartbeat Leases. Nothing runs in it.
+	// It comes from a command-line flag and differs from SystemNamespace.
+	RecordsNamespace string `json:"-"`
 }
 
 // Security holds limits for all realms.

@@ -1,4 +1,4 @@
-// Package recordstore reads and writes the operator's records, which are Secrets in the system
+// Package recordstore reads and writes the operator's records, which are Secrets in the records
 // namespace. The record package defines their content.
 package recordstore
 
@@ -34,10 +34,10 @@ type Store struct {
 	collected func()
 }
 
-// New returns a store for the records in namespace. system is a cache of the operator's Secrets in
+// New returns a store for the records in namespace. secrets is a cache of the operator's Secrets in
 // that namespace and must not be started yet. The store calls collected for each deleted orphan.
-func New(ctx context.Context, system cache.Cache, live client.Reader, c client.Client, namespace string, collected func()) (*Store, error) {
-	err := system.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
+func New(ctx context.Context, secrets cache.Cache, live client.Reader, c client.Client, namespace string, collected func()) (*Store, error) {
+	err := secrets.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		secret, ok := obj.(*corev1.Secret)
 		if kind := record.KindOf(secret); ok && kind != "" {
 			return []string{ownerKey(kind, record.OwnerName(secret))}
@@ -47,7 +47,7 @@ func New(ctx context.Context, system cache.Cache, live client.Reader, c client.C
 	if err != nil {
 		return nil, fmt.Errorf("indexing records by owner: %w", err)
 	}
-	return &Store{cache: system, live: live, client: c, namespace: namespace, collected: collected}, nil
+	return &Store{cache: secrets, live: live, client: c, namespace: namespace, collected: collected}, nil
 }
 
 // Namespace returns the namespace of the records.

@@ -8,7 +8,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -18,15 +17,6 @@ import (
 // apply writes changed objects in dependency order. The Deployment comes last.
 func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error {
 	if err := r.applyCertificates(ctx, seen, d); err != nil {
-		return err
-	}
-	if err := apply.Object(ctx, r.Client, seen.serviceAccount, d.serviceAccount, corev1ac.ExtractServiceAccount); err != nil {
-		return err
-	}
-	if err := apply.Object(ctx, r.Client, seen.role, d.role, rbacv1ac.ExtractRole); err != nil {
-		return err
-	}
-	if err := apply.Object(ctx, r.Client, seen.roleBinding, d.roleBinding, rbacv1ac.ExtractRoleBinding); err != nil {
 		return err
 	}
 	if err := apply.Object(ctx, r.Client, seen.service, d.service, corev1ac.ExtractService); err != nil {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,21 +30,19 @@ import (
 // The OwnerReferencesPermissionEnforcement admission plugin requires delete permission on an object
 // to change its owner references.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
-// +kubebuilder:rbac:groups="",resources=services;serviceaccounts,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles;rolebindings,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // The operator reads the default token server image from its own Pod.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get,namespace=realmkeeper-system
-// The operator can only grant token servers permissions that it has itself.
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;patch;update;delete,namespace=realmkeeper-system
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=delete,namespace=realmkeeper-system
+// The managed CA and the serving certificate.
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
 
 // Reconciler reconciles the token service. All fields except Account are required.
 type Reconciler struct {
 	Client   client.Client
 	Live     client.Reader // bypasses the cache
-	System   cache.Cache   // the operator's Secrets in the system namespace
+	System   cache.Cache   // the operator's certificates in the system namespace
 	Instance *config.Instance
 	// Image is the image of the token servers.
 	Image string
@@ -83,9 +80,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			predicate.NewPredicateFuncs(func(obj client.Object) bool {
 				return obj.GetName() == servingcert.AuthoritySecret || obj.GetName() == servingcert.ServingSecret
 			}))).
-		Watches(&corev1.ServiceAccount{}, enqueue, managed).
-		Watches(&rbacv1.Role{}, enqueue, managed).
-		Watches(&rbacv1.RoleBinding{}, enqueue, managed).
 		Watches(&corev1.Service{}, enqueue, managed).
 		Watches(&networkingv1.NetworkPolicy{}, enqueue, managedSpec).
 		Watches(&policyv1.PodDisruptionBudget{}, enqueue, managedSpec).

@@ -9,7 +9,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
@@ -24,11 +23,8 @@ type decision struct {
 	// renewAt is the time of the next certificate renewal. Zero means never.
 	renewAt time.Time
 
-	serviceAccount *corev1ac.ServiceAccountApplyConfiguration
-	role           *rbacv1ac.RoleApplyConfiguration
-	roleBinding    *rbacv1ac.RoleBindingApplyConfiguration
-	service        *corev1ac.ServiceApplyConfiguration
-	networkPolicy  *networkingv1ac.NetworkPolicyApplyConfiguration
+	service       *corev1ac.ServiceApplyConfiguration
+	networkPolicy *networkingv1ac.NetworkPolicyApplyConfiguration
 	// disruptionBudget is nil for a single replica because it would block the eviction of its Pod.
 	disruptionBudget *policyv1ac.PodDisruptionBudgetApplyConfiguration
 	deployment       *appsv1ac.DeploymentApplyConfiguration
@@ -41,12 +37,9 @@ type decision struct {
 // because workloads trust it. Other errors come from random.
 func decide(seen observed, instance *config.Instance, image string, now time.Time, random io.Reader) (decision, error) {
 	d := decision{
-		serviceAccount: serviceAccount(instance),
-		role:           role(instance),
-		roleBinding:    roleBinding(instance),
-		service:        service(instance),
-		networkPolicy:  networkPolicy(instance),
-		deployment:     deployment(seen.deployment, instance, image),
+		service:       service(instance),
+		networkPolicy: networkPolicy(instance),
+		deployment:    deployment(seen.deployment, instance, image),
 	}
 	if replicas(seen.deployment, instance) > 1 {
 		d.disruptionBudget = disruptionBudget(instance)

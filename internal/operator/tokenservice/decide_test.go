@@ -27,7 +27,7 @@ func instance(t *testing.T, more string) *config.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.SystemNamespace = "system"
+	i.SystemNamespace, i.RecordsNamespace = "system", "records"
 	return i
 }
 
@@ -213,9 +213,6 @@ func TestOperatorServiceAccountOwnsTokenService(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", UID: "uid"}}
 	d := decided(t, observed{operator: account}, instance(t, ""), now)
 	for name, owners := range map[string][]metav1ac.OwnerReferenceApplyConfiguration{
-		"ServiceAccount":      d.serviceAccount.OwnerReferences,
-		"Role":                d.role.OwnerReferences,
-		"RoleBinding":         d.roleBinding.OwnerReferences,
 		"Service":             d.service.OwnerReferences,
 		"NetworkPolicy":       d.networkPolicy.OwnerReferences,
 		"PodDisruptionBudget": d.disruptionBudget.OwnerReferences,

@@ -115,14 +115,14 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 		WithImage(image).
 		WithCommand("/token-server").
 		WithArgs(
-			"--namespace=$(POD_NAMESPACE)",
+			"--namespace="+instance.RecordsNamespace,
 			"--name=$(POD_NAME)",
 			"--tls-cert-file="+tlsPath+"/"+corev1.TLSCertKey,
 			"--tls-key-file="+tlsPath+"/"+corev1.TLSPrivateKeyKey,
 			"--snapshot-dir="+snapshotPath,
 			"--drain-delay="+drainDelay.String(),
 		).
-		WithEnv(fieldEnv("POD_NAMESPACE", "metadata.namespace"), fieldEnv("POD_NAME", "metadata.name")).
+		WithEnv(fieldEnv("POD_NAME", "metadata.name")).
 		WithPorts(
 			corev1ac.ContainerPort().WithName(portHTTPS).WithContainerPort(containerHTTPS).WithProtocol(corev1.ProtocolTCP),
 			corev1ac.ContainerPort().WithName(portOperations).WithContainerPort(containerOperations).WithProtocol(corev1.ProtocolTCP),
@@ -146,6 +146,7 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	}
 	if tracing := instance.TokenServer.Tracing; tracing != nil {
 		c.WithEnv(
+			fieldEnv("POD_NAMESPACE", "metadata.namespace"),
 			env("OTEL_EXPORTER_OTLP_ENDPOINT", tracing.Endpoint),
 			env("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
 			env("OTEL_TRACES_SAMPLER_ARG", strconv.FormatFloat(float64(*tracing.SamplePercentage)/100, 'f', -1, 64)),

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,9 +22,6 @@ type observed struct {
 	// operator is the operator's service account. It is nil if the operator runs outside a cluster.
 	operator *corev1.ServiceAccount
 
-	serviceAccount   *corev1.ServiceAccount
-	role             *rbacv1.Role
-	roleBinding      *rbacv1.RoleBinding
 	service          *corev1.Service
 	networkPolicy    *networkingv1.NetworkPolicy
 	disruptionBudget *policyv1.PodDisruptionBudget
@@ -62,9 +58,6 @@ func (r *Reconciler) gather(ctx context.Context) (observed, error) {
 		seen.operator = orNil(&corev1.ServiceAccount{}, func(o *corev1.ServiceAccount) bool { return read(r.Live, r.Account, o) })
 	}
 	const name = config.TokenServiceName
-	seen.serviceAccount = orNil(&corev1.ServiceAccount{}, func(o *corev1.ServiceAccount) bool { return read(r.Client, name, o) })
-	seen.role = orNil(&rbacv1.Role{}, func(o *rbacv1.Role) bool { return read(r.Client, name, o) })
-	seen.roleBinding = orNil(&rbacv1.RoleBinding{}, func(o *rbacv1.RoleBinding) bool { return read(r.Client, name, o) })
 	seen.service = orNil(&corev1.Service{}, func(o *corev1.Service) bool { return read(r.Client, name, o) })
 	seen.networkPolicy = orNil(&networkingv1.NetworkPolicy{}, func(o *networkingv1.NetworkPolicy) bool { return read(r.Client, name, o) })
 	seen.disruptionBudget = orNil(&policyv1.PodDisruptionBudget{}, func(o *policyv1.PodDisruptionBudget) bool { return read(r.Client, name, o) })

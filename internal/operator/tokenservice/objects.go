@@ -5,13 +5,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -40,25 +38,6 @@ func labels() map[string]string {
 	l := selector()
 	maps.Copy(l, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
 	return l
-}
-
-func serviceAccount(instance *config.Instance) *corev1ac.ServiceAccountApplyConfiguration {
-	return corev1ac.ServiceAccount(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels())
-}
-
-// role allows token servers to read records and write their heartbeat Leases. It applies only to
-// the system namespace.
-func role(instance *config.Instance) *rbacv1ac.RoleApplyConfiguration {
-	return rbacv1ac.Role(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).WithRules(
-		rbacv1ac.PolicyRule().WithAPIGroups("").WithResources("secrets").WithVerbs("get", "list", "watch"),
-		rbacv1ac.PolicyRule().WithAPIGroups("coordination.k8s.io").WithResources("leases").WithVerbs("get", "create", "patch", "delete"),
-	)
-}
-
-func roleBinding(instance *config.Instance) *rbacv1ac.RoleBindingApplyConfiguration {
-	return rbacv1ac.RoleBinding(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
-		WithRoleRef(rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("Role").WithName(config.TokenServiceName)).
-		WithSubjects(rbacv1ac.Subject().WithKind(rbacv1.ServiceAccountKind).WithName(config.TokenServiceName).WithNamespace(instance.SystemNamespace))
 }
 
 func service(instance *config.Instance) *corev1ac.ServiceApplyConfiguration {

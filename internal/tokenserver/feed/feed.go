@@ -30,7 +30,7 @@ import (
 // Options configures a Feed. All fields except SnapshotDir are required.
 type Options struct {
 	Client    kubernetes.Interface
-	Namespace string // the system namespace
+	Namespace string // the records namespace
 	Server    string // this server's name, unique among token servers
 	Registry  *registry.Registry
 	// SnapshotDir is an in-memory directory for the last known good records. After a restart, the

@@ -40,6 +40,8 @@ type Installation struct {
 	Env *env.Env
 	// Namespace is the system namespace.
 	Namespace string
+	// RecordsNamespace is the namespace of the records and the heartbeat Leases.
+	RecordsNamespace string
 	// LeaderElection enables leader election for operators. Without it, a new operator doesn't have to
 	// wait until the Lease of a killed one expires.
 	LeaderElection bool
@@ -81,6 +83,7 @@ func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 		t.Fatal(err)
 	}
 	i := &Installation{Env: cluster, Namespace: cluster.Namespace(t), dir: t.TempDir(), front: front, metrics: metrics}
+	i.RecordsNamespace = i.Namespace + "-records"
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
 	i.grantPermissions(t)
@@ -125,7 +128,7 @@ func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 	i.operator, err = process.Start(process.Command{
 		Name: "operator", Path: path, Dir: i.dir, Env: []string{"POD_NAME=" + i.Pod},
 		Args: []string{
-			"--config", i.config, "--namespace", i.Namespace, "--kubeconfig", kubeconfig,
+			"--config", i.config, "--namespace", i.Namespace, "--records-namespace", i.RecordsNamespace, "--kubeconfig", kubeconfig,
 			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + i.metrics.Address(),
 			"--zap-log-level=" + orDefault(i.LogLevel, "info"),
 		},

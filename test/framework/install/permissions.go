@@ -19,25 +19,30 @@ import (
 )
 
 const (
-	// shippedNamespace is the system namespace in the manifests under config.
+	// shippedNamespace is the system namespace in the manifests under config. The name of the records
+	// namespace starts with it.
 	shippedNamespace = "realmkeeper-system"
 	operatorAccount  = "realmkeeper-operator"
 )
 
-// grantPermissions applies the RBAC manifests that are shipped to users, adapted to the
-// installation's namespace. Tests therefore fail if a permission is missing.
+// grantPermissions creates the records namespace and applies the RBAC manifests that are shipped to
+// users, adapted to the installation's namespaces. Tests therefore fail if a permission is missing.
 func (i *Installation) grantPermissions(t testing.TB) {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml"} {
+	i.applyFile(t, filepath.Join(root, "config", "manager", "records_namespace.yaml"))
+	for _, file := range []string{
+		"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
+		"token_server.yaml",
+	} {
 		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
 	}
 }
 
-// applyFile applies a manifest, adapted to the installation's namespace.
+// applyFile applies a manifest, adapted to the installation's namespaces.
 func (i *Installation) applyFile(t testing.TB, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -89,5 +94,5 @@ func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
 	return path
 }
 
-// tokenServerAccount is the service account that the operator creates for token servers.
+// tokenServerAccount is the service account of the token servers.
 const tokenServerAccount = config.TokenServiceName

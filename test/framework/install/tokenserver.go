@@ -47,7 +47,7 @@ func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
 }
 
 // LaunchTokenServer starts a token server without waiting until it is ready. The token server has
-// the permissions that the operator grants. kubeconfig is the path of its kubeconfig. If it is
+// the permissions of its service account. kubeconfig is the path of its kubeconfig. If it is
 // empty, the token server uses the environment's kubeconfig.
 func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *TokenServer {
 	t.Helper()
@@ -68,7 +68,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	s.command = process.Command{
 		Name: s.Name, Path: Binary(t, i.Env, "token-server"), Dir: i.dir,
 		Args: []string{
-			"--namespace", i.Namespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
+			"--namespace", i.RecordsNamespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
 			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
 			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(), "--debug",
 		},

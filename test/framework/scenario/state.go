@@ -53,7 +53,7 @@ func StateOf(t *testing.T, inst *install.Installation, team string) State {
 			t.Fatal(err)
 		}
 		for _, obj := range list.Items {
-			if ns := obj.GetNamespace(); ns != "" && ns != inst.Namespace && ns != team {
+			if ns := obj.GetNamespace(); ns != "" && ns != inst.Namespace && ns != inst.RecordsNamespace && ns != team {
 				continue
 			}
 			got[mask.Replace(kind.Kind+" "+nameOf(&obj))] = maskRandom(mask.Replace(contentOf(t, &obj)))
@@ -128,11 +128,11 @@ func maskRandom(s string) string {
 	return s
 }
 
-// Records returns the records in the system namespace.
+// Records returns the records of an installation.
 func Records(t *testing.T, inst *install.Installation) []corev1.Secret {
 	t.Helper()
 	records := &corev1.SecretList{}
-	err := inst.Env.Client.List(t.Context(), records, client.InNamespace(inst.Namespace), client.HasLabels{v1alpha1.RecordLabel})
+	err := inst.Env.Client.List(t.Context(), records, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1alpha1.RecordLabel})
 	if err != nil {
 		t.Fatal(err)
 	}

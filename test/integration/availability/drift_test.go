@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -60,9 +59,4 @@ func TestTokenServiceDriftIsCorrected(t *testing.T) {
 	if *deployment.Spec.Replicas != 5 {
 		t.Errorf("the Deployment has %d replicas after it was scaled to 5", *deployment.Spec.Replicas)
 	}
-
-	role := &rbacv1.Role{}
-	role.Namespace, role.Name = key.Namespace, key.Name
-	inst.Delete(t, role)
-	install.Eventually(t, "the Role to be restored", func() error { return cluster.Client.Get(t.Context(), key, role) })
 }

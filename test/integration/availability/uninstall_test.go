@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,8 +71,7 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 // tokenService returns the token service's objects with only their names set.
 func tokenService(inst *install.Installation) []client.Object {
 	all := []client.Object{
-		&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{},
-		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+		&appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
 	}
 	for _, obj := range all {
 		obj.SetNamespace(inst.Namespace)

@@ -146,7 +146,7 @@ func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 	credentials := inst.CredentialsSecret(t, c)
 	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
 		for _, name := range []string{record.SecretName(record.KindRealm, realm.UID), record.SecretName(record.KindClient, c.UID)} {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: name}}
 			install.Change(t, inst, secret, func(s *corev1.Secret) { delete(s.Labels, label) })
 			install.Eventually(t, label+" to be restored on "+name, func() error {
 				err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)
@@ -202,14 +202,14 @@ func TestCorruptRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			good := &corev1.Secret{}
-			if err := cluster.Client.Get(t.Context(), types.NamespacedName{Namespace: inst.Namespace, Name: test.record}, good); err != nil {
+			if err := cluster.Client.Get(t.Context(), types.NamespacedName{Namespace: inst.RecordsNamespace, Name: test.record}, good); err != nil {
 				t.Fatal(err)
 			}
 			corrupt := good.DeepCopy()
 			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":1,"body":"canary"}`) })
 			inst.AwaitReady(t, test.owner, metav1.ConditionFalse, test.wantReason)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.clientAfter)
-			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.Namespace+"/"+test.record, "Restore")
+			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.RecordsNamespace+"/"+test.record, "Restore")
 			if message := scenario.ConditionMessage(t, test.owner, v1alpha1.ConditionReady); strings.Contains(message, "canary") {
 				t.Errorf("the message contains the content of the record: %s", message)
 			}

@@ -172,6 +172,6 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 func awaitNoRecord(t *testing.T, inst *install.Installation, name string) {
 	t.Helper()
 	install.Eventually(t, "record "+name+" to be deleted", func() error {
-		return install.NotFound(inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.Namespace, Name: name}, &corev1.Secret{}))
+		return install.NotFound(inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: name}, &corev1.Secret{}))
 	})
 }

@@ -22,9 +22,11 @@ func TestMain(m *testing.M) {
 
 func TestManifests(t *testing.T) {
 	kubectl := newKubectl(t)
-	// The namespace and the CRDs must exist before a dry run of the overlays.
+	// The namespaces and the CRDs must exist before a dry run of the overlays.
 	kubectl.run(t, "apply", "-k", filepath.Join(manifests, "crd"))
-	kubectl.run(t, "apply", "-f", filepath.Join(manifests, "manager", "namespace.yaml"))
+	for _, file := range []string{"namespace.yaml", "records_namespace.yaml"} {
+		kubectl.run(t, "apply", "-f", filepath.Join(manifests, "manager", file))
+	}
 	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
 
 	for _, overlay := range []string{"testing", "production"} {
@@ -36,6 +38,8 @@ func TestManifests(t *testing.T) {
 				"clusterrole.rbac.authorization.k8s.io/realmkeeper-operator ",
 				"role.rbac.authorization.k8s.io/realmkeeper-operator ",
 				"serviceaccount/realmkeeper-operator ",
+				"serviceaccount/realmkeeper-token-server ",
+				"rolebinding.rbac.authorization.k8s.io/realmkeeper-token-server ",
 			} {
 				if !strings.Contains(out, want) {
 					t.Errorf("%s was not applied:\n%s", want, out)

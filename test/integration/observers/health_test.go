@@ -152,7 +152,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 
 func corrupt(t *testing.T, inst *install.Installation, name string) {
 	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: name}}
 	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("corrupt") })
 }
 

@@ -204,7 +204,7 @@ func awaitHeartbeats(t *testing.T, inst *install.Installation, times int) {
 func renewals(t *testing.T, inst *install.Installation) map[string]string {
 	t.Helper()
 	leases := &coordinationv1.LeaseList{}
-	err := inst.Env.Client.List(t.Context(), leases, client.InNamespace(inst.Namespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue})
+	err := inst.Env.Client.List(t.Context(), leases, client.InNamespace(inst.RecordsNamespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue})
 	if err != nil {
 		t.Fatal(err)
 	}
