@@ -172,7 +172,7 @@ type ApiClientSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
 	// +listType=map
-	// +listMapKey=kid
+	// +listMapKey=keyId
 	// +optional
 	PublicKeys []PublicKey `json:"publicKeys,omitempty"`
 

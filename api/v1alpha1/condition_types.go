@@ -163,8 +163,9 @@ const (
 // Reasons for ApiClients that authenticate without a secret.
 const (
 	// ReasonPublicKeyNotSupported is used with the Accepted condition when it is False because a
-	// key in spec.publicKeys cannot be used: its point is not on the curve, or its modulus has
-	// fewer than 2048 or more than 4096 bits.
+	// key in spec.publicKeys cannot be used: it is not a valid public key of a supported type and
+	// size, it contradicts keyId or algorithm, it is an RSA key without an algorithm, or it is a
+	// private key.
 	ReasonPublicKeyNotSupported ConditionReason = "PublicKeyNotSupported"
 
 	// ReasonServiceAccountNotFound is used with the Accepted condition when it is False because

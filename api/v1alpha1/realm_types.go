@@ -250,7 +250,7 @@ type RealmStatus struct {
 	// signingKeys lists the published keys of the realm, without their private parts.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
-	// +listMapKey=keyID
+	// +listMapKey=keyId
 	// +optional
 	SigningKeys []SigningKeyStatus `json:"signingKeys,omitempty"`
 
@@ -280,12 +280,12 @@ const (
 
 // SigningKeyStatus describes a published signing key of a Realm.
 type SigningKeyStatus struct {
-	// keyID is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
+	// keyId is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
 	// of its tokens.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +required
-	KeyID string `json:"keyID,omitempty"`
+	KeyID string `json:"keyId,omitempty"`
 
 	// algorithm is the signature algorithm of the key. It never changes.
 	// +required

@@ -1,12 +1,16 @@
 package signingkey
 
 import (
+	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 
 	"github.com/go-jose/go-jose/v4"
@@ -15,46 +19,106 @@ import (
 // maxRSABits bounds the cost of verifying a third party's signature.
 const maxRSABits = 4096
 
-// ParsePublicKey parses a third party's public key from a JWK (RFC 7517), such as the key of a
-// client's assertions. The algorithm is "alg". If "alg" is missing, it is the only algorithm that
-// the key can have; RSA keys can have two and therefore need "alg". The ID is "kid", which may be
-// empty.
+// ErrPrivateKey is the ErrKey of a private or symmetric key in a place for public keys. The key must
+// be considered compromised.
+var ErrPrivateKey = fmt.Errorf("%w: it is a private key", ErrKey)
+
+// ParsePublicKey parses a public key from a JWK (RFC 7517) that states everything about the key, such
+// as one from a record or a key set. The algorithm is "alg". If "alg" is missing, it is the only
+// algorithm that the key can have; RSA keys can have two and therefore need "alg". The ID is "kid",
+// which may be empty.
 //
-// The error is ErrKey if data is not a JWK, is a private key, is not a valid key, is an RSA key of
-// fewer than 2048 or more than 4096 bits, or is for a different algorithm or use. The error never
-// contains values from the JWK.
+// The error is ErrKey if data is not a JWK, is a private key (ErrPrivateKey), is not a valid key, is
+// an RSA key of fewer than 2048 or more than 4096 bits, or is for a different algorithm or use. The
+// error never contains values from the JWK.
 func ParsePublicKey(data []byte) (PublicKey, error) {
-	var jwk jose.JSONWebKey
-	if err := json.Unmarshal(data, &jwk); err != nil {
-		// Don't wrap the decoder's error, because it may quote a private key.
-		return PublicKey{}, fmt.Errorf("%w: it is not a JWK with valid members", ErrKey)
+	jwk, err := parseJWK(data)
+	if err != nil {
+		return PublicKey{}, err
 	}
-	if !jwk.IsPublic() || !jwk.Valid() || hasPrivateMember(data) {
-		return PublicKey{}, fmt.Errorf("%w: it is not a valid public key", ErrKey)
+	return newPublicKey(jwk.KeyID, Algorithm(jwk.Algorithm), jwk.Key)
+}
+
+// ImportJWK parses a third party's public key from a JWK, with the ID under which the third party
+// registered it. The JWK's own "kid" and "alg" are optional, but must not contradict id and
+// algorithm. If algorithm is empty, it follows from the JWK as with ParsePublicKey.
+//
+// The error is ErrKey.
+func ImportJWK(data []byte, id string, algorithm Algorithm) (PublicKey, error) {
+	jwk, err := parseJWK(data)
+	if err != nil {
+		return PublicKey{}, err
 	}
-	if jwk.Use != "" && jwk.Use != "sig" {
-		return PublicKey{}, fmt.Errorf("%w: it is not for signatures", ErrKey)
+	if jwk.KeyID != "" && jwk.KeyID != id {
+		return PublicKey{}, fmt.Errorf("%w: its kid differs from keyId", ErrKey)
 	}
-	if key, ok := jwk.Key.(*rsa.PublicKey); ok && (key.N.BitLen() < rsaBits || key.N.BitLen() > maxRSABits || key.N.Bit(0) == 0 || key.E&1 == 0 || key.E < 3) {
-		return PublicKey{}, fmt.Errorf("%w: it is not an RSA key of %d to %d bits", ErrKey, rsaBits, maxRSABits)
+	if jwk.Algorithm != "" && algorithm != "" && Algorithm(jwk.Algorithm) != algorithm {
+		return PublicKey{}, fmt.Errorf("%w: its alg differs from algorithm", ErrKey)
 	}
-	algorithm := Algorithm(jwk.Algorithm)
-	if algorithm == "" {
-		algorithm = onlyAlgorithm(jwk.Key)
+	return newPublicKey(id, cmp.Or(algorithm, Algorithm(jwk.Algorithm)), jwk.Key)
+}
+
+// ImportPEM parses a third party's public key from a PEM block of type PUBLIC KEY (RFC 7468,
+// section 13). If algorithm is empty, it is the only algorithm that the key can have; RSA keys can
+// have two and therefore need it.
+//
+// The error is ErrKey, also if data is anything but a single block of this type.
+func ImportPEM(data []byte, id string, algorithm Algorithm) (PublicKey, error) {
+	if bytes.Contains(data, []byte("PRIVATE KEY")) {
+		return PublicKey{}, ErrPrivateKey
 	}
-	if !algorithm.matches(jwk.Key) {
+	block, rest := pem.Decode(data)
+	if block == nil || block.Type != "PUBLIC KEY" || len(bytes.TrimSpace(rest)) > 0 {
+		return PublicKey{}, fmt.Errorf("%w: it is not a single PEM block of type PUBLIC KEY", ErrKey)
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return PublicKey{}, fmt.Errorf("%w: its PEM block does not contain a public key of a supported type", ErrKey)
+	}
+	return newPublicKey(id, algorithm, key)
+}
+
+// newPublicKey checks a key and its algorithm.
+func newPublicKey(id string, algorithm Algorithm, key crypto.PublicKey) (PublicKey, error) {
+	rsaKey, isRSA := key.(*rsa.PublicKey)
+	if isRSA && (rsaKey.N.BitLen() < rsaBits || rsaKey.N.BitLen() > maxRSABits || rsaKey.N.Bit(0) == 0 || rsaKey.E&1 == 0 || rsaKey.E < 3) {
+		return PublicKey{}, fmt.Errorf("%w: it is not a valid RSA key of %d to %d bits", ErrKey, rsaBits, maxRSABits)
+	}
+	if algorithm == "" && isRSA {
+		return PublicKey{}, fmt.Errorf("%w: an RSA key needs an algorithm, which is %s or %s", ErrKey, RS256, PS256)
+	}
+	if algorithm = cmp.Or(algorithm, onlyAlgorithm(key)); !algorithm.matches(key) {
 		return PublicKey{}, fmt.Errorf("%w: %w for this key", ErrKey, ErrAlgorithm)
 	}
-	return PublicKey{id: jwk.KeyID, algorithm: algorithm, key: jwk.Key}, nil
+	return PublicKey{id: id, algorithm: algorithm, key: key}, nil
+}
+
+// parseJWK parses a JWK that must be a valid public key for signatures.
+func parseJWK(data []byte) (jose.JSONWebKey, error) {
+	// The decoder's errors are not wrapped, because they may quote a private key.
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return jose.JSONWebKey{}, fmt.Errorf("%w: it is not a JWK, which is a JSON object", ErrKey)
+	}
+	if hasPrivateMember(members) {
+		return jose.JSONWebKey{}, ErrPrivateKey
+	}
+	var jwk jose.JSONWebKey
+	if json.Unmarshal(data, &jwk) != nil {
+		return jose.JSONWebKey{}, fmt.Errorf("%w: it is not a JWK with valid members", ErrKey)
+	}
+	if !jwk.IsPublic() || !jwk.Valid() {
+		return jose.JSONWebKey{}, fmt.Errorf("%w: it is not a valid public key", ErrKey)
+	}
+	if jwk.Use != "" && jwk.Use != "sig" {
+		return jose.JSONWebKey{}, fmt.Errorf("%w: its use is not sig", ErrKey)
+	}
+	return jwk, nil
 }
 
 // hasPrivateMember reports whether a JWK has a member that only private and symmetric keys have
 // (RFC 7518 §6.2.2, §6.3.2 and §6.4.1). go-jose treats a key as public if it has only some of them.
-func hasPrivateMember(data []byte) bool {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil {
-		return true
-	}
+func hasPrivateMember(members map[string]json.RawMessage) bool {
 	for _, private := range []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"} {
 		if _, ok := members[private]; ok {
 			return true

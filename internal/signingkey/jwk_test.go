@@ -2,11 +2,14 @@ package signingkey_test
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"maps"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,8 +88,8 @@ func TestParsePublicKeyRejectsPrivateKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := signingkey.ParsePublicKey(marshal(t, stored.JWK))
-		if !errors.Is(err, signingkey.ErrKey) {
-			t.Fatalf("error %v, want %v", err, signingkey.ErrKey)
+		if !errors.Is(err, signingkey.ErrPrivateKey) {
+			t.Fatalf("error %v, want %v", err, signingkey.ErrPrivateKey)
 		}
 		if strings.Contains(err.Error(), stored.JWK["d"]) {
 			t.Errorf("the error repeats the private key: %v", err)
@@ -120,6 +123,116 @@ func TestParsePublicKeyLimitsRSA(t *testing.T) {
 	}
 }
 
+// A key that a third party registers is accepted as a JWK and as PEM, under the ID of the
+// registration. A JWK must not contradict the registration.
+func TestImport(t *testing.T) {
+	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
+		jwk := func(change map[string]any) []byte {
+			var members map[string]any
+			if err := json.Unmarshal(marshal(t, key.Public()), &members); err != nil {
+				t.Fatal(err)
+			}
+			maps.Copy(members, change)
+			maps.DeleteFunc(members, func(_ string, value any) bool { return value == nil })
+			return marshal(t, members)
+		}
+		block := pemOf(t, jwk(nil))
+		hasTwo := key.Algorithm == signingkey.RS256 || key.Algorithm == signingkey.PS256
+		for name, tc := range map[string]struct {
+			imported func([]byte, string, signingkey.Algorithm) (signingkey.PublicKey, error)
+			data     []byte
+			of       signingkey.Algorithm
+			rejected bool
+		}{
+			"JWK":                           {signingkey.ImportJWK, jwk(map[string]any{"kid": "own"}), "", false},
+			"JWK with its algorithm":        {signingkey.ImportJWK, jwk(map[string]any{"kid": "own"}), key.Algorithm, false},
+			"JWK with only the key":         {signingkey.ImportJWK, jwk(map[string]any{"kid": nil, "alg": nil, "use": nil}), key.Algorithm, false},
+			"JWK without an algorithm":      {signingkey.ImportJWK, jwk(map[string]any{"kid": nil, "alg": nil}), "", hasTwo},
+			"JWK with another kid":          {signingkey.ImportJWK, jwk(nil), "", true},
+			"JWK with another algorithm":    {signingkey.ImportJWK, jwk(map[string]any{"kid": nil}), "HS256", true},
+			"JWK in a set":                  {signingkey.ImportJWK, marshal(t, map[string]any{"keys": []json.RawMessage{jwk(nil)}}), key.Algorithm, true},
+			"JWK as a list":                 {signingkey.ImportJWK, append(append([]byte("["), jwk(nil)...), ']'), key.Algorithm, true},
+			"two JWKs":                      {signingkey.ImportJWK, append(jwk(nil), jwk(nil)...), key.Algorithm, true},
+			"PEM":                           {signingkey.ImportPEM, block, key.Algorithm, false},
+			"PEM with line breaks around":   {signingkey.ImportPEM, []byte("\n" + string(block) + "\n\n"), key.Algorithm, false},
+			"PEM without an algorithm":      {signingkey.ImportPEM, block, "", hasTwo},
+			"PEM with another algorithm":    {signingkey.ImportPEM, block, "HS256", true},
+			"two PEM blocks":                {signingkey.ImportPEM, append(bytes.Clone(block), block...), key.Algorithm, true},
+			"PEM of another type":           {signingkey.ImportPEM, bytes.ReplaceAll(block, []byte("PUBLIC KEY"), []byte("CERTIFICATE")), key.Algorithm, true},
+			"PEM of something else":         {signingkey.ImportPEM, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("canary")}), key.Algorithm, true},
+			"JWK in place of PEM":           {signingkey.ImportPEM, jwk(nil), key.Algorithm, true},
+			"PEM in place of a JWK":         {signingkey.ImportJWK, block, key.Algorithm, true},
+			"private key in front of PEM":   {signingkey.ImportPEM, append([]byte("-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n"), block...), key.Algorithm, true},
+			"private member with an escape": {signingkey.ImportJWK, bytes.Replace(jwk(map[string]any{"kid": nil}), []byte(`{`), []byte(`{"\u0064":"canary",`), 1), key.Algorithm, true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				got, err := tc.imported(tc.data, "own", tc.of)
+				if errors.Is(err, signingkey.ErrKey) != tc.rejected || (err != nil) != tc.rejected {
+					t.Fatalf("error %v, want the key rejected: %t", err, tc.rejected)
+				}
+				if strings.Contains(name, "private") && !errors.Is(err, signingkey.ErrPrivateKey) {
+					t.Errorf("error %v, want %v", err, signingkey.ErrPrivateKey)
+				}
+				if err != nil {
+					if strings.Contains(err.Error(), "canary") {
+						t.Errorf("the error repeats the key: %v", err)
+					}
+					return
+				}
+				if got.ID() != "own" || got.Algorithm() != key.Algorithm {
+					t.Errorf("imported as %s %s, want own %s", got.ID(), got.Algorithm(), key.Algorithm)
+				}
+				input, signature := split(t, sign(t, key, "payload"))
+				if err := got.Verifier().Verify(input, signature); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+// pemOf returns the PEM block of the key in a JWK.
+func pemOf(t testing.TB, jwk []byte) []byte {
+	t.Helper()
+	var key jose.JSONWebKey
+	if err := json.Unmarshal(jwk, &key); err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+// FuzzImport feeds the same input to both parsers. An imported key has the registered ID and a
+// supported algorithm, and is encoded without private members.
+func FuzzImport(f *testing.F) {
+	for algorithm, keys := range pool() {
+		jwk := marshal(f, keys[0].Public())
+		f.Add(jwk, string(algorithm))
+		f.Add(jwk, "")
+		f.Add(pemOf(f, jwk), string(algorithm))
+		f.Add(marshal(f, keys[0]), string(algorithm))
+	}
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"), "")
+	f.Fuzz(func(t *testing.T, data []byte, algorithm string) {
+		for _, imported := range []func([]byte, string, signingkey.Algorithm) (signingkey.PublicKey, error){signingkey.ImportJWK, signingkey.ImportPEM} {
+			key, err := imported(data, "own", signingkey.Algorithm(algorithm))
+			if err != nil {
+				if !errors.Is(err, signingkey.ErrKey) {
+					t.Fatalf("error %v, want %v", err, signingkey.ErrKey)
+				}
+				continue
+			}
+			if key.ID() != "own" || !slices.Contains(signingkey.Algorithms, key.Algorithm()) {
+				t.Fatalf("imported as %s %s", key.ID(), key.Algorithm())
+			}
+			expectPublic(t, key)
+		}
+	})
+}
+
 // Parsed public keys have a supported algorithm and are encoded without private members.
 func FuzzParsePublicKey(f *testing.F) {
 	for _, keys := range pool() {
@@ -132,12 +245,18 @@ func FuzzParsePublicKey(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var jwk jose.JSONWebKey
-		if err := json.Unmarshal(marshal(t, key), &jwk); err != nil || !jwk.IsPublic() {
-			t.Fatalf("not encoded as a public key: %v", err)
-		}
-		if err := key.Verifier().Verify([]byte("input"), []byte("signature")); err == nil {
-			t.Fatal("the key accepts an invalid signature")
-		}
+		expectPublic(t, key)
 	})
+}
+
+// expectPublic checks that a key is encoded as a public key and accepts no invalid signature.
+func expectPublic(t *testing.T, key signingkey.PublicKey) {
+	t.Helper()
+	var jwk jose.JSONWebKey
+	if err := json.Unmarshal(marshal(t, key), &jwk); err != nil || !jwk.IsPublic() {
+		t.Fatalf("not encoded as a public key: %v", err)
+	}
+	if err := key.Verifier().Verify([]byte("input"), []byte("signature")); err == nil {
+		t.Fatal("the key accepts an invalid signature")
+	}
 }

@@ -5,7 +5,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"encoding/base64"
+	"crypto/x509"
+	"encoding/pem"
 	"net/url"
 	"testing"
 	"time"
@@ -33,18 +34,15 @@ func (i *installation) newSigner(t *testing.T) *signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point, err := key.PublicKey.Bytes() // a format byte, x and y (SEC 1 §2.3.3)
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
-	const id, size = "2026-11", 32
+	block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	const id = "2026-11"
 	c := install.ApiClient(i.client.Namespace, "ledger", i.realm.Name, func(c *v1alpha1.ApiClient) {
 		c.Spec.Scopes = []string{scope}
-		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
-			KeyID: id, KeyType: "EC", Curve: "P-256",
-			X: v1alpha1.PublicKeyMember(base64.RawURLEncoding.EncodeToString(point[1 : 1+size])),
-			Y: v1alpha1.PublicKeyMember(base64.RawURLEncoding.EncodeToString(point[1+size:])),
-		}}
+		c.Spec.PublicKeys = []v1alpha1.PublicKey{{KeyID: id, PEM: v1alpha1.PEMPublicKey(block)}}
 	})
 	i.inst.Create(t, c)
 	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)

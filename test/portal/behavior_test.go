@@ -159,8 +159,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	})
 	signing := install.ApiClient(team, "signing", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
-			KeyID: "2026-03", KeyType: "OKP", Algorithm: v1alpha1.SigningAlgorithmEdDSA, Curve: "Ed25519",
-			X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", // RFC 8037, appendix A.2
+			KeyID: "2026-03", JWK: `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`, // RFC 8037, appendix A.2
 		}}
 	})
 	elsewhere := install.ApiClient(team, "elsewhere", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })

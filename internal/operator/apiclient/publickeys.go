@@ -2,7 +2,7 @@ package apiclient
 
 import (
 	"cmp"
-	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -11,12 +11,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// publicKeysSupported checks that the members of each public key form a valid key, which the
-// schema cannot check.
+// publicKeysSupported decodes each public key, which the schema cannot do. The schema finds private
+// keys by their text, so this also finds those that are spelled in another way.
 func publicKeysSupported(seen observed, _ *config.Instance) *condition.Result {
-	for _, jwk := range seen.client.Spec.PublicKeys {
-		if _, err := parseKey(jwk); err != nil {
-			return notReady(v1alpha1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys cannot be used: %v. Copy the public key again, or generate a new key pair.", jwk.KeyID, err)
+	for _, key := range seen.client.Spec.PublicKeys {
+		switch _, err := parseKey(key); {
+		case errors.Is(err, signingkey.ErrPrivateKey):
+			return notReady(v1alpha1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys is a private key. Treat it as compromised: generate a new key pair, and list only its public key.", key.KeyID)
+		case err != nil:
+			return notReady(v1alpha1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys cannot be used: %v. Correct it, copy the public key again, or generate a new key pair.", key.KeyID, err)
 		}
 	}
 	return nil
@@ -26,19 +29,18 @@ func publicKeysSupported(seen observed, _ *config.Instance) *condition.Result {
 // keys; a client with an invalid key is not Accepted anyway.
 func publicKeys(c *v1alpha1.ApiClient) []signingkey.PublicKey {
 	var keys []signingkey.PublicKey
-	for _, jwk := range c.Spec.PublicKeys {
-		if key, err := parseKey(jwk); err == nil {
-			keys = append(keys, key)
+	for _, key := range c.Spec.PublicKeys {
+		if parsed, err := parseKey(key); err == nil {
+			keys = append(keys, parsed)
 		}
 	}
 	slices.SortFunc(keys, func(a, b signingkey.PublicKey) int { return cmp.Compare(a.ID(), b.ID()) })
 	return keys
 }
 
-func parseKey(jwk v1alpha1.PublicKey) (signingkey.PublicKey, error) {
-	data, err := json.Marshal(jwk)
-	if err != nil {
-		return signingkey.PublicKey{}, err
+func parseKey(key v1alpha1.PublicKey) (signingkey.PublicKey, error) {
+	if key.PEM != "" {
+		return signingkey.ImportPEM([]byte(key.PEM), key.KeyID, signingkey.Algorithm(key.Algorithm))
 	}
-	return signingkey.ParsePublicKey(data)
+	return signingkey.ImportJWK([]byte(key.JWK), key.KeyID, signingkey.Algorithm(key.Algorithm))
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
-// These are the public keys from RFC 7517 (appendix A.1) and RFC 8037 (appendix A.2).
+// These are the public keys from RFC 7517 (appendix A.1), as PEM, and RFC 8037 (appendix A.2).
 var (
-	onP256 = v1alpha1.PublicKey{
-		KeyID: "b", KeyType: "EC", Curve: "P-256",
-		X: "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", Y: "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM",
-	}
-	onEd25519 = v1alpha1.PublicKey{KeyID: "a", KeyType: "OKP", Curve: "Ed25519", X: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
+	onP256 = v1alpha1.PublicKey{KeyID: "b", PEM: `-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEMKBCTNIcKUSDii11ySs3526iDZ8A
+iTo7Tu6KPAqv7D7gS2XpJFbZiItSs3m9+9Ue6GnvHw/GW2ZZaVtszggXIw==
+-----END PUBLIC KEY-----
+`}
+	onEd25519 = v1alpha1.PublicKey{KeyID: "a", JWK: `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`}
 )
 
 // withKeys makes the given keys the only way in which the client authenticates.
@@ -86,15 +87,37 @@ func jsonOf(t *testing.T, v any) map[string]any {
 	return *members
 }
 
+// The message names the key and the reason, and never repeats the key.
 func TestInvalidPublicKeysAreRejected(t *testing.T) {
-	offCurve := onP256
-	offCurve.Y = offCurve.X
-	short := v1alpha1.PublicKey{KeyID: "c", KeyType: "RSA", Algorithm: v1alpha1.SigningAlgorithmRS256, N: "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM", E: "AQAB"}
-	for name, key := range map[string]v1alpha1.PublicKey{"not on the curve": offCurve, "too short": short} {
+	ed25519 := func(members string) v1alpha1.JSONWebKey {
+		return v1alpha1.JSONWebKey(`{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"` + members + `}`)
+	}
+	const rsa = `{"kty":"RSA","e":"AQAB","n":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}`
+	for name, tc := range map[string]struct {
+		key         v1alpha1.PublicKey
+		wantMessage string
+	}{
+		"not on the curve": {
+			v1alpha1.PublicKey{JWK: `{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4"}`},
+			"it is not a JWK with valid members",
+		},
+		"too short":               {v1alpha1.PublicKey{JWK: rsa, Algorithm: v1alpha1.SigningAlgorithmRS256}, "RSA key of 2048 to 4096 bits"},
+		"of another curve":        {v1alpha1.PublicKey{PEM: onP256.PEM, Algorithm: v1alpha1.SigningAlgorithmES384}, "algorithm not supported for this key"},
+		"another kid":             {v1alpha1.PublicKey{JWK: ed25519(`,"kid":"other"`)}, "its kid differs from keyId"},
+		"another alg":             {v1alpha1.PublicKey{JWK: ed25519(`,"alg":"EdDSA"`), Algorithm: v1alpha1.SigningAlgorithmES256}, "its alg differs from algorithm"},
+		"for encryption":          {v1alpha1.PublicKey{JWK: ed25519(`,"use":"enc"`)}, "its use is not sig"},
+		"key set":                 {v1alpha1.PublicKey{JWK: `{"keys":[` + ed25519("") + `]}`}, "it is not a JWK"},
+		"PEM of something else":   {v1alpha1.PublicKey{PEM: "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----"}, "does not contain a public key of a supported type"},
+		"private, with an escape": {v1alpha1.PublicKey{JWK: ed25519(`,"\u0064":"canary"`)}, "is a private key. Treat it as compromised"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(observe(withKeys(onEd25519, key)), instance())
-			if got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonPublicKeyNotSupported || !strings.Contains(got.Message, `"`+key.KeyID+`"`) {
-				t.Errorf("%+v", got)
+			tc.key.KeyID = "c"
+			got := accepted(observe(withKeys(onEd25519, tc.key)), instance())
+			if got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonPublicKeyNotSupported || !strings.Contains(got.Message, `"c"`) || !strings.Contains(got.Message, tc.wantMessage) {
+				t.Errorf("%+v, want one with %q", got, tc.wantMessage)
+			}
+			if strings.Contains(got.Message, "canary") {
+				t.Errorf("the message repeats the private key: %s", got.Message)
 			}
 		})
 	}

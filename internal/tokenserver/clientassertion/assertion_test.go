@@ -211,8 +211,8 @@ func TestAlgorithmConfusion(t *testing.T) {
 			if err := a.Verify(key.Public()); !errors.Is(err, clientassertion.ErrKey) {
 				t.Errorf("Verify of %s with an %s key: error %v, want %v", claimed, algorithm, err, clientassertion.ErrKey)
 			}
-			if _, err := a.KeyFor([]signingkey.PublicKey{key.Public()}); !errors.Is(err, clientassertion.ErrKey) {
-				t.Errorf("KeyFor of %s with an %s key: error %v, want %v", claimed, algorithm, err, clientassertion.ErrKey)
+			if _, err := a.VerifyWithAny([]signingkey.PublicKey{key.Public()}); !errors.Is(err, clientassertion.ErrKey) {
+				t.Errorf("VerifyWithAny of %s with an %s key: error %v, want %v", claimed, algorithm, err, clientassertion.ErrKey)
 			}
 		}
 		unsigned := strings.TrimRight(sign(t, key, members{"alg": "none"}, nil), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")

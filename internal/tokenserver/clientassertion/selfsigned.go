@@ -1,6 +1,7 @@
 package clientassertion
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -15,21 +16,25 @@ const (
 	skew = 30 * time.Second
 )
 
-// KeyFor returns the client's key that must have signed the assertion: the key with the assertion's
-// "kid", or the client's only key if the assertion has no "kid" (OpenID Connect Core 1.0 §10.1). It
-// ignores keys for other algorithms.
+// VerifyWithAny checks the signature with the client's keys and returns the key that verified it. An
+// assertion with a "kid" is verified only with the key of that ID; one without is verified with each
+// key. Keys for other algorithms are ignored.
 //
-// The error is ErrKey.
-func (a *Assertion) KeyFor(keys []signingkey.PublicKey) (signingkey.PublicKey, error) {
-	if a.KeyID == "" && len(keys) == 1 && keys[0].Algorithm() == a.Algorithm {
-		return keys[0], nil
-	}
+// Errors: ErrKey if no key has the assertion's "kid" and algorithm, ErrSignature.
+func (a *Assertion) VerifyWithAny(keys []signingkey.PublicKey) (signingkey.PublicKey, error) {
+	err := ErrKey
 	for _, key := range keys {
-		if a.KeyID != "" && key.ID() == a.KeyID && key.Algorithm() == a.Algorithm {
+		if a.KeyID != "" && key.ID() != a.KeyID {
+			continue
+		}
+		switch verifyErr := a.Verify(key); {
+		case verifyErr == nil:
 			return key, nil
+		case errors.Is(verifyErr, ErrSignature):
+			err = ErrSignature
 		}
 	}
-	return signingkey.PublicKey{}, ErrKey
+	return signingkey.PublicKey{}, err
 }
 
 // CheckSelfSigned checks the claims of an assertion signed by the client (private_key_jwt, OpenID

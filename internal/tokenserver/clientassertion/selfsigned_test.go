@@ -1,6 +1,7 @@
 package clientassertion_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"testing"
 	"time"
@@ -57,27 +58,37 @@ func TestCheckSelfSigned(t *testing.T) {
 	}
 }
 
-func TestKeyFor(t *testing.T) {
+// An assertion is verified with the key that its kid names. Without a kid, it is verified with every
+// key of its algorithm, wherever the right one stands in the list.
+func TestVerifyWithAny(t *testing.T) {
 	ecdsa, rsa := keys()[signingkey.ES256], keys()[signingkey.RS256]
-	first, second := ecdsa.Public(), rsa.Public()
+	another, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, sameAlgorithm, otherAlgorithm := ecdsa.Public(), another.Public(), rsa.Public()
+	noID := members{"kid": nil}
 	for name, tc := range map[string]struct {
-		header members
-		keys   []signingkey.PublicKey
-		want   string
+		header  members
+		keys    []signingkey.PublicKey
+		wantErr error
 	}{
-		"by ID":                          {nil, []signingkey.PublicKey{second, first}, first.ID()},
-		"only key":                       {members{"kid": nil}, []signingkey.PublicKey{first}, first.ID()},
-		"no ID, two keys":                {members{"kid": nil}, []signingkey.PublicKey{first, second}, ""},
-		"no ID, key for other algorithm": {members{"kid": nil}, []signingkey.PublicKey{second}, ""},
-		"unknown ID":                     {members{"kid": "other"}, []signingkey.PublicKey{first}, ""},
-		"ID of key for other algorithm":  {members{"kid": second.ID()}, []signingkey.PublicKey{first, second}, ""},
-		"no keys":                        {nil, nil, ""},
-		"no ID, no keys":                 {members{"kid": nil}, nil, ""},
+		"by ID":                          {nil, []signingkey.PublicKey{sameAlgorithm, otherAlgorithm, own}, nil},
+		"no ID, only key":                {noID, []signingkey.PublicKey{own}, nil},
+		"no ID, first key":               {noID, []signingkey.PublicKey{own, sameAlgorithm, otherAlgorithm}, nil},
+		"no ID, last key":                {noID, []signingkey.PublicKey{otherAlgorithm, sameAlgorithm, own}, nil},
+		"no ID, key of third party":      {noID, []signingkey.PublicKey{sameAlgorithm, otherAlgorithm}, clientassertion.ErrSignature},
+		"no ID, key for other algorithm": {noID, []signingkey.PublicKey{otherAlgorithm}, clientassertion.ErrKey},
+		"no ID, no keys":                 {noID, nil, clientassertion.ErrKey},
+		"unknown ID":                     {members{"kid": "other"}, []signingkey.PublicKey{own}, clientassertion.ErrKey},
+		"ID of another key":              {members{"kid": sameAlgorithm.ID()}, []signingkey.PublicKey{own, sameAlgorithm}, clientassertion.ErrSignature},
+		"ID of key for other algorithm":  {members{"kid": otherAlgorithm.ID()}, []signingkey.PublicKey{own, otherAlgorithm}, clientassertion.ErrKey},
+		"no keys":                        {nil, nil, clientassertion.ErrKey},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := parse(t, sign(t, ecdsa, tc.header, nil)).KeyFor(tc.keys)
-			if got.ID() != tc.want || errors.Is(err, clientassertion.ErrKey) != (tc.want == "") {
-				t.Errorf("key %q, error %v, want key %q", got.ID(), err, tc.want)
+			got, err := parse(t, sign(t, ecdsa, tc.header, nil)).VerifyWithAny(tc.keys)
+			if !errors.Is(err, tc.wantErr) || err == nil && got.ID() != own.ID() {
+				t.Errorf("key %q, error %v, want error %v", got.ID(), err, tc.wantErr)
 			}
 		})
 	}

@@ -42,11 +42,8 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
 	}
 	identity.Client = client
-	key, err := assertion.KeyFor(client.PublicKeys)
+	key, err := assertion.VerifyWithAny(client.PublicKeys)
 	if err != nil {
-		return identity, wrongAssertion(err)
-	}
-	if err := assertion.Verify(key); err != nil {
 		return identity, wrongAssertion(err)
 	}
 	if err := assertion.CheckSelfSigned(client.ID, []string{realm.Issuer, realm.Issuer + oauth.TokenPath}, now); err != nil {

@@ -120,7 +120,7 @@ func maskRandom(s string) string {
 		{`UID/\d+`, "VERSION"},
 		{`rk_[0-9A-Za-z]+`, "SECRET"},
 		{`\$hmac-sha256\$[^"\\]+`, "HASH"},
-		{`(\\?"(kid|keyID|x|y|d|id)\\?": ?\\?")[^"\\]+`, "${1}RANDOM"},
+		{`(\\?"(kid|keyId|x|y|d|id)\\?": ?\\?")[^"\\]+`, "${1}RANDOM"},
 		{`realmkeeper\.localhost:\d+`, "ADDRESS"},
 	} {
 		s = regexp.MustCompile(pattern.find).ReplaceAllString(s, pattern.put)

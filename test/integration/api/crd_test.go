@@ -70,7 +70,7 @@ var abbreviations = []string{
 }
 
 // customary lists names that Kubernetes itself or an RFC abbreviates.
-var customary = []string{"spec", "realmRef", "secretRef", "alg"}
+var customary = []string{"spec", "realmRef", "secretRef"}
 
 var camelCase = regexp.MustCompile(`^[a-z]+[a-z0-9]*([A-Z]+[a-z0-9]*)*$`)
 
@@ -126,7 +126,7 @@ func isOptionalSpec(n node) bool {
 		"spec.secret.generated", "spec.secret.provided", "spec.secret.hashed",
 		"spec.secret.provided.secretRef", "spec.secret.provided.secretRef.name",
 		"spec.secret.hashed[].id", "spec.secret.hashed[].hash",
-		"spec.publicKeys[].kid", "spec.publicKeys[].kty", "spec.serviceAccounts[].name",
+		"spec.publicKeys[].keyId", "spec.serviceAccounts[].name",
 	}
 	return strings.HasPrefix(n.path, "spec.") && !slices.Contains(required, n.path)
 }
@@ -200,7 +200,7 @@ func TestNames(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
+			k := kindNamed(name)
 			crd := readCRD(t, k.crd)
 			version := crd.Spec.Versions[0]
 			columns := map[int32][]string{}

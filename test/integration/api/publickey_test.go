@@ -1,83 +1,122 @@
 package api_test
 
-import "strings"
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
 
-const (
-	privateKeyRule = "spec.publicKeys must contain only public keys, but this key has a private member (d, p, q, dp, dq, qi, or k); treat it as compromised and generate another key"
-	ecKeyRule      = "spec.publicKeys with kty EC must have crv P-256 or P-384, x, and y (in YAML, quote y, because an unquoted y is a boolean)"
-	okpKeyRule     = "spec.publicKeys with kty OKP must have crv Ed25519 and x"
-	rsaKeyRule     = "spec.publicKeys with kty RSA must have alg, which is RS256 or PS256, n, and e (in YAML, quote n, because an unquoted n is a boolean)"
-	keyAlgRule     = "spec.publicKeys.alg must be the algorithm of the key: ES256 for P-256, ES384 for P-384, EdDSA for Ed25519, and RS256 or PS256 for RSA"
-	keyIDRule      = "spec.publicKeys.kid must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
-	keyMemberRule  = "the members x, y, n, and e of spec.publicKeys must be Base64url without padding"
-	firstKey       = "spec.publicKeys[0]"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// publicKeyValidations covers the keys that verify assertions. The operator, not the API server,
-// checks that the point is on the curve.
-var publicKeyValidations = map[string]validation{
-	"P-256 key":                    {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, x: A, 'y': _-9}]"},
-	"P-256 key with all members":   {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, alg: ES256, use: sig, x: A, 'y': A}]"},
-	"P-384 key with all members":   {spec: "publicKeys: [{kid: a, kty: EC, crv: P-384, alg: ES384, x: " + strings.Repeat("A", 64) + ", 'y': " + strings.Repeat("A", 64) + "}]"},
-	"Ed25519 key":                  {spec: "publicKeys: [{kid: a, kty: OKP, crv: Ed25519, x: A}]"},
-	"Ed25519 key with all members": {spec: "publicKeys: [{kid: a, kty: OKP, crv: Ed25519, alg: EdDSA, x: A}]"},
-	"RSA key":                      {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, 'n': " + strings.Repeat("A", 683) + ", e: AQAB}]"},
-	"RSA key for PSS":              {spec: "publicKeys: [{kid: a, kty: RSA, alg: PS256, 'n': A, e: AAEAAQ}]"},
-	"four keys":                    {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("A.0_~:/+=@-") + "]"},
-	"key without a secret":         {spec: "{publicKeys: [" + ecKey("a") + "], secret: null}"},
-	"key and a secret":             {spec: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {}}}"},
-	"empty list of keys":           {spec: "publicKeys: []", wantField: "spec.publicKeys", wantRule: "should have at least 1 items"},
-	"five keys":                    {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("d") + ", " + ecKey("e") + "]", wantField: "spec.publicKeys", wantRule: "must have at most 4 items"},
-	"keys with a duplicate id":     {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("a") + "]", wantField: "spec.publicKeys[1]", wantRule: "Duplicate value"},
-	"key without an id":            {spec: "publicKeys: [{kty: OKP, crv: Ed25519, x: A}]", wantField: firstKey + ".kid", wantRule: "Required value"},
-	"key with an empty id":         {spec: `publicKeys: [{kid: "", kty: OKP, crv: Ed25519, x: A}]`, wantField: firstKey + ".kid", wantRule: keyIDRule},
-	"key with a space in its id":   {spec: "publicKeys: [{kid: a b, kty: OKP, crv: Ed25519, x: A}]", wantField: firstKey + ".kid", wantRule: `Invalid value: "a b": ` + keyIDRule},
-	"key with a long id":           {spec: "publicKeys: [{kid: " + strings.Repeat("a", 129) + ", kty: OKP, crv: Ed25519, x: A}]", wantField: firstKey + ".kid", wantRule: "may not be more than 128"},
-	"key without a type":           {spec: "publicKeys: [{kid: a, crv: Ed25519, x: A}]", wantField: firstKey + ".kty", wantRule: "Required value"},
-	"key of an unsupported type":   {spec: "publicKeys: [{kid: a, kty: oct}]", wantField: firstKey + ".kty", wantRule: "Unsupported value"},
-	"key on an unsupported curve":  {spec: "publicKeys: [{kid: a, kty: EC, crv: P-521, x: A, 'y': A}]", wantField: firstKey + ".crv", wantRule: "Unsupported value"},
-	"key with an unsupported alg":  {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, alg: HS256, x: A, 'y': A}]", wantField: firstKey + ".alg", wantRule: "Unsupported value"},
-	"key with alg none":            {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, alg: none, x: A, 'y': A}]", wantField: firstKey + ".alg", wantRule: "Unsupported value"},
-	"key for encryption":           {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, use: enc, x: A, 'y': A}]", wantField: firstKey + ".use", wantRule: "Unsupported value"},
-	"EC key without a curve":       {spec: "publicKeys: [{kid: a, kty: EC, x: A, 'y': A}]", wantField: firstKey, wantRule: ecKeyRule},
-	"EC key on the OKP curve":      {spec: "publicKeys: [{kid: a, kty: EC, crv: Ed25519, x: A, 'y': A}]", wantField: firstKey, wantRule: ecKeyRule},
-	"EC key without x":             {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, 'y': A}]", wantField: firstKey, wantRule: ecKeyRule},
-	"EC key with an unquoted y":    {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, x: A, y: A}]", wantField: firstKey, wantRule: ecKeyRule},
-	"EC key without y":             {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, x: A}]", wantField: firstKey, wantRule: ecKeyRule},
-	"OKP key without a curve":      {spec: "publicKeys: [{kid: a, kty: OKP, x: A}]", wantField: firstKey, wantRule: okpKeyRule},
-	"OKP key on an EC curve":       {spec: "publicKeys: [{kid: a, kty: OKP, crv: P-256, x: A}]", wantField: firstKey, wantRule: okpKeyRule},
-	"OKP key without x":            {spec: "publicKeys: [{kid: a, kty: OKP, crv: Ed25519}]", wantField: firstKey, wantRule: okpKeyRule},
-	"RSA key without alg":          {spec: "publicKeys: [{kid: a, kty: RSA, 'n': A, e: AQAB}]", wantField: firstKey, wantRule: rsaKeyRule},
-	"RSA key without n":            {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, e: AQAB}]", wantField: firstKey, wantRule: rsaKeyRule},
-	"RSA key without e":            {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, 'n': A}]", wantField: firstKey, wantRule: rsaKeyRule},
-	"RSA key with an EC alg":       {spec: "publicKeys: [{kid: a, kty: RSA, alg: ES256, 'n': A, e: AQAB}]", wantField: firstKey + ".alg", wantRule: keyAlgRule},
-	"P-256 key with the P-384 alg": {spec: "publicKeys: [{kid: a, kty: EC, crv: P-256, alg: ES384, x: A, 'y': A}]", wantField: firstKey + ".alg", wantRule: keyAlgRule},
-	"P-384 key with the P-256 alg": {spec: "publicKeys: [{kid: a, kty: EC, crv: P-384, alg: ES256, x: A, 'y': A}]", wantField: firstKey + ".alg", wantRule: keyAlgRule},
-	"OKP key with an EC alg":       {spec: "publicKeys: [{kid: a, kty: OKP, crv: Ed25519, alg: ES256, x: A}]", wantField: firstKey + ".alg", wantRule: keyAlgRule},
-	"key with padding in x":        {spec: "publicKeys: [{kid: a, kty: OKP, crv: Ed25519, x: AA==}]", wantField: firstKey + ".x", wantRule: keyMemberRule},
-	"key with an empty y":          {spec: `publicKeys: [{kid: a, kty: EC, crv: P-256, x: A, 'y': ""}]`, wantField: firstKey + ".y", wantRule: keyMemberRule},
-	"key with a plus in n":         {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, 'n': A+A, e: AQAB}]", wantField: firstKey + ".n", wantRule: keyMemberRule},
-	"key with a space in e":        {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, 'n': A, e: AQ B}]", wantField: firstKey + ".e", wantRule: keyMemberRule},
-	"key with a long x":            {spec: "publicKeys: [{kid: a, kty: EC, crv: P-384, x: " + strings.Repeat("A", 65) + ", 'y': A}]", wantField: firstKey + ".x", wantRule: "may not be more than 64"},
-	"key with a long y":            {spec: "publicKeys: [{kid: a, kty: EC, crv: P-384, x: A, 'y': " + strings.Repeat("A", 65) + "}]", wantField: firstKey + ".y", wantRule: "may not be more than 64"},
-	"key with a long n":            {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, 'n': " + strings.Repeat("A", 684) + ", e: AQAB}]", wantField: firstKey + ".n", wantRule: "may not be more than 683"},
-	"key with a long e":            {spec: "publicKeys: [{kid: a, kty: RSA, alg: RS256, 'n': A, e: AAAAAAA}]", wantField: firstKey + ".e", wantRule: "may not be more than 6"},
+const (
+	keyFormRule = "Required value: spec.publicKeys must have exactly one of jwk, which is a JSON Web Key as a string, and pem, which is a PEM block"
+	keyIDRule   = "spec.publicKeys.keyId must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
+	jwkRule     = `Forbidden: spec.publicKeys.jwk must be a JSON object as a string, such as '{"kty":"OKP","crv":"Ed25519","x":"..."}'; for a PEM block, use pem`
+	jwkPrivate  = "Forbidden: spec.publicKeys must not contain private keys, but this key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
+	pemRule     = `Forbidden: spec.publicKeys.pem must be one PEM block of the type PUBLIC KEY; for a certificate, use the output of "openssl x509 -pubkey -noout"; for a JSON Web Key, use jwk`
+	pemPrivate  = "Forbidden: spec.publicKeys must not contain private keys, but this is one; treat it as compromised, generate another key, and list only its public key"
+	firstKey    = "spec.publicKeys[0]"
+	pemKey      = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
+)
+
+// withJWK and withPEM return a spec with a key.
+func withJWK(jwk string) string {
+	return fmt.Sprintf("publicKeys: [{keyId: a, jwk: %q}]", jwk)
 }
 
-// privateKeyValidations covers keys with a member that only private keys have.
+func withPEM(block string) string {
+	return fmt.Sprintf("publicKeys: [{keyId: a, pem: %q}]", block)
+}
+
+// publicKeyValidations covers the keys that verify assertions. The operator, not the API server,
+// decodes them.
+var publicKeyValidations = map[string]validation{
+	"JWK":                             {spec: withJWK(`{"kty":"OKP","crv":"Ed25519","x":"A"}`)},
+	"JWK with line breaks":            {spec: withJWK("\n{\n  \"kty\": \"OKP\"\n}\n")},
+	"JWK with values named d and k":   {spec: withJWK(`{"kid":"d","use":"k", "x5t" : "p"}`)},
+	"JWK of 4096 characters":          {spec: withJWK("{" + strings.Repeat(" ", 4094) + "}")},
+	"PEM":                             {spec: withPEM(pemKey)},
+	"PEM without a final line break":  {spec: withPEM(strings.TrimSpace(pemKey))},
+	"PEM with Windows line breaks":    {spec: withPEM(strings.ReplaceAll(pemKey, "\n", "\r\n"))},
+	"key with an algorithm":           {spec: "publicKeys: [{keyId: a, algorithm: PS256, jwk: '{}'}]"},
+	"four keys":                       {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("A.0_~:/+=@-") + "]"},
+	"key without a secret":            {spec: "{publicKeys: [" + ecKey("a") + "], secret: null}"},
+	"key and a secret":                {spec: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {}}}"},
+	"empty list of keys":              {spec: "publicKeys: []", wantField: "spec.publicKeys", wantRule: "should have at least 1 items"},
+	"five keys":                       {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("d") + ", " + ecKey("e") + "]", wantField: "spec.publicKeys", wantRule: "must have at most 4 items"},
+	"keys with a duplicate id":        {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("a") + "]", wantField: "spec.publicKeys[1]", wantRule: "Duplicate value"},
+	"key without an id":               {spec: "publicKeys: [{jwk: '{}'}]", wantField: firstKey + ".keyId", wantRule: "Required value"},
+	"key with an empty id":            {spec: `publicKeys: [{keyId: "", jwk: '{}'}]`, wantField: firstKey + ".keyId", wantRule: keyIDRule},
+	"key with a space in its id":      {spec: "publicKeys: [{keyId: a b, jwk: '{}'}]", wantField: firstKey + ".keyId", wantRule: `Invalid value: "a b": ` + keyIDRule},
+	"key with a long id":              {spec: "publicKeys: [" + ecKey(strings.Repeat("a", 129)) + "]", wantField: firstKey + ".keyId", wantRule: "may not be more than 128"},
+	"key with a symmetric algorithm":  {spec: "publicKeys: [{keyId: a, algorithm: HS256, jwk: '{}'}]", wantField: firstKey + ".algorithm", wantRule: "Unsupported value"},
+	"key with algorithm none":         {spec: "publicKeys: [{keyId: a, algorithm: none, jwk: '{}'}]", wantField: firstKey + ".algorithm", wantRule: "Unsupported value"},
+	"key without a form":              {spec: "publicKeys: [{keyId: a}]", wantField: firstKey, wantRule: keyFormRule},
+	"key in both forms":               {spec: fmt.Sprintf("publicKeys: [{keyId: a, jwk: '{}', pem: %q}]", pemKey), wantField: firstKey, wantRule: keyFormRule},
+	"JWK as a YAML object":            {spec: "publicKeys: [{keyId: a, jwk: {kty: OKP}}]", wantField: firstKey + ".jwk", wantRule: "must be of type string"},
+	"JWK in a list":                   {spec: withJWK(`[{"kty":"OKP"}]`), wantField: firstKey + ".jwk", wantRule: jwkRule},
+	"JWK of 4097 characters":          {spec: withJWK("{" + strings.Repeat(" ", 4095) + "}"), wantField: firstKey + ".jwk", wantRule: "may not be more than 4096"},
+	"PEM in place of a JWK":           {spec: withJWK(pemKey), wantField: firstKey + ".jwk", wantRule: jwkRule},
+	"private PEM in place of a JWK":   {spec: withJWK("-----BEGIN EC PRIVATE KEY-----"), wantField: firstKey + ".jwk", wantRule: jwkPrivate},
+	"JWK in place of PEM":             {spec: withPEM(`{"kty":"OKP"}`), wantField: firstKey + ".pem", wantRule: pemRule},
+	"private JWK in place of PEM":     {spec: withPEM(`{"kty":"OKP","d":"A"}`), wantField: firstKey + ".pem", wantRule: pemPrivate},
+	"certificate":                     {spec: withPEM(strings.ReplaceAll(pemKey, "PUBLIC KEY", "CERTIFICATE")), wantField: firstKey + ".pem", wantRule: pemRule},
+	"RSA public key (PKCS 1)":         {spec: withPEM(strings.ReplaceAll(pemKey, "PUBLIC KEY", "RSA PUBLIC KEY")), wantField: firstKey + ".pem", wantRule: pemRule},
+	"two PEM blocks":                  {spec: withPEM(pemKey + pemKey), wantField: firstKey + ".pem", wantRule: pemRule},
+	"PEM with text before it":         {spec: withPEM("my key\n" + pemKey), wantField: firstKey + ".pem", wantRule: pemRule},
+	"PEM of 4097 characters":          {spec: withPEM(pemKey + strings.Repeat("\n", 4097-len(pemKey))), wantField: firstKey + ".pem", wantRule: "may not be more than 4096"},
+	"private key (PKCS 8)":            {spec: withPEM(strings.ReplaceAll(pemKey, "PUBLIC KEY", "PRIVATE KEY")), wantField: firstKey + ".pem", wantRule: pemPrivate},
+	"private key (SEC 1)":             {spec: withPEM(strings.ReplaceAll(pemKey, "PUBLIC KEY", "EC PRIVATE KEY")), wantField: firstKey + ".pem", wantRule: pemPrivate},
+	"encrypted private key":           {spec: withPEM(strings.ReplaceAll(pemKey, "PUBLIC KEY", "ENCRYPTED PRIVATE KEY")), wantField: firstKey + ".pem", wantRule: pemPrivate},
+	"private key after a public key":  {spec: withPEM(pemKey + strings.ReplaceAll(pemKey, "PUBLIC KEY", "PRIVATE KEY")), wantField: firstKey + ".pem", wantRule: pemPrivate},
+	"largest RSA private key in PKCS": {spec: withPEM("-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("A", 3272)), wantField: firstKey + ".pem", wantRule: pemPrivate},
+}
+
+// privateKeyValidations covers JWKs with a member that only private keys have.
 var privateKeyValidations = func() map[string]validation {
 	cases := map[string]validation{}
-	for _, member := range []string{"d", "p", "q", "dp", "dq", "qi", "k"} {
-		of := func(value string) string {
-			return "publicKeys: [{kid: a, kty: EC, crv: P-256, x: A, 'y': A, " + member + ": " + value + "}]"
-		}
-		cases["key with "+member] = validation{spec: of("A"), wantField: firstKey, wantRule: privateKeyRule}
-		cases["key with a long "+member] = validation{spec: of(strings.Repeat("A", 4097)), wantField: firstKey + "." + member, wantRule: "may not be more than 4096"}
+	for _, member := range []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"} {
+		cases["JWK with "+member] = validation{spec: withJWK(`{"kty":"EC","` + member + `":"A"}`), wantField: firstKey + ".jwk", wantRule: jwkPrivate}
+		cases["JWK with spaces and "+member] = validation{spec: withJWK("{\"" + member + "\"\n : \"A\"}"), wantField: firstKey + ".jwk", wantRule: jwkPrivate}
 	}
 	return cases
 }()
 
-func ecKey(id string) string { return "{kid: '" + id + "', kty: EC, crv: P-256, x: A, 'y': A}" }
+// TestPrivateKeysAreNotRepeated checks that the API server's error doesn't contain a private key
+// that it rejects. Errors end up in the logs of CI systems.
+func TestPrivateKeysAreNotRepeated(t *testing.T) {
+	cluster := env.Start(t)
+	const canary = "canary"
+	for name, spec := range map[string]string{
+		"JWK":                 withJWK(`{"kty":"OKP","d":"` + canary + `"}`),
+		"JWK in place of PEM": withPEM(`{"kty":"OKP","d":"` + canary + `"}`),
+		"JWK with an escape":  withJWK(`[{"kty":"OKP","\u0064":"` + canary + `"}]`),
+		"PEM":                 withPEM("-----BEGIN PRIVATE KEY-----\n" + canary + "\n-----END PRIVATE KEY-----"),
+		"PEM in place of JWK": withJWK("-----BEGIN PRIVATE KEY-----\n" + canary + "\n-----END PRIVATE KEY-----"),
+		"PEM without a type":  withPEM(canary),
+		"both forms":          fmt.Sprintf("publicKeys: [{keyId: a, jwk: %q, pem: %q}]", `{"\u0064":"`+canary+`"}`, pemKey),
+		"too long":            withPEM(canary + strings.Repeat("A", 4096)),
+		"JWK as an object":    "publicKeys: [{keyId: a, jwk: {d: " + canary + "}}]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := kindNamed("ApiClient").object(t, cluster.Namespace(t), "", spec)
+			err := cluster.Client.Create(t.Context(), object, client.DryRunAll)
+			if !apierrors.IsInvalid(err) {
+				t.Fatalf("Got error %v, want one with the reason Invalid", err)
+			}
+			status, err := json.Marshal(err)
+			if err != nil || strings.Contains(string(status), canary) {
+				t.Errorf("The error repeats the private key: %s, %v", status, err)
+			}
+		})
+	}
+}
+
+func ecKey(id string) string { return "{keyId: '" + id + "', jwk: '{}'}" }
 
 // publicKeyTransitions covers changes between a secret and keys.
 var publicKeyTransitions = map[string]transition{

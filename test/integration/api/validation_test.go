@@ -3,6 +3,7 @@ package api_test
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,11 @@ var kinds = []kind{
 		},
 		transitions: []map[string]transition{apiClientTransitions, providedSecretTransitions, publicKeyTransitions, serviceAccountTransitions},
 	},
+}
+
+// kindNamed returns the kind with the given name.
+func kindNamed(name string) kind {
+	return kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
 }
 
 func TestValidation(t *testing.T) {

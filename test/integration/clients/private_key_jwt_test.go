@@ -42,11 +42,7 @@ func (h keyHolder) public(t *testing.T) v1alpha1.PublicKey {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var jwk v1alpha1.PublicKey
-	if err := json.Unmarshal(data, &jwk); err != nil {
-		t.Fatal(err)
-	}
-	return jwk
+	return v1alpha1.PublicKey{KeyID: h.id, JWK: v1alpha1.JSONWebKey(data)}
 }
 
 // sign returns an assertion that a third-party library created.
@@ -113,15 +109,18 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = append(c.Spec.PublicKeys, next.public(t)) })
 	next.awaitGrants(t, inst, c, true)
 	old.awaitGrants(t, inst, c, true)
+	for _, h := range []keyHolder{old, next} { // without kid, both keys are tried
+		keyHolder{key: h.key}.awaitGrants(t, inst, c, true)
+	}
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = c.Spec.PublicKeys[1:] })
 	old.awaitGrants(t, inst, c, false)
 	next.awaitGrants(t, inst, c, true)
 
 	broken := next.public(t)
-	broken.Y = broken.X
+	broken.KeyID = "other" // differs from the kid in the JWK
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = []v1alpha1.PublicKey{broken} })
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonPublicKeyNotSupported)
-	scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, `"next"`, "spec.publicKeys")
+	scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, `"other"`, "spec.publicKeys", "its kid differs from keyId")
 	next.awaitGrants(t, inst, c, false)
 }
 

@@ -122,18 +122,11 @@ func TestManifestsSetEveryField(t *testing.T) {
 		known := map[string]bool{}
 		collectSchema(crd.Spec.Names.Kind+".spec", &spec, known)
 		for path := range known {
-			if !set[path] && !slices.Contains(rejectedFields, path) {
+			if !set[path] {
 				t.Errorf("no manifest in testdata/manifests sets %s; add it to full.yaml", path)
 			}
 		}
 	}
-}
-
-// rejectedFields lists the fields of private keys. They are in the schema only so that it can
-// reject them.
-var rejectedFields = []string{
-	"ApiClient.spec.publicKeys.d", "ApiClient.spec.publicKeys.p", "ApiClient.spec.publicKeys.q", "ApiClient.spec.publicKeys.dp",
-	"ApiClient.spec.publicKeys.dq", "ApiClient.spec.publicKeys.qi", "ApiClient.spec.publicKeys.k",
 }
 
 // collect adds the paths of all fields in value. Items of a list have the path of the list.

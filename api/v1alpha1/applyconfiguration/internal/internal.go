@@ -91,7 +91,7 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKey
           elementRelationship: associative
           keys:
-          - kid
+          - keyId
     - name: realmRef
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmReference
@@ -216,6 +216,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.JSONWebKey
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
@@ -255,7 +257,7 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespacesFrom
   scalar: string
-- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PEMPublicKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ProvidedSecret
   map:
@@ -269,56 +271,18 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKey
   map:
     fields:
-    - name: alg
+    - name: algorithm
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningAlgorithm
-    - name: crv
+    - name: jwk
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.JSONWebKey
+    - name: keyId
       type:
         scalar: string
-    - name: d
+    - name: pem
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
-    - name: dp
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
-    - name: dq
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
-    - name: e
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
-    - name: k
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
-    - name: kid
-      type:
-        scalar: string
-    - name: kty
-      type:
-        scalar: string
-    - name: "n"
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
-    - name: p
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
-    - name: q
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
-    - name: qi
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PrivateKeyMember
-    - name: use
-      type:
-        scalar: string
-    - name: x
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
-    - name: "y"
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
-- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PublicKeyMember
-  scalar: string
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.PEMPublicKey
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Realm
   map:
     fields:
@@ -411,7 +375,7 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningKeyStatus
           elementRelationship: associative
           keys:
-          - keyID
+          - keyId
     - name: tokenEndpoint
       type:
         scalar: string
@@ -491,7 +455,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: createdAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: keyID
+    - name: keyId
       type:
         scalar: string
     - name: removeAt

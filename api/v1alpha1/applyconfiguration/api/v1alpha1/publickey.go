@@ -12,54 +12,26 @@ import (
 // PublicKeyApplyConfiguration represents a declarative configuration of the PublicKey type for use
 // with apply.
 //
-// PublicKey is a JSON Web Key (RFC 7517) that verifies the assertions of a client. Each key has
-// exactly one algorithm, which an assertion cannot change: that of its curve or, for RSA, the one
-// in alg.
-//
-// In YAML, quote the names y and n, because YAML reads them as booleans otherwise. You can copy a
-// key in JSON format unchanged.
+// PublicKey is a public key that verifies the assertions of a client. Each key has exactly one
+// algorithm, which an assertion cannot change.
 type PublicKeyApplyConfiguration struct {
-	// kid is the key ID, unique in this client: 1 to 128 letters, digits, and characters from
-	// "._~:/+=@-". An assertion selects its key with kid; it can omit kid if the client has only
-	// one key.
-	KeyID *string `json:"kid,omitempty"`
-	// kty is the key type: EC, OKP (for Ed25519), or RSA.
-	KeyType *string `json:"kty,omitempty"`
-	// alg is the only algorithm that the key verifies. It is required for RSA keys and must be
-	// RS256 or PS256. Defaults to the algorithm of the curve: ES256, ES384, or EdDSA.
-	Algorithm *apiv1alpha1.SigningAlgorithm `json:"alg,omitempty"`
-	// use is the intended use of the key. The only value is sig. Defaults to sig.
-	Use *string `json:"use,omitempty"`
-	// crv is the curve: P-256 or P-384 for EC keys, Ed25519 for OKP keys. It is required for both.
-	// Leave it unset for RSA keys.
-	Curve *string `json:"crv,omitempty"`
-	// x is the x coordinate of the point, or the Ed25519 public key, in Base64url without padding.
-	// It is required for EC and OKP keys. Leave it unset for RSA keys.
-	X *apiv1alpha1.PublicKeyMember `json:"x,omitempty"`
-	// y is the y coordinate of the point in Base64url without padding. It is required for EC keys.
-	// Leave it unset for OKP and RSA keys.
-	Y *apiv1alpha1.PublicKeyMember `json:"y,omitempty"`
-	// n is the modulus of an RSA key of 2048 to 4096 bits, in Base64url without padding. It is
-	// required for RSA keys. Leave it unset for other keys.
-	N *apiv1alpha1.PublicKeyMember `json:"n,omitempty"`
-	// e is the public exponent of an RSA key in Base64url without padding, usually "AQAB". It is
-	// required for RSA keys. Leave it unset for other keys.
-	E *apiv1alpha1.PublicKeyMember `json:"e,omitempty"`
-	// d is private and must be unset: a key with this member is rejected.
-	D *apiv1alpha1.PrivateKeyMember `json:"d,omitempty"`
-	// p is private and must be unset: a key with this member is rejected.
-	P *apiv1alpha1.PrivateKeyMember `json:"p,omitempty"`
-	// q is private and must be unset: a key with this member is rejected.
-	Q *apiv1alpha1.PrivateKeyMember `json:"q,omitempty"`
-	// dp is private and must be unset: a key with this member is rejected.
-	DP *apiv1alpha1.PrivateKeyMember `json:"dp,omitempty"`
-	// dq is private and must be unset: a key with this member is rejected.
-	DQ *apiv1alpha1.PrivateKeyMember `json:"dq,omitempty"`
-	// qi is private and must be unset: a key with this member is rejected.
-	QI *apiv1alpha1.PrivateKeyMember `json:"qi,omitempty"`
-	// k is a symmetric key, which is private, and must be unset: a key with this member is
-	// rejected.
-	K *apiv1alpha1.PrivateKeyMember `json:"k,omitempty"`
+	// keyId is the ID of the key, unique in this client: 1 to 128 letters, digits, and characters
+	// from "._~:/+=@-". An assertion selects its key with kid (RFC 7515, section 4.1.4). An
+	// assertion without kid is verified with each key of its algorithm.
+	KeyID *string `json:"keyId,omitempty"`
+	// algorithm is the only algorithm that the key verifies: ES256 for a P-256 key, ES384 for
+	// P-384, EdDSA for Ed25519, and RS256 or PS256 for an RSA key of 2048 to 4096 bits. It must not
+	// differ from the member alg of jwk. It is required for an RSA key without that member.
+	// Defaults to alg, or to the only algorithm that the key can have.
+	Algorithm *apiv1alpha1.SigningAlgorithm `json:"algorithm,omitempty"`
+	// jwk is the key as a JSON Web Key (RFC 7517), which is a JSON object in a string of at most
+	// 4096 characters. Its member kid is optional and must not differ from keyId. If unset, pem
+	// must be set.
+	JWK *apiv1alpha1.JSONWebKey `json:"jwk,omitempty"`
+	// pem is the key as one PEM block of the type PUBLIC KEY (RFC 7468, section 13), at most 4096
+	// characters. Certificates are not accepted, because nobody would check that they are still
+	// valid. If unset, jwk must be set.
+	PEM *apiv1alpha1.PEMPublicKey `json:"pem,omitempty"`
 }
 
 // PublicKeyApplyConfiguration constructs a declarative configuration of the PublicKey type for use with
@@ -76,14 +48,6 @@ func (b *PublicKeyApplyConfiguration) WithKeyID(value string) *PublicKeyApplyCon
 	return b
 }
 
-// WithKeyType sets the KeyType field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the KeyType field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithKeyType(value string) *PublicKeyApplyConfiguration {
-	b.KeyType = &value
-	return b
-}
-
 // WithAlgorithm sets the Algorithm field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Algorithm field is set to the value of the last call.
@@ -92,106 +56,18 @@ func (b *PublicKeyApplyConfiguration) WithAlgorithm(value apiv1alpha1.SigningAlg
 	return b
 }
 
-// WithUse sets the Use field in the declarative configuration to the given value
+// WithJWK sets the JWK field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Use field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithUse(value string) *PublicKeyApplyConfiguration {
-	b.Use = &value
+// If called multiple times, the JWK field is set to the value of the last call.
+func (b *PublicKeyApplyConfiguration) WithJWK(value apiv1alpha1.JSONWebKey) *PublicKeyApplyConfiguration {
+	b.JWK = &value
 	return b
 }
 
-// WithCurve sets the Curve field in the declarative configuration to the given value
+// WithPEM sets the PEM field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Curve field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithCurve(value string) *PublicKeyApplyConfiguration {
-	b.Curve = &value
-	return b
-}
-
-// WithX sets the X field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the X field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithX(value apiv1alpha1.PublicKeyMember) *PublicKeyApplyConfiguration {
-	b.X = &value
-	return b
-}
-
-// WithY sets the Y field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Y field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithY(value apiv1alpha1.PublicKeyMember) *PublicKeyApplyConfiguration {
-	b.Y = &value
-	return b
-}
-
-// WithN sets the N field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the N field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithN(value apiv1alpha1.PublicKeyMember) *PublicKeyApplyConfiguration {
-	b.N = &value
-	return b
-}
-
-// WithE sets the E field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the E field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithE(value apiv1alpha1.PublicKeyMember) *PublicKeyApplyConfiguration {
-	b.E = &value
-	return b
-}
-
-// WithD sets the D field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the D field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithD(value apiv1alpha1.PrivateKeyMember) *PublicKeyApplyConfiguration {
-	b.D = &value
-	return b
-}
-
-// WithP sets the P field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the P field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithP(value apiv1alpha1.PrivateKeyMember) *PublicKeyApplyConfiguration {
-	b.P = &value
-	return b
-}
-
-// WithQ sets the Q field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Q field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithQ(value apiv1alpha1.PrivateKeyMember) *PublicKeyApplyConfiguration {
-	b.Q = &value
-	return b
-}
-
-// WithDP sets the DP field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DP field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithDP(value apiv1alpha1.PrivateKeyMember) *PublicKeyApplyConfiguration {
-	b.DP = &value
-	return b
-}
-
-// WithDQ sets the DQ field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DQ field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithDQ(value apiv1alpha1.PrivateKeyMember) *PublicKeyApplyConfiguration {
-	b.DQ = &value
-	return b
-}
-
-// WithQI sets the QI field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the QI field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithQI(value apiv1alpha1.PrivateKeyMember) *PublicKeyApplyConfiguration {
-	b.QI = &value
-	return b
-}
-
-// WithK sets the K field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the K field is set to the value of the last call.
-func (b *PublicKeyApplyConfiguration) WithK(value apiv1alpha1.PrivateKeyMember) *PublicKeyApplyConfiguration {
-	b.K = &value
+// If called multiple times, the PEM field is set to the value of the last call.
+func (b *PublicKeyApplyConfiguration) WithPEM(value apiv1alpha1.PEMPublicKey) *PublicKeyApplyConfiguration {
+	b.PEM = &value
 	return b
 }
