@@ -27,7 +27,8 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 
 # Files that `make generate` writes and `make verify` checks.
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
-	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/README.md
+	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
+	charts/realmkeeper/README.md
 # All modules except hack/tools/crds, which contains no code to build.
 MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/kubernetes hack/image test/promql
 

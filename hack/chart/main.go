@@ -1,5 +1,5 @@
 // Command chart generates the templates of the Helm chart that duplicate manifests in config: the
-// CRDs, the RBAC rules, and the records namespace.
+// CRDs, the RBAC rules, the admission policies, and the records namespace.
 //
 //	make generate
 //
@@ -46,6 +46,9 @@ var sources = []source{
 	{path: "rbac/token_server.yaml", to: "rbac"},
 	{path: "rbac/aggregated_roles.yaml", to: "rbac", condition: "rbac.aggregatedRoles"},
 	{path: "rbac/manage_api_credentials_role.yaml", to: "rbac"},
+	{path: "admission/operator_secrets_policy.yaml", to: "admission"},
+	{path: "admission/operator_token_service_policy.yaml", to: "admission"},
+	{path: "admission/token_server_policy.yaml", to: "admission"},
 	{path: "manager/records_namespace.yaml", condition: "recordsNamespace.create", annotation: keep},
 }
 

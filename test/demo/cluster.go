@@ -44,12 +44,16 @@ func (d *demo) connect() error {
 	return err
 }
 
-// install applies the manifests that an administrator applies once: the namespaces, the CRDs and the
-// permissions. It omits the operator's Deployment, because the demo runs the
-// operator as a process.
+// install applies the manifests that an administrator applies once: the namespaces, the CRDs, the
+// permissions and the admission policies. It omits the operator's Deployment, because the demo runs
+// the operator as a process, and the token servers' policy, because their tokens are not bound to
+// Pods.
 func (d *demo) install(ctx context.Context) error {
-	d.Step("Applying the namespaces in config/manager, config/crd and config/rbac ...")
-	for _, path := range []string{"config/manager/namespace.yaml", "config/manager/records_namespace.yaml", "config/crd", "config/rbac"} {
+	d.Step("Applying the namespaces in config/manager, config/crd, config/rbac and the operator's policies ...")
+	for _, path := range []string{
+		"config/manager/namespace.yaml", "config/manager/records_namespace.yaml", "config/crd", "config/rbac",
+		"config/admission/operator_secrets_policy.yaml", "config/admission/operator_token_service_policy.yaml",
+	} {
 		if _, err := d.apply(ctx, path); err != nil {
 			return err
 		}

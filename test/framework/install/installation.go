@@ -119,7 +119,7 @@ func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	t.Helper()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, kubeconfig)); err != nil {
+	if err := i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,7 +158,7 @@ func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	defer i.mu.Unlock()
 	err := i.operator.Kill()
 	if err == nil {
-		err = i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, ""))
+		err = i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, ""))
 	}
 	if err != nil {
 		t.Errorf("Failed to kill and restart the operator: %v", err)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,8 +26,9 @@ const (
 	operatorAccount  = "realmkeeper-operator"
 )
 
-// grantPermissions creates the records namespace and applies the RBAC manifests that are shipped to
-// users, adapted to the installation's namespaces. Tests therefore fail if a permission is missing.
+// grantPermissions creates the records namespace and applies the RBAC manifests and admission policies
+// that are shipped to users, adapted to the installation's namespaces. Tests therefore fail if a
+// permission is missing.
 func (i *Installation) grantPermissions(t testing.TB) {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
@@ -39,6 +41,9 @@ func (i *Installation) grantPermissions(t testing.TB) {
 		"token_server.yaml",
 	} {
 		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
+	}
+	for _, file := range []string{"operator_secrets_policy.yaml", "operator_token_service_policy.yaml", "token_server_policy.yaml"} {
+		i.applyFile(t, filepath.Join(root, "config", "admission", file))
 	}
 }
 
@@ -73,9 +78,10 @@ func (i *Installation) applyFile(t testing.TB, path string) {
 	}
 }
 
-// kubeconfigAs writes a kubeconfig that impersonates a service account in the system namespace. It
-// is a copy of the kubeconfig at like or, if that is empty, of the environment's.
-func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
+// kubeconfigAs writes a kubeconfig that impersonates a service account in the system namespace, as if
+// its token were bound to the Pod with the given name, if any. It is a copy of the kubeconfig at like
+// or, if that is empty, of the environment's.
+func (i *Installation) kubeconfigAs(t testing.TB, account, pod, like string) string {
 	t.Helper()
 	if like == "" {
 		like = i.Env.Kubeconfig
@@ -86,8 +92,11 @@ func (i *Installation) kubeconfigAs(t testing.TB, account, like string) string {
 	}
 	for _, user := range kubeconfig.AuthInfos {
 		user.Impersonate = "system:serviceaccount:" + i.Namespace + ":" + account
+		if pod != "" {
+			user.ImpersonateUserExtra = map[string][]string{serviceaccount.PodNameKey: {pod}}
+		}
 	}
-	path := filepath.Join(i.dir, account+"-"+filepath.Base(filepath.Dir(like))+".kubeconfig")
+	path := filepath.Join(i.dir, account+"-"+pod+"-"+filepath.Base(filepath.Dir(like))+".kubeconfig")
 	if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	s.command = process.Command{
 		Name: s.Name, Path: Binary(t, i.Env, "token-server"), Dir: i.dir,
 		Args: []string{
-			"--namespace", i.RecordsNamespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, kubeconfig),
+			"--namespace", i.RecordsNamespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, s.Name, kubeconfig),
 			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
 			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(), "--debug",
 		},

@@ -40,6 +40,8 @@ func TestManifests(t *testing.T) {
 				"serviceaccount/realmkeeper-operator ",
 				"serviceaccount/realmkeeper-token-server ",
 				"rolebinding.rbac.authorization.k8s.io/realmkeeper-token-server ",
+				"validatingadmissionpolicy.admissionregistration.k8s.io/realmkeeper-operator-secrets ",
+				"validatingadmissionpolicybinding.admissionregistration.k8s.io/realmkeeper-operator-secrets ",
 			} {
 				if !strings.Contains(out, want) {
 					t.Errorf("%s was not applied:\n%s", want, out)

@@ -1,0 +1,135 @@
+// Package permissions_test attacks a cluster with the operator's and a token server's own service
+// account credentials, under the RBAC rules and admission policies that are shipped to users.
+package permissions_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithControllerManager())
+}
+
+const (
+	operatorAccount = "realmkeeper-operator"
+	initialAdmin    = "initial-admin"
+)
+
+// The refusals that tests expect, as parts of the API server's message.
+const (
+	noPermission       = " is forbidden: User "
+	secretsPolicy      = "ValidatingAdmissionPolicy 'realmkeeper-operator-secrets' with binding 'realmkeeper-operator-secrets' denied request: "
+	tokenServicePolicy = "ValidatingAdmissionPolicy 'realmkeeper-operator-token-service' with binding 'realmkeeper-operator-token-service' denied request: "
+	tokenServerPolicy  = "ValidatingAdmissionPolicy 'realmkeeper-token-server' with binding 'realmkeeper-token-server' denied request: "
+)
+
+// attempt is a request that must be denied.
+type attempt struct {
+	do func(context.Context, client.Client) error
+	// want is part of the expected message.
+	want string
+}
+
+// deny runs all attempts as subtests and fails the test for each that isn't denied as expected.
+func deny(t *testing.T, as client.Client, attempts map[string]attempt) {
+	t.Helper()
+	for name, a := range attempts {
+		t.Run(name, func(t *testing.T) { wantDenied(t, a.do(t.Context(), as), a.want) })
+	}
+}
+
+func wantDenied(t *testing.T, err error, message string) {
+	t.Helper()
+	if !apierrors.IsForbidden(err) {
+		t.Fatalf("got %v, want a request that is denied", err)
+	}
+	if !strings.Contains(err.Error(), message) {
+		t.Errorf("got the message\n%s\nwant it to contain\n%s", err, message)
+	}
+}
+
+var errAllowed = errors.New("the request is allowed")
+
+// awaitDenied waits until the API server enforces a policy, which it does shortly after the policy
+// is applied. do must be a dry run.
+func awaitDenied(t *testing.T, by string, do func() error) {
+	t.Helper()
+	install.Eventually(t, by, func() error {
+		switch err := do(); {
+		case err == nil:
+			return errAllowed
+		case !strings.Contains(err.Error(), by):
+			return err
+		}
+		return nil
+	})
+}
+
+// as returns a client with a token of a service account in the system namespace. If pod is not
+// empty, the token is bound to the Pod, as the tokens that the kubelet mounts are.
+func as(t *testing.T, inst *install.Installation, name, pod string) client.Client {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name}}
+	install.Eventually(t, "service account "+name, func() error {
+		return inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(account), account)
+	})
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(time.Hour.Seconds()))}}
+	if pod != "" {
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod}
+	}
+	if err := inst.Env.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatalf("Failed to request a token for %s: %v", name, err)
+	}
+	cfg := rest.AnonymousClientConfig(inst.Env.Config)
+	cfg.BearerToken = request.Status.Token
+	c, err := client.New(cfg, client.Options{Scheme: inst.Env.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// operator starts an operator, waits until it has written the token service, and returns the
+// installation and a client with the operator's credentials. The operator's policies are enforced.
+func operator(t *testing.T) (*install.Installation, client.Client) {
+	t.Helper()
+	inst := install.New(t, env.Start(t), install.Settings{})
+	inst.StartOperator(t, "")
+	c := as(t, inst, operatorAccount, "")
+	dry := client.NewDryRunClient(c)
+	awaitDenied(t, secretsPolicy, func() error { return dry.Create(t.Context(), secret(inst.Namespace, "probe", nil)) })
+	awaitDenied(t, tokenServicePolicy, func() error { return dry.Create(t.Context(), deployment(inst.Namespace, "probe", nil)) })
+	servers := &appsv1.Deployment{ObjectMeta: key(inst.Namespace, config.TokenServiceName)}
+	install.Eventually(t, "the Deployment of the token servers", func() error {
+		return inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(servers), servers)
+	})
+	return inst, c
+}
+
+func key(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// pod returns a Pod of the token servers, which no node runs.
+func pod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: key(namespace, name), Spec: corev1.PodSpec{
+		ServiceAccountName: config.TokenServiceName,
+		Containers:         []corev1.Container{{Name: "token-server", Image: "realmkeeper:test"}},
+	}}
+}

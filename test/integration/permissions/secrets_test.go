@@ -1,0 +1,152 @@
+package permissions_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+)
+
+var (
+	generated = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
+	provided  = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	recorded  = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient}
+)
+
+// recordName is the name of a record of no ApiClient.
+const recordName = "client-00000000-0000-4000-8000-000000000000"
+
+func secret(namespace, name string, labels map[string]string, change ...func(*corev1.Secret)) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: key(namespace, name), Data: map[string][]byte{"password": []byte("before")}}
+	s.Labels = labels
+	for _, f := range change {
+		f(s)
+	}
+	return s
+}
+
+func ofType(kind corev1.SecretType) func(*corev1.Secret) {
+	return func(s *corev1.Secret) { s.Type = kind }
+}
+
+// accountToken makes a Secret one in which Kubernetes stores a token of the initial admin.
+func accountToken(s *corev1.Secret) {
+	s.Type = corev1.SecretTypeServiceAccountToken
+	s.Annotations = map[string]string{corev1.ServiceAccountNameKey: initialAdmin}
+}
+
+func create(obj client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Create(ctx, obj) }
+}
+
+func remove(obj client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Delete(ctx, obj) }
+}
+
+// patch returns an attempt to change an object with a JSON merge patch.
+func patch(obj client.Object, body string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Patch(ctx, obj, client.RawPatch("application/merge-patch+json", []byte(body)))
+	}
+}
+
+const (
+	addLabel        = `{"metadata": {"labels": {"auth.realmkeeper.dev/client-secret": "generated"}}}`
+	addLabelAndData = `{"metadata": {"labels": {"auth.realmkeeper.dev/client-secret": "generated"}}, "stringData": {"password": "after"}}`
+	changeData      = `{"stringData": {"password": "after"}}`
+)
+
+func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
+	inst, operator := operator(t)
+	tenant := inst.Env.Namespace(t)
+	inst.ServiceAccount(t, tenant, initialAdmin)
+	foreign := secret(tenant, "foreign", nil)
+	token := secret(tenant, "token", generated, accountToken)
+	userProvided := secret(tenant, "provided", provided)
+	credentials := secret(tenant, "credentials", generated)
+	session := secret(inst.Namespace, "realmkeeper-portal-session", nil)
+	inst.Create(t, foreign, token, userProvided, credentials, session)
+
+	want := func(verb, namespace, name string) string {
+		return secretsPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
+	}
+	deny(t, operator, map[string]attempt{
+		"create a service account token Secret": {create(secret(tenant, "new", generated, accountToken)), want("create", tenant, "new")},
+		"create a Secret without the label":     {create(secret(tenant, "new", nil)), want("create", tenant, "new")},
+		"create a provided Secret":              {create(secret(tenant, "new", provided)), want("create", tenant, "new")},
+		"create a bootstrap token":              {create(secret("kube-system", "new", generated, ofType("bootstrap.kubernetes.io/token"))), want("create", "kube-system", "new")},
+		"create a record elsewhere":             {create(secret(tenant, recordName, recorded)), want("create", tenant, recordName)},
+		"create a certificate elsewhere": {
+			create(secret(tenant, servingcert.AuthoritySecret, nil, certificate)), want("create", tenant, servingcert.AuthoritySecret),
+		},
+		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
+		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
+
+		"change a foreign Secret":             {patch(foreign, changeData), want("update", tenant, "foreign")},
+		"relabel a foreign Secret":            {patch(foreign, addLabel), want("update", tenant, "foreign")},
+		"relabel and change a foreign Secret": {patch(foreign, addLabelAndData), want("update", tenant, "foreign")},
+		"apply a foreign Secret": {func(ctx context.Context, c client.Client) error {
+			return c.Apply(ctx, corev1ac.Secret(foreign.Name, tenant).WithLabels(generated).WithStringData(map[string]string{"password": "after"}),
+				client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+		}, want("update", tenant, "foreign")},
+		"delete a foreign Secret":               {remove(foreign), want("delete", tenant, "foreign")},
+		"relabel a provided Secret":             {patch(userProvided, addLabel), want("update", tenant, "provided")},
+		"delete a provided Secret":              {remove(userProvided), want("delete", tenant, "provided")},
+		"change a labeled Secret of other type": {patch(token, changeData), want("update", tenant, "token")},
+		"delete a labeled Secret of other type": {remove(token), want("delete", tenant, "token")},
+		"take the label off":                    {patch(credentials, `{"metadata": {"labels": null}}`), want("update", tenant, "credentials")},
+		"change the portal's session key":       {patch(session, addLabelAndData), want("update", inst.Namespace, session.Name)},
+		"delete the certificate authority":      {remove(secret(inst.Namespace, servingcert.AuthoritySecret, nil)), want("delete", inst.Namespace, servingcert.AuthoritySecret)},
+	})
+
+	// The same requests are allowed for Secrets of the operator, so it isn't RBAC that denies them.
+	for name, do := range map[string]func(context.Context, client.Client) error{
+		"create a credentials Secret": create(secret(tenant, "allowed", generated)),
+		"change a credentials Secret": patch(credentials, changeData),
+		"create a record":             create(secret(inst.RecordsNamespace, recordName, recorded)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := do(t.Context(), operator); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := operator.Delete(t.Context(), secret(tenant, "allowed", nil)); err != nil {
+		t.Errorf("Failed to delete a credentials Secret: %v", err)
+	}
+	// A Secret's type can't be changed at all.
+	if err := patch(credentials, `{"type": "kubernetes.io/service-account-token"}`)(t.Context(), operator); err == nil {
+		t.Error("The type of a credentials Secret was changed")
+	}
+	for _, s := range []*corev1.Secret{foreign, userProvided} {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil || string(s.Data["password"]) != "before" {
+			t.Errorf("Secret %s has changed: %v, %v", s.Name, s, err)
+		}
+	}
+}
+
+// certificate makes a Secret one with a certificate. The API server requires both keys.
+func certificate(s *corev1.Secret) {
+	s.Type = corev1.SecretTypeTLS
+	s.Data = map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
+}
+
+// TestOperatorRestoresRecordLabel checks that the policy doesn't prevent the operator from repairing
+// its own records.
+func TestOperatorRestoresRecordLabel(t *testing.T) {
+	inst, operator := operator(t)
+	damaged := secret(inst.RecordsNamespace, recordName, nil)
+	inst.Create(t, damaged)
+	restore := `{"metadata": {"labels": {"` + v1alpha1.RecordLabel + `": "client"}}}`
+	if err := patch(damaged, restore)(t.Context(), operator); err != nil {
+		t.Errorf("Failed to restore the label of a record: %v", err)
+	}
+	if err := operator.Delete(t.Context(), damaged); err != nil {
+		t.Errorf("Failed to delete a record: %v", err)
+	}
+}

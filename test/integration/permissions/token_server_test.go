@@ -1,0 +1,91 @@
+package permissions_test
+
+import (
+	"context"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+)
+
+func lease(namespace, name string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: key(namespace, name)}
+}
+
+// get returns an attempt to read an object.
+func get(obj client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	}
+}
+
+func TestTokenServerReadsOnlyRecords(t *testing.T) {
+	inst, _ := operator(t)
+	tenant := inst.Env.Namespace(t)
+	own := pod(inst.Namespace, "server-0")
+	inst.Create(t, own, secret(tenant, "credentials", generated), secret(inst.RecordsNamespace, recordName, recorded))
+	server := as(t, inst, config.TokenServiceName, own.Name)
+	if err := server.List(t.Context(), &corev1.SecretList{}, client.InNamespace(inst.RecordsNamespace)); err != nil {
+		t.Errorf("Failed to list the records: %v", err)
+	}
+	leader := lease(inst.Namespace, operatorAccount)
+	deny(t, server, map[string]attempt{
+		"read the key of the certificate authority": {get(secret(inst.Namespace, servingcert.AuthoritySecret, nil)), noPermission},
+		"read the key of the serving certificate":   {get(secret(inst.Namespace, servingcert.ServingSecret, nil)), noPermission},
+		"read the credentials of a client":          {get(secret(tenant, "credentials", nil)), noPermission},
+		"list the Secrets of the system namespace": {func(ctx context.Context, c client.Client) error {
+			return c.List(ctx, &corev1.SecretList{}, client.InNamespace(inst.Namespace))
+		}, noPermission},
+		"list all Secrets":        {func(ctx context.Context, c client.Client) error { return c.List(ctx, &corev1.SecretList{}) }, noPermission},
+		"change a record":         {patch(secret(inst.RecordsNamespace, recordName, nil), changeData), noPermission},
+		"create a record":         {create(secret(inst.RecordsNamespace, "realm-00000000-0000-4000-8000-000000000000", recorded)), noPermission},
+		"read the leader Lease":   {get(leader), noPermission},
+		"take the leader Lease":   {patch(leader, `{"spec": {"holderIdentity": "server-0"}}`), noPermission},
+		"create the leader Lease": {create(leader), noPermission},
+		"delete the leader Lease": {remove(leader), noPermission},
+		"list heartbeats": {func(ctx context.Context, c client.Client) error {
+			return c.List(ctx, &coordinationv1.LeaseList{}, client.InNamespace(inst.RecordsNamespace))
+		}, noPermission},
+	})
+}
+
+func TestTokenServerWritesOnlyItsLease(t *testing.T) {
+	inst, _ := operator(t)
+	own, other := pod(inst.Namespace, "server-0"), pod(inst.Namespace, "server-1")
+	inst.Create(t, own, other)
+	server := as(t, inst, config.TokenServiceName, own.Name)
+	ownLease, otherLease := heartbeat.LeaseName(own.Name), heartbeat.LeaseName(other.Name)
+	dry := client.NewDryRunClient(server)
+	awaitDenied(t, tokenServerPolicy, func() error { return dry.Create(t.Context(), lease(inst.RecordsNamespace, "probe")) })
+
+	const renew = `{"spec": {"leaseDurationSeconds": 30}}`
+	for _, do := range []func(context.Context, client.Client) error{
+		create(lease(inst.RecordsNamespace, ownLease)),
+		patch(lease(inst.RecordsNamespace, ownLease), renew),
+		remove(lease(inst.RecordsNamespace, ownLease)),
+	} {
+		if err := do(t.Context(), server); err != nil {
+			t.Errorf("Failed to write the server's own Lease: %v", err)
+		}
+	}
+	inst.Create(t, lease(inst.RecordsNamespace, otherLease))
+	want := func(verb, name string) string {
+		return tokenServerPolicy + "A Realmkeeper token server must not " + verb + " Lease " + inst.RecordsNamespace + "/" + name + ". "
+	}
+	deny(t, server, map[string]attempt{
+		"create a Lease for another server":  {create(lease(inst.RecordsNamespace, "token-server-server-2")), want("create", "token-server-server-2")},
+		"change the Lease of another server": {patch(lease(inst.RecordsNamespace, otherLease), renew), want("update", otherLease)},
+		"delete the Lease of another server": {remove(lease(inst.RecordsNamespace, otherLease)), want("delete", otherLease)},
+	})
+	unbound := as(t, inst, config.TokenServiceName, "")
+	deny(t, unbound, map[string]attempt{
+		"create a Lease with a token that is not bound to a Pod": {
+			create(lease(inst.RecordsNamespace, ownLease)), want("create", ownLease) + "Its token must be bound to its Pod.",
+		},
+	})
+}
