@@ -35,6 +35,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
@@ -91,12 +92,16 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		return nil, err
 	}
 	namespace := o.Instance.SystemNamespace
+	digests, err := provided.NewDigests(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
 	now := clock.New(clock.ThisMachine())
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(now.Transport) // a clock step must not make the operator delete a key or secret too early
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(o.Instance),
+		Cache:                         cacheOptions(o.Instance, digests),
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              leaderLease,
 		LeaderElectionNamespace:       namespace,
@@ -110,7 +115,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, o, now.Now); err != nil {
+	if err := addControllers(ctx, mgr, o, digests, now.Now); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -122,7 +127,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	return mgr, nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func() time.Time) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, digests *provided.Digests, now func() time.Time) error {
 	system, err := secretCache(mgr, o.Instance.SystemNamespace)
 	if err != nil {
 		return err
@@ -148,9 +153,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
 	}
+	hasher := provided.NewHasher(digests, mgr.GetAPIReader(), rand.Reader)
+	if err := mgr.Add(hasher); err != nil {
+		return fmt.Errorf("adding the hasher of provided secrets: %w", err)
+	}
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
+		Hasher:    hasher,
 		Instance:  o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
@@ -170,11 +180,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, now func()
 // cacheOptions limits the manager's cache. It contains only Secrets with a client secret label.
 // Heartbeat Leases are cached only from the records namespace, and the token service's objects only
 // from the system namespace.
-func cacheOptions(instance *config.Instance) cache.Options {
+func cacheOptions(instance *config.Instance, digests *provided.Digests) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Secret{}:                {Label: clientSecrets(), Transform: dropLargeData},
+		&corev1.Secret{}:                {Label: clientSecrets(), Transform: stripSecrets(digests)},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: heartbeats},
 		&corev1.ServiceAccount{}:        {Transform: onlyIdentity},
@@ -222,25 +232,6 @@ func clientSecrets() labels.Selector {
 
 func managedByOperator() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
-}
-
-// maxCachedData is the maximum size of the data of a cached Secret in bytes. Data that the operator
-// writes is smaller.
-const maxCachedData = 64 << 10
-
-// dropLargeData removes the data of large Secrets, because users can put the label on any Secret.
-// Controllers read missing data from the API server.
-func dropLargeData(obj any) (any, error) {
-	if secret, ok := obj.(*corev1.Secret); ok {
-		size := 0
-		for key, value := range secret.Data {
-			size += len(key) + len(value)
-		}
-		if size > maxCachedData {
-			secret.Data = nil
-		}
-	}
-	return obj, nil
 }
 
 func cachesSynced(mgr ctrl.Manager) healthz.Checker {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +24,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -49,6 +49,7 @@ type Reconciler struct {
 	Records   *recordstore.Store
 	Authority *servingcert.AuthorityReader
 	Tracker   *acknowledgement.Tracker
+	Hasher    *provided.Hasher
 	Instance  *config.Instance
 	Metrics   *metrics.Metrics
 	Events    *notice.Recorder
@@ -64,8 +65,6 @@ type Reconciler struct {
 	// secretsOnly holds the resource versions of records that token servers have not loaded yet but
 	// whose changes do not affect workloads.
 	secretsOnly memory
-	// hashing serializes Argon2id hashes, each of which takes one core and 19 MiB.
-	hashing sync.Mutex
 }
 
 // SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,
@@ -87,6 +86,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Records.Source(record.KindClient)).
 		WatchesRawSource(r.Authority.Source(r.allClients)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
+		WatchesRawSource(r.Hasher.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(apply.RetryConflicts(r))
 }

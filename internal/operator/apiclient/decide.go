@@ -34,6 +34,9 @@ type decision struct {
 	// valid before and after the change. If so, workloads do not depend on which token servers have
 	// loaded the record.
 	secretsOnly bool
+	// hash reports whether the provided secret must be hashed. Until then, the client keeps the
+	// secrets that it has.
+	hash bool
 	// credentials is the desired credentials Secret; nil leaves it unchanged.
 	credentials *corev1ac.SecretApplyConfiguration
 	// obsolete are the owned credentials Secrets to delete.
@@ -47,6 +50,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if d.blocked = seen.unreadable; d.blocked != nil {
 		return d, nil
 	}
+	d.hash = mustHash(&seen, d.accepted)
 	if d.accepted.Status != metav1.ConditionTrue {
 		if seen.record != nil {
 			current := seen.current
@@ -66,8 +70,13 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		d.blocked.Status = metav1.ConditionUnknown
 		return d, nil
 	}
+	if d.hash && seen.record == nil {
+		d.blocked = new(hashing)
+		return d, nil
+	}
 	d.plan = plan
 	d.record = newRecord(seen.client, seen.realm, plan.Secrets)
+	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
 	d.record.CreatedAt = clientIDSince(&seen, now)
 	d.record.ServiceAccounts = serviceAccounts(&seen)
 	d.obsolete = obsolete(&seen, plan)

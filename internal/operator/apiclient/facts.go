@@ -44,8 +44,8 @@ func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
 	switch {
 	case source.Provided != nil:
 		return secrets.Want{Provided: &secrets.Provided{
-			Source:  versionOf(seen.provided),
-			Value:   string(seen.provided.Data[source.Provided.SecretRef.EffectiveKey()]),
+			Source:  providedVersion(seen),
+			Hash:    seen.value.Hash,
 			Overlap: instance.Scaled(source.Provided.EffectiveOverlap()),
 		}}
 	case len(source.Hashed) > 0:
@@ -72,30 +72,10 @@ func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
 	return secrets.Want{Generated: schedule}
 }
 
-// mayHashSlowly reports whether planning may hash or verify a secret with Argon2id: the provided
-// Secret can be read, and its version is not recorded.
-func mayHashSlowly(seen *observed) bool {
-	if seen.provided == nil || !readable(seen.provided) {
-		return false
-	}
-	provided := secrets.Provided{Source: versionOf(seen.provided)}
-	return !provided.Recorded(seen.recordedSecrets())
-}
-
 // secretSource returns spec.secret. It returns an empty value if spec.secret is unset.
 func secretSource(c *v1alpha1.ApiClient) v1alpha1.ClientSecretSource {
 	if c.Spec.Secret == nil {
 		return v1alpha1.ClientSecretSource{}
 	}
 	return *c.Spec.Secret
-}
-
-// versionOf returns the string that identifies a version of a provided Secret in the record.
-func versionOf(secret *corev1.Secret) string {
-	return string(secret.UID) + "/" + secret.ResourceVersion
-}
-
-// readable reports whether a Secret has the label that allows the operator to read it.
-func readable(secret *corev1.Secret) bool {
-	return secret.Labels[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretProvided
 }

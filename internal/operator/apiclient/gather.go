@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -39,9 +40,11 @@ type observed struct {
 	credentials *corev1.Secret
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
-	// provided is the Secret that the spec refers to. If it lacks the label that allows the
-	// operator to read it, only its metadata is set.
+	// provided is the Secret that the spec refers to, without its values. value is the result of
+	// hashing its value, and hashing reports that it is not known yet.
 	provided *corev1.Secret
+	value    provided.Result
+	hashing  bool
 	// accounts maps the names of service accounts that are listed in the spec and exist to their
 	// UIDs.
 	accounts map[string]types.UID
@@ -90,6 +93,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Tracker.Forget(acknowledgement.Client, req)
 		r.pending.put(req.NamespacedName, "")
 		r.secretsOnly.put(req.NamespacedName, "")
+		r.Hasher.Forget(req)
 		r.Events.Forget(req.NamespacedName)
 	}
 	newest := recordstore.CurrentUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
@@ -170,47 +174,13 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	if seen.client.GeneratesSecret() {
 		return r.gatherCredentials(ctx, seen)
 	}
+	if err := r.readLarge(ctx, seen); err != nil {
+		return err
+	}
 	if len(seen.owned) > 0 {
 		seen.credentials = &seen.owned[0]
 	}
 	return r.gatherProvided(ctx, seen)
-}
-
-// gatherProvided reads the Secret that the spec refers to. The cache contains only labeled Secrets
-// and may be stale, so a version that is not recorded is read from the API server. If the Secret
-// does not have the label, only its metadata is read.
-func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
-	provided := secretSource(seen.client).Provided
-	if provided == nil {
-		return nil
-	}
-	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: provided.SecretRef.Name}
-	cached := &corev1.Secret{}
-	found, err := get(ctx, r.Client, key, cached)
-	if err != nil {
-		return err
-	}
-	if seen.provided = cached; found && readable(cached) && !mayHashSlowly(seen) && cached.Data != nil {
-		return nil
-	}
-	seen.provided = nil
-	metadata := secretMetadata()
-	if found, err = get(ctx, r.Live, key, metadata); err != nil || !found {
-		return err
-	}
-	seen.provided = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
-	if !readable(seen.provided) {
-		return nil
-	}
-	live := &corev1.Secret{}
-	if found, err = get(ctx, r.Live, key, live); err != nil {
-		return err
-	}
-	seen.provided = nil
-	if found {
-		seen.provided = live
-	}
-	return nil
 }
 
 // secretMetadata returns an object for reading only the metadata of a Secret.
@@ -236,23 +206,45 @@ func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) erro
 			return nil
 		}
 	}
-	metadata := secretMetadata()
-	if found, err = get(ctx, r.Live, key, metadata); err != nil {
-		return err
+	seen.credentials, err = r.readOwned(ctx, key, seen.client)
+	return err
+}
+
+// readLarge reads the owned Secrets that the cache contains without their data.
+func (r *Reconciler) readLarge(ctx context.Context, seen *observed) error {
+	var owned []corev1.Secret
+	for _, secret := range seen.owned {
+		if secret.Data == nil {
+			live, err := r.readOwned(ctx, client.ObjectKeyFromObject(&secret), seen.client)
+			if err != nil {
+				return err
+			}
+			if live == nil || !isOwned(live, seen.client) {
+				continue
+			}
+			secret = *live
+		}
+		owned = append(owned, secret)
 	}
-	seen.credentials = nil
-	switch {
-	case !found:
-		return nil
-	case !isOwned(metadata, seen.client):
-		seen.credentials = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
-		return nil
+	seen.owned = owned
+	return nil
+}
+
+// readOwned reads a Secret from the API server; nil if it does not exist. If the client does not
+// own it, only its metadata is read.
+func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1alpha1.ApiClient) (*corev1.Secret, error) {
+	metadata := secretMetadata()
+	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
+		return nil, err
+	}
+	if !isOwned(metadata, c) {
+		return &corev1.Secret{ObjectMeta: metadata.ObjectMeta}, nil
 	}
 	live := &corev1.Secret{}
-	if found, err = get(ctx, r.Live, key, live); found {
-		seen.credentials = live
+	if found, err := get(ctx, r.Live, key, live); err != nil || !found {
+		return nil, err
 	}
-	return err
+	return live, nil
 }
 
 // get reads a Secret and reports whether it exists.

@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,31 +120,6 @@ func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
 	}
 	return notReady(v1alpha1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",
 		seen.credentials.Name)
-}
-
-func secretProvided(seen observed, _ *config.Instance) *condition.Result {
-	provided := secretSource(seen.client).Provided
-	if provided == nil {
-		return nil
-	}
-	name, key := provided.SecretRef.Name, provided.SecretRef.EffectiveKey()
-	const label = v1alpha1.ClientSecretLabel + ": \"" + v1alpha1.ClientSecretProvided + "\""
-	if seen.provided == nil {
-		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, label)
-	}
-	if !readable(seen.provided) {
-		return notReady(v1alpha1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, label)
-	}
-	value, ok := seen.provided.Data[key]
-	switch err := clientsecret.CheckChosen(string(value)); {
-	case !ok:
-		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
-	case errors.Is(err, clientsecret.ErrNotUsable):
-		return notReady(v1alpha1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.MaxChosenLength)
-	case err != nil:
-		return notReady(v1alpha1.ReasonSecretTooShort, "The value of key %q in Secret %q has fewer than %d characters. Use a longer client secret.", key, name, clientsecret.MinChosenLength)
-	}
-	return nil
 }
 
 func hashesSupported(seen observed, _ *config.Instance) *condition.Result {

@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -46,6 +47,20 @@ func providedSecret(version int, value string) *corev1.Secret {
 			Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided},
 		},
 		Data: map[string][]byte{"client_secret": []byte(value)},
+	}
+}
+
+// hashProvided hashes the provided secret unless its version is recorded.
+func hashProvided(t *testing.T, seen *observed) {
+	t.Helper()
+	seen.value = provided.Result{}
+	if secretSource(seen.client).Provided == nil || seen.provided == nil || seen.providedUnchanged() {
+		return
+	}
+	var err error
+	seen.value, err = provided.Hash(seen.provided.Data, providedKey(seen.client), seen.recordedProvided().Hash, "", rand.Reader)
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -203,6 +218,7 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(test.change)
+			hashProvided(t, &seen)
 			got := accepted(seen, instance())
 			if got.Reason != test.want {
 				t.Errorf("%s: %s, want %s", got.Reason, got.Message, test.want)

@@ -25,9 +25,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	now := r.Now()
-	decided, err := r.decide(seen, now)
+	decided, err := decide(seen, r.Instance, now, r.Random)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, err)
+	}
+	if decided.hash {
+		r.Hasher.Request(req, seen.provided, providedKey(seen.client), seen.recordedProvided().Hash)
 	}
 	done, applyErr := r.apply(ctx, req, seen, decided)
 	if apply.IsStale(applyErr) {
@@ -37,16 +40,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.measure(decided.plan.Step, applyErr)
 	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, done, r.Instance, now))
 	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
-}
-
-// decide calls the pure function with the same name, and serializes decisions that may use
-// Argon2id.
-func (r *Reconciler) decide(seen observed, now time.Time) (decision, error) {
-	if mayHashSlowly(&seen) {
-		r.hashing.Lock()
-		defer r.hashing.Unlock()
-	}
-	return decide(seen, r.Instance, now, r.Random)
 }
 
 var errLost = errors.New("new client secret lost before delivery")

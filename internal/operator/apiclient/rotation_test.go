@@ -30,6 +30,7 @@ func hours(n int) *metav1.Duration { return &metav1.Duration{Duration: time.Dura
 // step decides at the given time and updates seen as if the decision had been written.
 func step(t *testing.T, seen *observed, at time.Time) decision {
 	t.Helper()
+	hashProvided(t, seen)
 	d, err := decide(*seen, instance(), at, rand.Reader)
 	if err != nil {
 		t.Fatal(err)

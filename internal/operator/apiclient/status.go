@@ -108,6 +108,8 @@ func programmed(d decision, done applied) condition.Result {
 		return *d.blocked
 	case d.accepted.Status != metav1.ConditionTrue:
 		return d.accepted
+	case d.hash:
+		return hashing
 	case done.state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
 	case done.secretsOnly:
@@ -128,7 +130,7 @@ func summary(seen observed, d decision, done applied, programmed condition.Resul
 		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
-	case d.record != nil && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts) == 0:
+	case d.record != nil && !d.hash && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts) == 0:
 		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case done.writeErr != nil:
 		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(done.writeErr)))

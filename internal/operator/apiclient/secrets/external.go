@@ -1,7 +1,7 @@
 package secrets
 
 import (
-	"io"
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,40 +9,43 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// sourceSpec is the source of a secret whose hash is listed in the spec.
-const sourceSpec = "spec"
+// SourceSpec is the source of a secret whose hash is listed in the spec.
+const SourceSpec = "spec"
 
 // Provided is a client secret read from a Secret that the spec refers to.
 type Provided struct {
 	// Source identifies the version of that Secret. It is recorded so that an unchanged Secret is
 	// hashed only once. It must not be empty or "spec".
 	Source string
-	// Value is the plaintext.
-	Value string
+	// Hash is the PHC string of the value; empty if the value is not hashed yet. It is the recorded
+	// one if only the version of the Secret changed.
+	Hash string
 	// Overlap is the time for which the old value remains valid after a change.
 	Overlap time.Duration
 }
 
-// Recorded reports whether one of the given secrets was read from this version. If not, planning
-// may require an Argon2id hash or verification.
-func (w *Provided) Recorded(secrets []record.ClientSecret) bool {
-	return slices.ContainsFunc(secrets, func(s record.ClientSecret) bool { return s.Source == w.Source })
-}
-
-// plan adopts the provided value. A new value is hashed. If only the Secret's version changed, the
-// value is verified against the existing hash and the recorded version is updated. The previously
-// active secret remains valid for the overlap.
-func (w *Provided) plan(v View, now time.Time, random io.Reader) (Plan, error) {
-	if newest := len(v.Valid) - 1; newest >= 0 && w.matches(v.Valid[newest]) {
+// plan adopts the provided value. If only the Secret's version changed, the recorded version is
+// updated. The previously active secret remains valid for the overlap. While the value is not
+// hashed, the plan keeps the current secrets.
+func (w *Provided) plan(v View, now time.Time) (Plan, error) {
+	newest := len(v.Valid) - 1
+	if newest >= 0 && w.matches(v.Valid[newest]) {
 		v.Valid[newest].Source = w.Source
 		return Plan{Secrets: v.Valid, Continuous: true}, nil
 	}
-	secret, err := newSecret(w.Value, now, random)
-	if err != nil {
-		return Plan{}, err
+	if w.Hash == "" && v.External >= 0 && w.matches(v.Valid[v.External]) {
+		w = &Provided{Source: w.Source, Hash: v.Valid[v.External].Hash, Overlap: w.Overlap}
 	}
-	secret.Source = w.Source
-	p := Plan{Secrets: append(v.replaced(), secret)}
+	if w.Hash == "" {
+		return Plan{Secrets: slices.Clip(append([]record.ClientSecret{}, v.Valid...)), Continuous: true}, nil
+	}
+	verifier, err := clientsecret.ParseVerifier(w.Hash)
+	if err != nil {
+		return Plan{}, fmt.Errorf("using the hash of a provided secret: %w", err)
+	}
+	p := Plan{Secrets: append(v.replaced(), record.ClientSecret{
+		ID: verifier.ID(), CreatedAt: now.UTC().Truncate(time.Second), Hash: w.Hash, Source: w.Source,
+	})}
 	p.retire(now, w.Overlap)
 	return p, nil
 }
@@ -50,14 +53,7 @@ func (w *Provided) plan(v View, now time.Time, random io.Reader) (Plan, error) {
 // matches reports whether s was read from this version, or from a different version with the same
 // value.
 func (w *Provided) matches(s record.ClientSecret) bool {
-	if s.Source == w.Source {
-		return true
-	}
-	if s.Source == "" || s.Source == sourceSpec {
-		return false
-	}
-	verifier, err := clientsecret.ParseVerifier(s.Hash)
-	return err == nil && verifier.Verify(w.Value)
+	return s.Source == w.Source || s.Hash == w.Hash && s.Source != "" && s.Source != SourceSpec
 }
 
 // replaced returns the secret that a provided one replaces, or nil. An external secret takes
@@ -78,10 +74,10 @@ func planHashed(hashes, recorded []record.ClientSecret, now time.Time) Plan {
 	var p Plan
 	for _, h := range hashes {
 		s := record.ClientSecret{
-			ID: h.ID, CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: h.ExpiresAt, Hash: h.Hash, Source: sourceSpec,
+			ID: h.ID, CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: h.ExpiresAt, Hash: h.Hash, Source: SourceSpec,
 		}
 		for _, known := range recorded {
-			if known.Source == sourceSpec && known.ID == h.ID && known.Hash == h.Hash {
+			if known.Source == SourceSpec && known.ID == h.ID && known.Hash == h.Hash {
 				s.CreatedAt, p.Continuous = known.CreatedAt, true
 			}
 		}

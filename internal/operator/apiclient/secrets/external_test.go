@@ -15,7 +15,7 @@ import (
 func TestMakeProvided(t *testing.T) {
 	at := now.Add(time.Nanosecond) // the end of the overlap is rounded up
 	older, newer, value := newSecret(t, now.Add(-time.Hour)), newSecret(t, now.Add(-time.Minute)), newSecret(t, now)
-	w := &secrets.Provided{Source: "v1/2", Value: value.plaintext, Overlap: time.Hour}
+	w := &secrets.Provided{Source: "v1/2", Hash: value.Hash, Overlap: time.Hour}
 	end := now.Add(time.Hour + time.Second)
 	accepted := value.from("v1/2")
 	replacing := accepted
@@ -62,11 +62,6 @@ func TestMakeProvided(t *testing.T) {
 			if !accepts(got.Secrets, value.plaintext, at) && name != "same version" {
 				t.Error("the provided value is not accepted")
 			}
-			// Each hash has its own salt, and the ID depends on it.
-			newest := len(test.want.Secrets) - 1
-			if source := test.want.Secrets[newest].Source; source == "v1/2" && got.Secrets[newest].CreatedAt.Equal(now) {
-				got.Secrets[newest].ID, got.Secrets[newest].Hash = test.want.Secrets[newest].ID, test.want.Secrets[newest].Hash
-			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
@@ -74,13 +69,24 @@ func TestMakeProvided(t *testing.T) {
 	}
 }
 
-// A recorded version is not hashed again.
-func TestProvidedIsRecorded(t *testing.T) {
-	recorded := []record.ClientSecret{newSecret(t, now).ClientSecret, newSecret(t, now).from("v1/1")}
-	for source, want := range map[string]bool{"v1/1": true, "v1/2": false} {
-		if got := (&secrets.Provided{Source: source}).Recorded(recorded); got != want {
-			t.Errorf("version %s is recorded: %t, want %t", source, got, want)
-		}
+// Until the value is hashed, the client keeps the secrets that it has.
+func TestProvidedIsNotHashedYet(t *testing.T) {
+	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
+	for name, recorded := range map[string][]record.ClientSecret{
+		"first":                    {},
+		"another value":            {newer.from("v1/1")},
+		"within an overlap":        {older.until(now.Add(time.Minute)), newer.from("v1/1")},
+		"hashed before":            {older.from("spec"), newer.from("spec")},
+		"generated before":         {newer.ClientSecret},
+		"generated, being rotated": {older.ClientSecret, newer.ClientSecret},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := secrets.Facts{Recorded: recorded, Delivered: []string{older.plaintext}}
+			got, err := secrets.Make(f, secrets.Want{Provided: &secrets.Provided{Source: "v1/2", Overlap: time.Hour}}, now, noRandom)
+			if diff := cmp.Diff(secrets.Plan{Secrets: recorded, Continuous: true}, got); err != nil || diff != "" {
+				t.Errorf("error %v, plan (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }
 

@@ -72,7 +72,7 @@ const (
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
 	switch {
 	case w.Provided != nil:
-		return w.Provided.plan(Look(f, now), now, random)
+		return w.Provided.plan(Look(f, now), now)
 	case len(w.Hashed) > 0:
 		return planHashed(w.Hashed, f.Recorded, now), nil
 	case w.Generated != nil:
@@ -117,14 +117,9 @@ func expiration(now time.Time, overlap time.Duration) time.Time {
 	return now.UTC().Add(overlap + time.Second - 1).Truncate(time.Second)
 }
 
-// newSecret hashes a plaintext secret for the record. It uses Argon2id unless the secret has the
-// format of a generated one.
+// newSecret hashes a generated secret for the record.
 func newSecret(plaintext string, now time.Time, random io.Reader) (record.ClientSecret, error) {
-	hash := clientsecret.HashArgon2id
-	if clientsecret.WellFormed(plaintext) {
-		hash = clientsecret.Hash
-	}
-	verifier, err := hash(plaintext, random)
+	verifier, err := clientsecret.Hash(plaintext, random)
 	if err != nil {
 		return record.ClientSecret{}, fmt.Errorf("hashing a client secret: %w", err)
 	}

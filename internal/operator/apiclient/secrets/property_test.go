@@ -26,6 +26,7 @@ type life struct {
 	// valid.
 	overlaps map[string]time.Time
 	external []secret
+	provided string // the value of the provided Secret
 	versions int
 }
 
@@ -139,7 +140,7 @@ func (l *life) checkState(t *rapid.T) {
 	if l.want.Generated != nil && len(l.facts.Delivered) > 0 && !replacing && !accepts(recorded, l.delivered(), l.now) {
 		t.Fatal("the credentials Secret has no valid secret")
 	}
-	if w := l.want.Provided; w != nil && !accepts(recorded, w.Value, l.now) {
+	if w := l.want.Provided; w != nil && !accepts(recorded, l.provided, l.now) {
 		t.Fatal("the provided secret is not valid")
 	}
 	for plaintext, until := range l.overlaps {
@@ -172,7 +173,7 @@ func (l *life) changeKind(t *rapid.T) {
 	case "provided":
 		l.want.Provided = &secrets.Provided{Overlap: time.Duration(rapid.IntRange(0, 5000).Draw(t, "overlap")) * time.Second}
 		l.provide(t)
-		if active != "" && active != l.want.Provided.Value {
+		if active != "" && active != l.provided {
 			l.overlaps[active] = l.now.Add(l.want.Provided.Overlap)
 		}
 	case "hashed":
@@ -190,7 +191,8 @@ func (l *life) changeKind(t *rapid.T) {
 func (l *life) provide(t *rapid.T) {
 	l.versions++
 	w := *l.want.Provided
-	w.Source, w.Value = fmt.Sprint("v1/", l.versions), rapid.SampledFrom(l.external).Draw(t, "value").plaintext
+	value := rapid.SampledFrom(l.external).Draw(t, "value")
+	w.Source, w.Hash, l.provided = fmt.Sprint("v1/", l.versions), value.Hash, value.plaintext
 	l.want.Provided = &w
 }
 

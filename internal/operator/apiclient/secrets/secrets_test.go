@@ -224,7 +224,6 @@ func TestMakeReturnsRandomSourceError(t *testing.T) {
 	}{
 		"generated":               {nil, secrets.Want{Generated: &secrets.Schedule{}}},
 		"generated, not provided": {[]record.ClientSecret{external}, secrets.Want{Generated: &secrets.Schedule{}}},
-		"provided":                {nil, secrets.Want{Provided: &secrets.Provided{Source: "v1/1", Value: "a chosen password"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := secrets.Make(secrets.Facts{Recorded: test.recorded}, test.want, now, noRandom); !errors.Is(err, errRandom) {

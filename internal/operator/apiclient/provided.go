@@ -1,0 +1,135 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// gatherProvided reads the metadata of the Secret that the spec refers to, and looks up the hash of
+// its value. The cache contains only labeled Secrets and may be stale, so a missing one is looked
+// for in the API server.
+func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
+	if secretSource(seen.client).Provided == nil {
+		r.Hasher.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)})
+		return nil
+	}
+	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: secretSource(seen.client).Provided.SecretRef.Name}
+	secret := &corev1.Secret{}
+	found, err := get(ctx, r.Client, key, secret)
+	if err != nil {
+		return err
+	}
+	if !found || !provided.Readable(secret) {
+		metadata := secretMetadata()
+		if found, err = get(ctx, r.Live, key, metadata); err != nil || !found {
+			return err
+		}
+		secret = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
+	}
+	seen.provided = secret
+	if !provided.Readable(secret) || seen.providedUnchanged() {
+		return nil
+	}
+	known := false
+	seen.value, known = r.Hasher.Lookup(secret, providedKey(seen.client), seen.recordedProvided().Hash)
+	seen.hashing = !known
+	return nil
+}
+
+// providedUnchanged reports whether the record contains this version of the provided secret or,
+// because the cache is stale, a newer one.
+func (o *observed) providedUnchanged() bool {
+	source := o.recordedProvided().Source
+	if source == providedVersion(o) {
+		return true
+	}
+	fields := strings.Split(source, "/")
+	if len(fields) != 3 || fields[2] != providedKey(o.client) {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(fields[1], o.provided.ResourceVersion)
+	return err == nil && order > 0
+}
+
+// recordedProvided returns the provided secret in the record that has not been replaced; empty if
+// there is none.
+func (o *observed) recordedProvided() record.ClientSecret {
+	for _, s := range slices.Backward(o.recordedSecrets()) {
+		if s.Source != "" && s.Source != secrets.SourceSpec {
+			return s
+		}
+	}
+	return record.ClientSecret{}
+}
+
+func providedKey(c *v1alpha1.ApiClient) string {
+	return secretSource(c).Provided.SecretRef.EffectiveKey()
+}
+
+// providedVersion returns the string that identifies the version of the provided secret.
+func providedVersion(seen *observed) string {
+	return provided.Version(seen.provided, providedKey(seen.client))
+}
+
+// hashing is the result while the provided secret is not hashed.
+var hashing = condition.Progressing("Waiting for the hash of the provided client secret. Until it is ready, the client keeps the secrets that it has.")
+
+// mustHash reports whether the provided secret must be hashed. A client that is rejected for another
+// reason causes no work.
+func mustHash(seen *observed, accepted condition.Result) bool {
+	return seen.hashing && (accepted.Status == metav1.ConditionTrue || stillRejected(seen) != nil && accepted == *stillRejected(seen))
+}
+
+func secretProvided(seen observed, _ *config.Instance) *condition.Result {
+	reference := secretSource(seen.client).Provided
+	if reference == nil {
+		return nil
+	}
+	name, key := reference.SecretRef.Name, reference.SecretRef.EffectiveKey()
+	const label = v1alpha1.ClientSecretLabel + ": \"" + v1alpha1.ClientSecretProvided + "\""
+	if seen.provided == nil {
+		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, label)
+	}
+	if !provided.Readable(seen.provided) {
+		return notReady(v1alpha1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, label)
+	}
+	switch err := seen.value.Err; {
+	case seen.hashing:
+		return stillRejected(&seen)
+	case errors.Is(err, provided.ErrNoKey):
+		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
+	case errors.Is(err, clientsecret.ErrNotUsable):
+		return notReady(v1alpha1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.MaxChosenLength)
+	case err != nil:
+		return notReady(v1alpha1.ReasonSecretTooShort, "The value of key %q in Secret %q has fewer than %d characters. Use a longer client secret.", key, name, clientsecret.MinChosenLength)
+	}
+	return nil
+}
+
+// stillRejected returns the previous result if the client has been rejected because of its provided
+// secret, and nil otherwise. While the current version is checked, for example after a restart,
+// nothing changes.
+func stillRejected(seen *observed) *condition.Result {
+	before := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
+	if !seen.current.Disabled || before == nil || before.Status != metav1.ConditionFalse || !strings.HasPrefix(before.Reason, "Secret") {
+		return nil
+	}
+	return notReady(v1alpha1.ConditionReason(before.Reason), "%s", before.Message)
+}
