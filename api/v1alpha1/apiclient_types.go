@@ -60,21 +60,22 @@ type ApiClientList struct {
 // +kubebuilder:validation:XValidation:rule=`has(self.secret) || has(self.publicKeys) || has(self.serviceAccounts)`,reason=FieldValueRequired,fieldPath=".secret",message="the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, and spec.serviceAccounts, for example \"secret: {generated: {}}\" for a secret that the operator generates"
 // +kubebuilder:validation:XValidation:rule=`has(self.clientId) == has(oldSelf.clientId) && (!has(self.clientId) || self.clientId == oldSelf.clientId)`,fieldPath=".clientId",messageExpression="'spec.clientId is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.clientId) ? oldSelf.clientId : 'unset')"
 type ApiClientSpec struct {
-	// realmRef references the realm of this client. The realm must allow the client's namespace in
-	// spec.allowedNamespaces. You can create the client before the realm.
+	// realmRef references the realm of this client. A grant of the realm must cover the client; see
+	// spec.grants of the Realm. You can create the client before the realm.
 	// +required
 	RealmRef RealmReference `json:"realmRef,omitzero"`
 
-	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 64 letters, digits,
-	// underscores, and hyphens. It must be unique in the realm. If several ApiClients have the same
-	// client ID, the oldest is accepted; the others are not Accepted (ClientIdConflict). clientId
-	// is immutable and cannot be added or removed later.
+	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
+	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
+	// clientIds; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
+	// the first ApiClient that is Accepted holds the client ID until it is deleted, and others are
+	// not Accepted (ClientIdConflict). clientId is immutable and cannot be added or removed later.
 	//
-	// Defaults to "<namespace>.<name>". The default never conflicts with a clientId, which cannot
-	// contain a dot, or with the default of another ApiClient, because namespaces cannot contain
-	// dots. It has at most 317 characters. Neither form needs encoding in a URL or form.
-	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9_-]+$')`,message="spec.clientId must have 1 to 64 letters, digits, underscores, and hyphens"
+	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
+	// characters.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[!-$&-),-9;-~]+$')`,message="spec.clientId must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
 	// +optional
 	ClientID string `json:"clientId,omitempty"`
 
@@ -86,28 +87,23 @@ type ApiClientSpec struct {
 
 	// scopes lists the scopes that the client can request. It can have at most 256 entries of at
 	// most 128 characters. A token request without a scope gets all of them. Each scope must be
-	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). If unset or
-	// empty, the client has no scopes.
-	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=128
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="spec.scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
-	// +listType=set
+	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). The grant that
+	// covers the client must allow all of them. If unset or empty, the client has no scopes.
 	// +optional
-	Scopes []string `json:"scopes,omitempty"`
+	Scopes Scopes `json:"scopes,omitempty"`
 
 	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. A token request without an audience gets all of
 	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted
-	// (AudienceNotInRealm). If unset or empty, the client has all audiences of the realm.
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=256
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$")`,message="spec.audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
-	// +kubebuilder:validation:items:XValidation:rule=`!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self))`,message="spec.audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
-	// +listType=set
+	// (AudienceNotInRealm). The grant that covers the client must allow all of them. If unset or
+	// empty, the client has all audiences of the first grant that covers it.
 	// +optional
-	Audiences []string `json:"audiences,omitempty"`
+	Audiences Audiences `json:"audiences,omitempty"`
+
+	// introspection allows the client to introspect tokens of other clients (RFC 7662). If unset,
+	// the client can introspect only its own tokens.
+	// +optional
+	Introspection Introspection `json:"introspection,omitzero"`
 
 	// tokenLifetime is the lifetime of the client's access tokens: a duration from 10s to 24h in
 	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It must not exceed the lifetime
@@ -189,6 +185,19 @@ type ApiClientSpec struct {
 	// +listMapKey=name
 	// +optional
 	ServiceAccounts []ServiceAccountReference `json:"serviceAccounts,omitempty"`
+}
+
+// Introspection specifies which tokens of other clients a client can introspect (RFC 7662, section
+// 4).
+type Introspection struct {
+	// audiences lists the audiences whose tokens the client can introspect: the aud claim of a
+	// token must contain one of them. For other tokens, except its own, the client gets the
+	// response for an inactive token. It can have at most 16 entries of at most 256 characters.
+	// Each audience must be an audience of the realm (AudienceNotInRealm), and the grant that covers
+	// the client must allow all of them. If unset or empty, the client can introspect only its own
+	// tokens.
+	// +optional
+	Audiences Audiences `json:"audiences,omitempty"`
 }
 
 // RealmReference references a Realm.

@@ -13,10 +13,11 @@ const (
 	// It is False on a Realm with ReasonLifetimeExceedsInstanceMaximum.
 	//
 	// It is False on an ApiClient with ReasonRealmNotFound, ReasonNamespaceNotAllowed,
-	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonLifetimeExceedsRealm,
-	// ReasonClientIDConflict, ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled,
-	// ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
-	// ReasonPublicKeyNotSupported, or ReasonServiceAccountNotFound.
+	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonNotGranted,
+	// ReasonLifetimeExceedsRealm, ReasonClientIDReleased, ReasonClientIDConflict,
+	// ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled, ReasonSecretTooShort,
+	// ReasonSecretNotUsable, ReasonHashNotSupported, ReasonPublicKeyNotSupported, or
+	// ReasonServiceAccountNotFound.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed reports whether every live token server has acknowledged this generation
@@ -95,8 +96,8 @@ const (
 	// spec.realmRef does not exist. It resolves when the Realm is created.
 	ReasonRealmNotFound ConditionReason = "RealmNotFound"
 
-	// ReasonNamespaceNotAllowed is used with the Accepted condition when it is False because the
-	// realm's spec.allowedNamespaces does not include the client's namespace.
+	// ReasonNamespaceNotAllowed is used with the Accepted condition when it is False because no
+	// grant of the realm includes the client's namespace.
 	ReasonNamespaceNotAllowed ConditionReason = "NamespaceNotAllowed"
 
 	// ReasonScopeNotInRealm is used with the Accepted condition when it is False because
@@ -104,17 +105,27 @@ const (
 	ReasonScopeNotInRealm ConditionReason = "ScopeNotInRealm"
 
 	// ReasonAudienceNotInRealm is used with the Accepted condition when it is False because
-	// spec.audiences lists an audience that the realm does not define.
+	// spec.audiences or spec.introspection.audiences lists an audience that the realm does not
+	// define.
 	ReasonAudienceNotInRealm ConditionReason = "AudienceNotInRealm"
+
+	// ReasonNotGranted is used with the Accepted condition when it is False because grants of the
+	// realm include the client's namespace, but none of them covers all of the client's scopes,
+	// audiences, and client ID. The message names the grant that comes nearest and what it lacks.
+	ReasonNotGranted ConditionReason = "NotGranted"
 
 	// ReasonLifetimeExceedsRealm is used with the Accepted condition when it is False because
 	// spec.tokenLifetime exceeds the effective lifetime of the realm.
 	ReasonLifetimeExceedsRealm ConditionReason = "LifetimeExceedsRealm"
 
-	// ReasonClientIDConflict is used with the Accepted condition when it is False because an older
-	// ApiClient of the realm has the same client ID. It resolves when the older ApiClient is
-	// deleted.
+	// ReasonClientIDConflict is used with the Accepted condition when it is False because another
+	// ApiClient of the realm holds the client ID. It resolves when that ApiClient is deleted, or
+	// when it is added to spec.releasedClients of the realm.
 	ReasonClientIDConflict ConditionReason = "ClientIdConflict"
+
+	// ReasonClientIDReleased is used with the Accepted condition when it is False because
+	// spec.releasedClients of the realm lists the client.
+	ReasonClientIDReleased ConditionReason = "ClientIdReleased"
 
 	// ReasonSecretConflict is used with the Accepted condition when it is False because a Secret
 	// with the name of the credentials Secret exists and the client does not own it. The operator

@@ -56,6 +56,8 @@ type RealmList struct {
 }
 
 // RealmSpec defines the desired state of a Realm.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.grants) && self.grants.size() > 0`,message="spec.grants must have at least one grant. Specify which namespaces can have clients and which scopes they can request, for example: grants: [{name: acme, namespaces: {names: [acme-apps]}, scopes: [orders.read]}]. To stop every client of the realm, set spec.suspend to true."
 type RealmSpec struct {
 	// displayName is the human-readable name of the realm, at most 128 characters. It has no effect
 	// on tokens. Defaults to metadata.name.
@@ -83,33 +85,38 @@ type RealmSpec struct {
 	// A token contains all audiences of its client unless the request selects some of them. A
 	// client has all audiences of its realm unless it lists its own. If unset or empty, the only
 	// audience is the issuer.
-	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=256
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$")`,message="spec.audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
-	// +kubebuilder:validation:items:XValidation:rule=`!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self))`,message="spec.audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
-	// +listType=set
 	// +optional
-	Audiences []string `json:"audiences,omitempty"`
+	Audiences Audiences `json:"audiences,omitempty"`
 
 	// scopes lists the scopes that ApiClients of this realm can use. It can have at most 256
 	// entries of at most 128 characters. Each entry is a scope token (RFC 6749, section 3.3):
 	// printable ASCII characters except space, double quote, and backslash. If you remove a scope,
 	// clients that list it are no longer Accepted and cannot get tokens until they remove it too.
 	// If unset or empty, the realm has no scopes and tokens have no scope claim.
-	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=128
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="spec.scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
-	// +listType=set
 	// +optional
-	Scopes []string `json:"scopes,omitempty"`
+	Scopes Scopes `json:"scopes,omitempty"`
 
-	// allowedNamespaces selects the namespaces in which ApiClients can use this realm. It has no
-	// default, because you must decide who can create clients. If you remove a namespace, its
-	// clients can no longer get tokens.
-	// +required
-	AllowedNamespaces AllowedNamespaces `json:"allowedNamespaces,omitzero"`
+	// grants lists 1 to 32 grants. A grant allows the ApiClients in some namespaces to use the
+	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
+	// covers everything that it requests: its namespace, scopes, audiences, and client ID. Grants
+	// are never combined. If you remove a grant, the clients that only it covers can no longer get
+	// tokens, but they keep their client IDs; see releasedClients.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Grants []Grant `json:"grants,omitempty"`
+
+	// releasedClients lists at most 256 ApiClients that give up their client IDs in this realm. An
+	// ApiClient normally keeps its client ID until it is deleted, even if no grant covers it any
+	// longer. A listed ApiClient is not Accepted (ClientIdReleased), and another ApiClient that a
+	// grant covers can use its client ID. If unset, every ApiClient keeps its client ID.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=namespace
+	// +listMapKey=name
+	// +optional
+	ReleasedClients []ApiClientReference `json:"releasedClients,omitempty"`
 
 	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
 	// +optional

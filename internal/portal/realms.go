@@ -19,26 +19,40 @@ type realmView struct {
 	State      State
 	Lifetime   string
 	Conditions []conditionView
-	// Namespaces describes the allowed namespaces.
-	Namespaces string
+	Grants     []grantView
 }
 
 func viewRealm(realm *v1alpha1.Realm) realmView {
 	return realmView{
 		Realm: realm, State: stateOf(realm.Status.Conditions, realm.Generation),
 		Lifetime: formatLifetime(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions),
-		Namespaces: namespacesOf(realm.Spec.AllowedNamespaces),
+		Grants: grantsOf(realm),
 	}
 }
 
-func namespacesOf(allowed v1alpha1.AllowedNamespaces) string {
-	switch allowed.From {
-	case v1alpha1.NamespacesFromAll:
-		return "All namespaces"
-	case v1alpha1.NamespacesFromNames:
-		return strings.Join(allowed.Names, ", ")
+// grantView contains a grant and a description of its namespaces.
+type grantView struct {
+	v1alpha1.Grant
+
+	Included string
+}
+
+func grantsOf(realm *v1alpha1.Realm) []grantView {
+	var grants []grantView
+	for _, g := range realm.Spec.Grants {
+		grants = append(grants, grantView{Grant: g, Included: namespacesOf(g.Namespaces)})
 	}
-	return "Namespaces with matching labels"
+	return grants
+}
+
+func namespacesOf(granted v1alpha1.GrantedNamespaces) string {
+	switch {
+	case granted.All != nil:
+		return "All namespaces"
+	case granted.Selector != nil:
+		return "Namespaces with matching labels"
+	}
+	return strings.Join(granted.Names, ", ")
 }
 
 // realmsPage is the list of realms.

@@ -24,7 +24,7 @@ type envelope[T Realm | Client] struct {
 // ForRealm returns the record Secret of a Realm. It has an owner reference, so that Kubernetes
 // deletes it with the Realm even if the operator is not running.
 func ForRealm(namespace string, owner *v1alpha1.Realm, body Realm) (*corev1ac.SecretApplyConfiguration, error) {
-	secret, err := newSecret(namespace, KindRealm, owner.Name, SecretName(KindRealm, owner.UID), body)
+	secret, err := newSecret(namespace, KindRealm, owner.Name, RealmSecretName(owner.UID), body)
 	if err != nil {
 		return nil, err
 	}
@@ -33,10 +33,10 @@ func ForRealm(namespace string, owner *v1alpha1.Realm, body Realm) (*corev1ac.Se
 		WithName(owner.Name).WithUID(owner.UID).WithController(true)), nil
 }
 
-// ForClient returns the record Secret of an ApiClient. The operator deletes it with the ApiClient,
-// because owner references can't cross namespaces.
-func ForClient(namespace string, owner *v1alpha1.ApiClient, body Client) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, KindClient, owner.Namespace+"/"+owner.Name, SecretName(KindClient, owner.UID), body)
+// ForClient returns the record Secret of the ApiClient in body. The operator deletes it with the
+// ApiClient, because owner references can't cross namespaces.
+func ForClient(namespace string, body Client) (*corev1ac.SecretApplyConfiguration, error) {
+	return newSecret(namespace, KindClient, body.Namespace+"/"+body.Name, ClientSecretName(body.RealmUID, body.ClientID), body)
 }
 
 func newSecret[T Realm | Client](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
@@ -87,8 +87,12 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 		return Client{}, err
 	}
 	switch {
-	case body.RealmUID == "" || body.ClientID == "":
-		return Client{}, unreadable(secret, "realmUID or clientID is missing")
+	case body.UID == "" || body.Namespace == "" || body.Name == "" || body.Identity == "":
+		return Client{}, unreadable(secret, "uid, namespace, name, or identity is missing")
+	case secret.Name != ClientSecretName(body.RealmUID, body.ClientID):
+		return Client{}, unreadable(secret, "its name does not match realmUID and clientID")
+	case len(body.Audiences) == 0:
+		return Client{}, unreadable(secret, "audiences must not be empty")
 	case body.TokenLifetimeSeconds < 0 || body.TokenLifetimeSeconds > maxLifetimeSeconds:
 		return Client{}, unreadable(secret, "tokenLifetimeSeconds must be between zero and one day")
 	case body.TokensPerSecond < 0:

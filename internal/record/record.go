@@ -1,11 +1,17 @@
 // Package record defines the records that the operator writes and the token servers read.
 //
 // A record is a Secret in the records namespace. It contains the data of one Realm or ApiClient that
-// token servers need, as JSON with a schema version. Its name contains the UID of its owner, so
-// that a recreated object never uses the record of the deleted object with the same name.
+// token servers need, as JSON with a schema version.
+//
+// The name of a Realm's record contains the UID of the Realm, so that a recreated Realm never uses
+// the record of the deleted one. The name of an ApiClient's record is derived from the UID of the
+// Realm and the client ID. Because names are unique, the API server ensures that only one ApiClient
+// holds a client ID, even if two operators run at the same time.
 package record
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"time"
@@ -21,8 +27,9 @@ import (
 const DataKey = "record.json"
 
 // SchemaVersion is the version of the JSON that this package writes and reads. Members can be added
-// without a new version, because readers ignore unknown members.
-const SchemaVersion = 1
+// without a new version, because readers ignore unknown members. A member that restricts access
+// requires a new version; otherwise an older token server would ignore the restriction.
+const SchemaVersion = 2
 
 // ErrUnreadable is returned for a record Secret without a valid record.
 var ErrUnreadable = errors.New("unreadable record")
@@ -46,8 +53,6 @@ type Realm struct {
 	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
 	// TokenLifetimeSeconds is the lifetime of a token, at least 1.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds"`
-	// Audiences are the default audiences of a token. If empty, the audience is the issuer.
-	Audiences []string `json:"audiences,omitempty"`
 	// Scopes are the scopes in the realm's metadata.
 	Scopes []string `json:"scopes,omitempty"`
 	// TokensPerSecond limits how many tokens per second each client can get. Zero means no limit.
@@ -61,13 +66,18 @@ type Realm struct {
 
 // Client is the record of an ApiClient.
 type Client struct {
-	// RealmUID is the UID of the realm. It prevents the record from applying to a new realm with
-	// the same name.
-	RealmUID types.UID `json:"realmUID"`
-	ClientID string    `json:"clientID"`
-	// CreatedAt is the creation time of the ApiClient, or the time at which it acquired its client
-	// ID from another ApiClient.
-	CreatedAt time.Time `json:"createdAt"`
+	// UID, Namespace, and Name identify the ApiClient, which holds the client ID.
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	// RealmUID and ClientID determine the name of the record; see ClientSecretName. RealmName is
+	// the name of the realm.
+	RealmUID  types.UID `json:"realmUID"`
+	RealmName string    `json:"realmName"`
+	ClientID  string    `json:"clientID"`
+	// Identity is the client's identity in tokens. A token with another identity is not a token of
+	// this client, even if it has the same client ID. It is the UID of the ApiClient.
+	Identity types.UID `json:"identity"`
 	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`
 	// ExpiresAt is the time at which the client expires, with the same effect as Disabled. Zero
@@ -80,10 +90,13 @@ type Client struct {
 	// TokensPerSecond limits how many tokens per second the client can get. Zero means the realm's
 	// value.
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
-	// Scopes are the scopes granted to the client.
+	// Scopes are the scopes that the client can request.
 	Scopes []string `json:"scopes,omitempty"`
-	// Audiences are the audiences granted to the client. If empty, the realm's audiences apply.
-	Audiences []string `json:"audiences,omitempty"`
+	// Audiences are the audiences that the client can request. There is at least one.
+	Audiences []string `json:"audiences"`
+	// IntrospectionAudiences are the audiences whose tokens the client can introspect in addition
+	// to its own tokens.
+	IntrospectionAudiences []string `json:"introspectionAudiences,omitempty"`
 	// Secrets are the client's secrets without their plaintext.
 	Secrets []ClientSecret `json:"secrets"`
 	// PublicKeys verify the client's assertions.
@@ -117,22 +130,28 @@ type ClientSecret struct {
 	Successor bool `json:"successor,omitempty"`
 }
 
-// SecretName returns the name of the record Secret for an owner.
-func SecretName(kind Kind, owner types.UID) string {
-	return string(kind) + "-" + string(owner)
+// RealmSecretName returns the name of the record Secret of a Realm.
+func RealmSecretName(realm types.UID) string {
+	return string(KindRealm) + "-" + string(realm)
 }
 
-// OwnerUID returns the UID of a record's owner.
-func OwnerUID(secret *corev1.Secret) types.UID {
-	_, uid, _ := strings.Cut(secret.Name, "-")
-	return types.UID(uid)
+// ClientSecretName returns the name of the record Secret of the ApiClient that holds a client ID in
+// a realm. It contains a hash because client IDs can have characters and lengths that names can't.
+func ClientSecretName(realm types.UID, clientID string) string {
+	sum := sha256.Sum256([]byte(string(realm) + "/" + clientID))
+	return string(KindClient) + "-" + hex.EncodeToString(sum[:])
+}
+
+// RealmUID returns the UID of the Realm that owns a record Secret.
+func RealmUID(secret *corev1.Secret) types.UID {
+	return types.UID(strings.TrimPrefix(secret.Name, string(KindRealm)+"-"))
 }
 
 // KindOf returns the kind of a record Secret, or an empty string if the Secret is not a record. It
 // uses only the name, because a record that lost its label is still a record.
 func KindOf(secret *corev1.Secret) Kind {
-	kind, uid, _ := strings.Cut(secret.Name, "-")
-	if uid != "" && (Kind(kind) == KindRealm || Kind(kind) == KindClient) {
+	kind, key, _ := strings.Cut(secret.Name, "-")
+	if key != "" && (Kind(kind) == KindRealm || Kind(kind) == KindClient) {
 		return Kind(kind)
 	}
 	return ""

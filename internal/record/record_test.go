@@ -3,6 +3,7 @@ package record_test
 import (
 	"crypto/rand"
 	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -45,7 +47,7 @@ var keys = sync.OnceValue(func() []signingkey.Key {
 func goodRealm() record.Realm {
 	return record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", Disabled: true, TokenLifetimeSeconds: 300,
-		Audiences: []string{"https://orders.example.com"}, Scopes: []string{"orders:read"},
+		Scopes:          []string{"orders:read"},
 		TokensPerSecond: 50, KeyCacheSeconds: 300, Keys: keys(),
 	}
 }
@@ -57,8 +59,10 @@ func goodClient(t testing.TB) record.Client {
 		t.Fatal(err)
 	}
 	return record.Client{
-		RealmUID: realmUID, ClientID: "billing", CreatedAt: now, Disabled: true, ExpiresAt: now.Add(time.Hour),
-		TokenLifetimeSeconds: 60, TokensPerSecond: 5, Scopes: []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
+		UID: clientUID, Namespace: "apps", Name: "billing", Identity: "an older one",
+		RealmUID: realmUID, RealmName: "acme", ClientID: "billing", Disabled: true, ExpiresAt: now.Add(time.Hour),
+		IntrospectionAudiences: []string{"https://stock.example.com"},
+		TokenLifetimeSeconds:   60, TokensPerSecond: 5, Scopes: []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
 		Secrets:    []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
 		PublicKeys: []signingkey.PublicKey{keys()[0].Public(), keys()[1].Public()},
 
@@ -91,8 +95,7 @@ func realmSecret(t testing.TB, body record.Realm) *corev1.Secret {
 
 func clientSecret(t testing.TB, body record.Client) *corev1.Secret {
 	t.Helper()
-	owner := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "billing", UID: clientUID}}
-	applied, err := record.ForClient(namespace, owner, body)
+	applied, err := record.ForClient(namespace, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +131,8 @@ func TestRealmRoundTrip(t *testing.T) {
 			if diff := diffJSON(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if record.KindOf(secret) != record.KindRealm || record.OwnerUID(secret) != realmUID || record.OwnerName(secret) != (types.NamespacedName{Name: "acme"}) {
-				t.Errorf("record is %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
+			if record.KindOf(secret) != record.KindRealm || record.RealmUID(secret) != realmUID || record.OwnerName(secret) != (types.NamespacedName{Name: "acme"}) {
+				t.Errorf("record is %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.RealmUID(secret))
 			}
 			if _, err := record.ReadClient(secret); err == nil {
 				t.Error("ReadClient succeeds for a realm record")
@@ -145,7 +148,7 @@ func TestClientRoundTrip(t *testing.T) {
 	tests := map[string]record.Client{
 		"all fields":  goodClient(t),
 		"two secrets": two,
-		"minimal":     {RealmUID: realmUID, ClientID: "a", CreatedAt: now},
+		"minimal":     {UID: clientUID, Namespace: "apps", Name: "billing", Identity: clientUID, RealmUID: realmUID, ClientID: "a", Audiences: []string{"b"}},
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -157,9 +160,9 @@ func TestClientRoundTrip(t *testing.T) {
 			if diff := diffJSON(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if record.KindOf(secret) != record.KindClient || record.OwnerUID(secret) != clientUID ||
+			if record.KindOf(secret) != record.KindClient || secret.Name != record.ClientSecretName(realmUID, want.ClientID) ||
 				record.OwnerName(secret) != (types.NamespacedName{Namespace: "apps", Name: "billing"}) {
-				t.Errorf("record is %s of %s %s", record.KindOf(secret), record.OwnerName(secret), record.OwnerUID(secret))
+				t.Errorf("record %s is %s of %s", secret.Name, record.KindOf(secret), record.OwnerName(secret))
 			}
 			if _, err := record.ReadRealm(secret); err == nil {
 				t.Error("ReadRealm succeeds for a client record")
@@ -188,7 +191,7 @@ func TestSecrets(t *testing.T) {
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: "client-" + string(clientUID),
+				Namespace: namespace, Name: record.ClientSecretName(realmUID, "billing"),
 				Labels:      map[string]string{v1alpha1.RecordLabel: "client", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
 				Annotations: map[string]string{v1alpha1.OwnerAnnotation: "apps/billing"},
 			},
@@ -197,6 +200,23 @@ func TestSecrets(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, []*corev1.Secret{realm, client}); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Two client IDs, or the same client ID in two realms, must never have the same record.
+func TestClientSecretNameIsUnique(t *testing.T) {
+	names := map[string][2]string{}
+	for _, realm := range []string{"r", "s", "R"} {
+		for _, id := range []string{"a", "A", "a/b", "/a", "a.b", strings.Repeat("a", 317)} {
+			name := record.ClientSecretName(types.UID(realm), id)
+			if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+				t.Errorf("name %q: %v", name, problems)
+			}
+			if other, exists := names[name]; exists {
+				t.Errorf("%s in %s has the same record as %s in %s", id, realm, other[1], other[0])
+			}
+			names[name] = [2]string{realm, id}
+		}
 	}
 }
 
@@ -212,7 +232,7 @@ func TestKindOf(t *testing.T) {
 		"another name":                  {"realm", "other-1", ""},
 		"the managed CA":                {"", "realmkeeper-ca", ""},
 		"similar name":                  {"realm", "realm1", ""},
-		"no UID":                        {"realm", "realm-", ""},
+		"no key":                        {"realm", "realm-", ""},
 		"kind only":                     {"realm", "realm", ""},
 	}
 	for name, tc := range tests {

@@ -54,7 +54,8 @@ var invalidRecords = map[string]func(*corev1.Secret){
 	"null":                setData("null"),
 	"no version":          change(func(e, _ map[string]any) { delete(e, "schemaVersion") }),
 	"version 0":           change(func(e, _ map[string]any) { e["schemaVersion"] = 0 }),
-	"version 2":           change(func(e, _ map[string]any) { e["schemaVersion"] = 2 }),
+	"version 1":           change(func(e, _ map[string]any) { e["schemaVersion"] = 1 }),
+	"version 3":           change(func(e, _ map[string]any) { e["schemaVersion"] = 3 }),
 	"text as version":     change(func(e, _ map[string]any) { e["schemaVersion"] = canary }),
 	"no body":             change(func(e, _ map[string]any) { delete(e, "body") }),
 	"text as body":        change(func(e, _ map[string]any) { e["body"] = canary }),
@@ -135,16 +136,23 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 		return setBody("secrets", []map[string]any{{"id": "1", "createdAt": now, "hash": phc}})
 	}
 	tests := map[string]func(*corev1.Secret){
-		"no realm UID":          setBody("realmUID", ""),
-		"no client ID":          setBody("clientID", ""),
-		"invalid creation time": setBody("createdAt", canary),
-		"invalid expiration":    setBody("expiresAt", canary),
-		"text as secrets":       setBody("secrets", canary),
-		"plaintext secret":      hash(canary),
-		"no hash":               hash(""),
-		"unknown hash scheme":   hash("$" + canary + "$x$y"),
-		"invalid hash":          hash("$hmac-sha256$" + canary + "$" + canary),
-		"realm record":          func(s *corev1.Secret) { *s = *realmSecret(t, goodRealm()) },
+		"no realm UID":        setBody("realmUID", ""),
+		"no client ID":        setBody("clientID", ""),
+		"another realm UID":   setBody("realmUID", "another"),
+		"another client ID":   setBody("clientID", "another"),
+		"no UID":              setBody("uid", ""),
+		"no namespace":        setBody("namespace", ""),
+		"no object name":      setBody("name", ""),
+		"no identity":         setBody("identity", ""),
+		"no audiences":        setBody("audiences", []string{}),
+		"text as audiences":   setBody("audiences", canary),
+		"invalid expiration":  setBody("expiresAt", canary),
+		"text as secrets":     setBody("secrets", canary),
+		"plaintext secret":    hash(canary),
+		"no hash":             hash(""),
+		"unknown hash scheme": hash("$" + canary + "$x$y"),
+		"invalid hash":        hash("$hmac-sha256$" + canary + "$" + canary),
+		"realm record":        func(s *corev1.Secret) { *s = *realmSecret(t, goodRealm()) },
 	}
 	maps.Copy(tests, invalidRecords)
 	for name, alter := range tests {
@@ -183,8 +191,8 @@ func TestReadIgnoresUnknownMembers(t *testing.T) {
 
 func FuzzReadRealm(f *testing.F) {
 	f.Add(realmSecret(f, goodRealm()).Data[record.DataKey])
-	f.Add([]byte(`{"schemaVersion":1,"body":{"name":"a","issuer":"i","tokenLifetimeSeconds":1,"keys":[]}}`))
-	f.Add([]byte(`{"schemaVersion":2}`))
+	f.Add([]byte(`{"schemaVersion":2,"body":{"name":"a","issuer":"i","tokenLifetimeSeconds":1,"keys":[]}}`))
+	f.Add([]byte(`{"schemaVersion":3}`))
 	f.Add([]byte(`null`))
 	template := realmSecret(f, goodRealm())
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -204,8 +212,8 @@ func FuzzReadRealm(f *testing.F) {
 
 func FuzzReadClient(f *testing.F) {
 	f.Add(clientSecret(f, goodClient(f)).Data[record.DataKey])
-	f.Add([]byte(`{"schemaVersion":1,"body":{"realmUID":"r","clientID":"c","createdAt":"2026-03-01T12:00:00+02:00","secrets":null}}`))
-	f.Add([]byte(`{"schemaVersion":1,"body":{"realmUID":"r","clientID":"c","expiresAt":"0001-01-01T00:00:00Z","scopes":["\ud800"]}}`))
+	f.Add([]byte(`{"schemaVersion":2,"body":{"uid":"u","realmUID":"r","clientID":"c","audiences":["a"],"secrets":null}}`))
+	f.Add([]byte(`{"schemaVersion":2,"body":{"realmUID":"r","clientID":"c","expiresAt":"0001-01-01T00:00:00Z","scopes":["\ud800"]}}`))
 	f.Add([]byte(`[]`))
 	template := clientSecret(f, goodClient(f))
 	f.Fuzz(func(t *testing.T, data []byte) {

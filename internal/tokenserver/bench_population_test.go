@@ -72,8 +72,9 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 		if err != nil {
 			b.Fatal(err)
 		}
+		uid := fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i)
 		client := &registry.Client{
-			UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realm.UID, ID: clientID(i), CreatedAt: time.Now().Truncate(time.Second),
+			Record: fmt.Sprintf("client-%064x", i), UID: uid, Identity: uid, RealmUID: realm.UID, ID: clientID(i), Audiences: []string{orders},
 			Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},
 		}
 		clients = append(clients, client)
@@ -105,8 +106,8 @@ func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm) *regi
 		b.Fatal(err)
 	}
 	realm, err := registry.NewRealm(registry.RealmSettings{
-		UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
-		Audiences: []string{orders}, Scopes: []string{"orders:read", "orders:write"}, Keys: keys,
+		Record: "realm-" + name, UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
+		Scopes: []string{"orders:read", "orders:write"}, Keys: keys,
 	})
 	if err != nil {
 		b.Fatal(err)

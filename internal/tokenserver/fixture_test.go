@@ -174,9 +174,9 @@ func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
 func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *registry.Realm {
 	t.Helper()
 	settings := registry.RealmSettings{
-		UID: "uid-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: 5 * time.Minute, KeyCache: 5 * time.Minute,
-		Audiences: []string{orders, stock}, Scopes: []string{"orders:read", "orders:write", "stock"},
-		Keys: []signingkey.Key{keyIn(signingkey.Active, signingkey.ES256)},
+		Record: "realm-" + name, UID: "uid-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: 5 * time.Minute, KeyCache: 5 * time.Minute,
+		Scopes: []string{"orders:read", "orders:write", "stock"},
+		Keys:   []signingkey.Key{keyIn(signingkey.Active, signingkey.ES256)},
 	}
 	if change != nil {
 		change(&settings)
@@ -191,9 +191,9 @@ func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *
 func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *registry.Client {
 	t.Helper()
 	client := &registry.Client{
-		// Kubernetes timestamps have a precision of one second.
-		UID: realm + "." + id, RealmUID: "uid-" + realm, ID: id, CreatedAt: now.Truncate(time.Second),
-		Secrets: credentials(t, secret, time.Time{}),
+		Record: realm + "." + id, UID: realm + "." + id, Identity: realm + "." + id, RealmUID: "uid-" + realm, ID: id,
+		Audiences: []string{orders, stock},
+		Secrets:   credentials(t, secret, time.Time{}),
 	}
 	if change != nil {
 		change(client)

@@ -32,7 +32,7 @@ func TestMutatedTokensAreRejected(t *testing.T) {
 			reg.SetRealm(realm)
 			reg.SetClient(newClient(t, "acme", "billing", nil))
 			good, _, err := realm.Signer.Sign(token.Claims{
-				Issuer: realm.Issuer, ClientID: "billing", Audience: realm.Audiences, IssuedAt: now, Lifetime: realm.TokenLifetime,
+				Issuer: realm.Issuer, ClientID: "billing", Identity: "acme.billing", Audience: []string{orders}, IssuedAt: now, Lifetime: realm.TokenLifetime,
 			}, rand.Reader)
 			if err != nil {
 				t.Fatal(err)

@@ -101,10 +101,12 @@ func TestPublishedKeysVerifyTokens(t *testing.T) {
 			s := start(t)
 			key := keyIn(signingkey.Active, algorithm)
 			realm := newRealm(t, "acme", func(r *registry.RealmSettings) {
-				r.Audiences, r.Keys = []string{orders}, []signingkey.Key{key}
+				r.Keys = []signingkey.Key{key}
 			})
 			s.registry.Replace([]*registry.Realm{realm}, []*registry.Client{
-				newClient(t, "acme", "billing", func(c *registry.Client) { c.Scopes = []string{"orders:read", "stock"} }),
+				newClient(t, "acme", "billing", func(c *registry.Client) {
+					c.Scopes, c.Audiences = []string{"orders:read", "stock"}, []string{orders}
+				}),
 			}, func(string) bool { return false })
 			client := s.clientOf(t, "HTTP/2")
 
@@ -136,7 +138,7 @@ func TestPublishedKeysVerifyTokens(t *testing.T) {
 			}
 			delete(claims, "jti")
 			want := map[string]any{
-				"iss": "https://" + host + "/acme", "sub": "billing", "client_id": "billing", "aud": orders,
+				"iss": "https://" + host + "/acme", "sub": "billing", "client_id": "billing", "client_uid": "acme.billing", "aud": orders,
 				"iat": float64(now.Unix()), "exp": float64(now.Unix() + 300), "scope": "orders:read stock",
 			}
 			if diff := cmp.Diff(want, claims); diff != "" {

@@ -56,11 +56,7 @@ func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	granted := client.Audiences
-	if len(granted) == 0 {
-		granted = realm.Audiences
-	}
-	audience, err := oauth.NarrowAudience(p.Audience, p.Resources, granted)
+	audience, err := oauth.NarrowAudience(p.Audience, p.Resources, client.Audiences)
 	if err != nil {
 		return tokenResponse{}, err
 	}
@@ -75,6 +71,7 @@ func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
 	signed, id, err := realm.Signer.Sign(token.Claims{
 		Issuer:   realm.Issuer,
 		ClientID: client.ID,
+		Identity: client.Identity,
 		Audience: audience,
 		Scope:    scope,
 		IssuedAt: request.now,

@@ -184,7 +184,7 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 		"tokens of the client revoked":   {client: func(c *registry.Client) { c.TokensValidAfter = second.Add(time.Second) }},
 		"older tokens of client revoked": {client: func(c *registry.Client) { c.TokensValidAfter = second }, want: true},
 		"client deleted":                 {deleted: true},
-		"client recreated":               {client: func(c *registry.Client) { c.UID, c.CreatedAt = "another", second.Add(time.Second) }},
+		"client recreated":               {client: func(c *registry.Client) { c.UID, c.Identity = "another", "another" }},
 		"secret of the client changed":   {client: func(c *registry.Client) { c.Secrets = nil }, want: true},
 		"realm suspended":                {realm: func(r *registry.RealmSettings) { r.Disabled = true }},
 		"tokens of the realm revoked":    {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second.Add(time.Second) }},
@@ -196,7 +196,7 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 			s := startLoaded(t)
 			token := issued(t, s, "billing", "")
 			s.registry.SetRealm(newRealm(t, "acme", test.realm))
-			s.registry.RemoveClient("acme.billing")
+			s.registry.Remove("acme.billing")
 			if !test.deleted {
 				s.registry.SetClient(newClient(t, "acme", "billing", test.client))
 			}
@@ -220,7 +220,6 @@ func TestVerificationOfTokenTimes(t *testing.T) {
 			issuer := startLoaded(t)
 			token := issued(t, issuer, "billing", "")
 			s := startLoaded(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return now.Add(test.later) } })
-			s.registry.SetClient(newClient(t, "acme", "billing", func(c *registry.Client) { c.CreatedAt = now.Add(-time.Hour) }))
 			if got := verified(t, s, token); (got.status == 200) != test.want {
 				t.Errorf("got status %d, want 200: %t", got.status, test.want)
 			}

@@ -51,8 +51,8 @@ func realm(name string) *v1alpha1.Realm {
 	return &v1alpha1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.RealmSpec{
-			AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll},
-			Scopes:            []string{"orders.read"},
+			Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, Scopes: v1alpha1.Scopes{"*"}}},
+			Scopes: []string{"orders.read"},
 		},
 	}
 }

@@ -19,10 +19,10 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=auth.realmkeeper.dev, Version=v1alpha1
-	case v1alpha1.SchemeGroupVersion.WithKind("AllowedNamespaces"):
-		return &apiv1alpha1.AllowedNamespacesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ApiClient"):
 		return &apiv1alpha1.ApiClientApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ApiClientReference"):
+		return &apiv1alpha1.ApiClientReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ApiClientSpec"):
 		return &apiv1alpha1.ApiClientSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ApiClientStatus"):
@@ -33,8 +33,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ClientSecretStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratedSecret"):
 		return &apiv1alpha1.GeneratedSecretApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Grant"):
+		return &apiv1alpha1.GrantApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("GrantedNamespaces"):
+		return &apiv1alpha1.GrantedNamespacesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HashedSecret"):
 		return &apiv1alpha1.HashedSecretApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Introspection"):
+		return &apiv1alpha1.IntrospectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Limits"):
 		return &apiv1alpha1.LimitsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):

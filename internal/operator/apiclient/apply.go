@@ -8,6 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -38,8 +39,14 @@ type applied struct {
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (applied, error) {
 	var a applied
 	secret := seen.record
+	if d.release {
+		if err := r.release(ctx, seen); err != nil {
+			return a, fmt.Errorf("releasing the client ID of ApiClient %s: %w", req, err)
+		}
+		secret = nil
+	}
 	if d.record != nil {
-		desired, err := record.ForClient(r.Records.Namespace(), seen.client, *d.record)
+		desired, err := record.ForClient(r.Records.Namespace(), *d.record)
 		if err != nil {
 			return a, err
 		}
@@ -67,6 +74,19 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 		}
 	}
 	return a, r.deleteObsolete(ctx, req, d.obsolete)
+}
+
+// release deletes the record if the Realm still releases the client according to the API server.
+// With the cache alone, a client could lose an ID that it has acquired since.
+func (r *Reconciler) release(ctx context.Context, seen observed) error {
+	realm := &v1alpha1.Realm{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.realm), realm); err != nil {
+		return fmt.Errorf("reading Realm %q: %w", seen.realm.Name, err)
+	}
+	if realm.UID != seen.realm.UID || !released(realm, seen.client) {
+		return nil
+	}
+	return r.Records.Delete(ctx, seen.record)
 }
 
 // deleteObsolete deletes credentials Secrets, unless they have changed since they were read.

@@ -78,12 +78,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		For(&v1alpha1.ApiClient{}, builder.WithPredicates(condition.Changed())).
 		Owns(&corev1.Secret{}).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret)).
-		Watches(&v1alpha1.ApiClient{}, handler.EnqueueRequestsFromMapFunc(r.clientsWithSameID),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters())).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(r.accountSource()).
 		WatchesRawSource(r.Records.Source(record.KindClient)).
+		WatchesRawSource(r.Records.DeletionSource(record.KindClient, r.clientsWaitingForID)).
 		WatchesRawSource(r.Authority.Source(r.allClients)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
 		WatchesRawSource(r.Hasher.Source()).

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ func newCredentials(seen observed, secret string, instance *config.Instance) *co
 		v1alpha1.SecretKeyClusterTokenURL: instance.ClusterURL() + "/" + seen.realm.Name + oauth.TokenPath,
 		v1alpha1.SecretKeyIssuer:          issuer,
 		v1alpha1.SecretKeyJWKSURL:         issuer + oauth.JWKSPath,
-		v1alpha1.SecretKeyScope:           strings.Join(newRecord(c, seen.realm, nil).Scopes, " "),
+		v1alpha1.SecretKeyScope:           strings.Join(slices.Sorted(slices.Values(c.Spec.Scopes)), " "),
 	}
 	if len(seen.authority) > 0 {
 		values[v1alpha1.SecretKeyCACrt] = string(seen.authority)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
@@ -41,6 +40,8 @@ type decision struct {
 	credentials *corev1ac.SecretApplyConfiguration
 	// obsolete are the owned credentials Secrets to delete.
 	obsolete []corev1.Secret
+	// release means that the record is deleted, so that another client can use the client ID.
+	release bool
 }
 
 // decide returns the desired state for the observed state. It is a pure function and fails only if
@@ -52,6 +53,9 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.hash = mustHash(&seen, d.accepted)
 	if d.accepted.Status != metav1.ConditionTrue {
+		if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.record != nil; d.release {
+			return d, nil
+		}
 		if seen.record != nil {
 			current := seen.current
 			current.Disabled = true
@@ -75,30 +79,14 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		return d, nil
 	}
 	d.plan = plan
-	d.record = newRecord(seen.client, seen.realm, plan.Secrets)
+	d.record = newRecord(&seen, covered(&seen, instance).audiences, plan.Secrets)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
-	d.record.CreatedAt = clientIDSince(&seen, now)
-	d.record.ServiceAccounts = serviceAccounts(&seen)
 	d.obsolete = obsolete(&seen, plan)
 	d.secretsOnly = plan.Continuous && differInSecretsOnly(seen.current, *d.record)
 	if !seen.authorityMissing && plan.Deliver != "" {
 		d.credentials = newCredentials(seen, plan.Deliver, instance)
 	}
 	return d, nil
-}
-
-// clientIDSince returns the time at which this client acquired its client ID: its creation time, or
-// now if a different client had the ID first. The other client's tokens contain the same client ID,
-// but must not be accepted as this client's tokens.
-func clientIDSince(seen *observed, now time.Time) time.Time {
-	accepted := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
-	if accepted != nil && accepted.Reason == string(v1alpha1.ReasonClientIDConflict) {
-		return now.UTC().Truncate(time.Second)
-	}
-	if created := seen.client.CreationTimestamp.UTC(); created.After(seen.current.CreatedAt) {
-		return created
-	}
-	return seen.current.CreatedAt
 }
 
 // differInSecretsOnly reports whether two records are equal apart from their secrets.
@@ -119,18 +107,25 @@ func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	})
 }
 
-func newRecord(c *v1alpha1.ApiClient, realm *v1alpha1.Realm, planned []record.ClientSecret) *record.Client {
+func newRecord(seen *observed, audiences []string, planned []record.ClientSecret) *record.Client {
+	c := seen.client
 	body := &record.Client{
-		RealmUID:  realm.UID,
+		UID:       c.UID,
+		Namespace: c.Namespace,
+		Name:      c.Name,
+		RealmUID:  seen.realm.UID,
+		RealmName: seen.realm.Name,
 		ClientID:  c.EffectiveClientID(),
-		CreatedAt: c.CreationTimestamp.UTC(),
+		Identity:  c.UID,
 		Disabled:  c.Spec.Suspend,
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
-		Audiences: slices.Sorted(slices.Values(c.Spec.Audiences)),
+		Audiences: audiences,
 		Secrets:   planned,
 
-		TokensPerSecond: ptr.Deref(c.Spec.Limits.TokensPerSecond, 0),
-		PublicKeys:      publicKeys(c),
+		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
+		TokensPerSecond:        ptr.Deref(c.Spec.Limits.TokensPerSecond, 0),
+		PublicKeys:             publicKeys(c),
+		ServiceAccounts:        serviceAccounts(seen),
 	}
 	if c.Spec.ExpiresAt != nil {
 		body.ExpiresAt = c.Spec.ExpiresAt.UTC()

@@ -28,8 +28,8 @@ func instance() *config.Instance {
 	}
 }
 
-// observe returns the observed state of a client with a generated secret in a Realm that allows all
-// namespaces, with the given changes applied.
+// observe returns the observed state of a client with a generated secret in a Realm whose grant
+// allows everything except explicit client IDs, with the given changes applied.
 func observe(change ...func(*observed)) observed {
 	c := v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "billing", UID: "c1", Generation: 2, CreationTimestamp: metav1.NewTime(now)},
@@ -43,12 +43,11 @@ func observe(change ...func(*observed)) observed {
 		realm: &v1alpha1.Realm{
 			ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r1"},
 			Spec: v1alpha1.RealmSpec{
-				AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll},
-				Scopes:            []string{"read"},
+				Scopes: []string{"read"},
+				Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, Scopes: v1alpha1.Scopes{"*"}}},
 			},
 		},
-		sameClientID: []v1alpha1.ApiClient{c},
-		authority:    []byte("PEM"),
+		authority: []byte("PEM"),
 	}
 	for _, f := range change {
 		f(&seen)
@@ -69,7 +68,7 @@ func reconciled(t *testing.T, seen observed) observed {
 // afterWrite returns the observed state after the decision on seen is written.
 func afterWrite(t *testing.T, seen observed, d decision) observed {
 	t.Helper()
-	desired, err := record.ForClient("system", seen.client, *d.record)
+	desired, err := record.ForClient("system", *d.record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +106,7 @@ func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 		"credentials Secret deleted": {func(s *observed) { s.credentials = nil }, false},
 		"record deleted":             {func(s *observed) { s.read(nil) }, false},
 		"secret overwritten":         {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false},
-		"realm recreated":            {func(s *observed) { s.realm.UID = "r2" }, false},
+		"realm recreated":            {func(s *observed) { s.realm.UID = "r2"; s.read(nil) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := reconciled(t, observe())
@@ -241,30 +240,66 @@ func unexpired(recorded []record.ClientSecret, at time.Time) []record.ClientSecr
 	return secrets.Look(secrets.Facts{Recorded: recorded}, at).Valid
 }
 
-// A client that acquires its client ID from an older client counts as holding it only from then on,
-// not from its creation. Otherwise the older client's tokens would be accepted as its own.
-func TestDecideRecordsWhenClientIDWasAcquired(t *testing.T) {
-	later := now.Add(time.Hour)
-	since := func(seen observed, at time.Time) (observed, time.Time) {
-		t.Helper()
-		d, err := decide(seen, instance(), at, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
+// The record has the client's identity, and audiences that are never empty. An empty list must not
+// mean every audience of the realm.
+func TestDecideRecordsIdentityAndEffectiveAudiences(t *testing.T) {
+	grant := func(audiences ...string) func(*observed) {
+		return func(s *observed) {
+			s.realm.Spec.Audiences = []string{"stock", "orders", "billing"}
+			s.realm.Spec.Grants[0].Audiences = audiences
 		}
-		return afterWrite(t, seen, d), d.record.CreatedAt
 	}
-	if _, got := since(observe(), later); !got.Equal(now) {
-		t.Errorf("first client has held the ID since %v, want its creation time %v", got, now)
+	for name, test := range map[string]struct {
+		change []func(*observed)
+		want   []string
+	}{
+		"realm without audiences":     {nil, []string{"https://api.example.com/acme"}},
+		"realm with audiences":        {[]func(*observed){grant()}, []string{"billing", "orders", "stock"}},
+		"grant with fewer":            {[]func(*observed){grant("orders", "billing", "unknown")}, []string{"billing", "orders"}},
+		"client with fewer":           {[]func(*observed){grant("orders", "billing"), func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, []string{"orders"}},
+		"second grant is not added":   {[]func(*observed){grant("orders"), anotherGrant("stock")}, []string{"orders"}},
+		"second grant covers the one": {[]func(*observed){grant("orders"), anotherGrant("stock"), func(s *observed) { s.client.Spec.Audiences = []string{"stock"} }}, []string{"stock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := decide(observe(test.change...), instance(), now, rand.Reader)
+			if err != nil || d.record == nil {
+				t.Fatalf("decision %+v, error %v", d, err)
+			}
+			if diff := cmp.Diff(test.want, d.record.Audiences); diff != "" {
+				t.Errorf("audiences (-want +got):\n%s", diff)
+			}
+			if d.record.UID != "c1" || d.record.Identity != "c1" {
+				t.Errorf("UID %q and identity %q, want c1", d.record.UID, d.record.Identity)
+			}
+		})
 	}
-	seen := observe(func(s *observed) {
-		s.client.Status.Conditions = []metav1.Condition{{Type: "Accepted", Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonClientIDConflict)}}
-	})
-	seen, got := since(seen, later)
-	if !got.Equal(later) {
-		t.Errorf("next client has held the ID since %v, want %v", got, later)
+}
+
+func anotherGrant(audiences ...string) func(*observed) {
+	return func(s *observed) {
+		grant := s.realm.Spec.Grants[0].DeepCopy()
+		grant.Name, grant.Audiences = "another", audiences
+		s.realm.Spec.Grants = append(s.realm.Spec.Grants, *grant)
 	}
-	seen.client.Status.Conditions = nil
-	if _, got := since(seen, later.Add(time.Hour)); !got.Equal(later) {
-		t.Errorf("next client has held the ID since %v after another reconcile, want %v", got, later)
+}
+
+// A client that its Realm releases gives up its record, and with it its client ID. Other rejected
+// clients keep both.
+func TestDecideReleasesOnlyListedClient(t *testing.T) {
+	seen := reconciled(t, observe())
+	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "other", Name: "billing"}, {Namespace: "team", Name: "other"}}
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil || d.release || d.record == nil || d.record.Disabled {
+		t.Errorf("other clients released: %+v, error %v", d, err)
+	}
+	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+	d, err = decide(seen, instance(), now, rand.Reader)
+	if err != nil || !d.release || d.record != nil || d.accepted.Reason != v1alpha1.ReasonClientIDReleased {
+		t.Errorf("released: %+v, error %v", d, err)
+	}
+	seen.realm.Spec.ReleasedClients, seen.realm.Spec.Grants = nil, nil
+	d, err = decide(seen, instance(), now, rand.Reader)
+	if err != nil || d.release || d.record == nil || !d.record.Disabled {
+		t.Errorf("grant lost: %+v, error %v; want a disabled record", d, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // secretFacts returns the observed facts about the client's secrets.
 func secretFacts(seen *observed) secrets.Facts {
 	f := secrets.Facts{
-		Recorded:     seen.recordedSecrets(),
+		Recorded:     seen.current.Secrets,
 		Pending:      seen.pending,
 		Acknowledged: seen.state == acknowledgement.Acknowledged,
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
-	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -25,10 +24,13 @@ import (
 type observed struct {
 	client *v1alpha1.ApiClient
 	realm  *v1alpha1.Realm
-	// sameClientID are the ApiClients with the same client ID in the Realm, including this one.
-	sameClientID []v1alpha1.ApiClient
-	// namespaces maps the names of their namespaces to the namespaces' labels.
-	namespaces map[string]map[string]string
+	// namespaceLabels are the labels of the client's namespace.
+	namespaceLabels map[string]string
+	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientId
+	// resembles; empty if there is none.
+	otherNamespace string
+	// holder is the ApiClient that holds the client ID; empty if this client holds it or it is free.
+	holder types.NamespacedName
 	// record is the Secret with the record, and current is its content. unreadable is the reason
 	// why it cannot be read, if any. state reports whether the token servers have acknowledged it.
 	record     *corev1.Secret
@@ -57,26 +59,27 @@ type observed struct {
 	authorityMissing bool
 }
 
-// read decodes the record. The Secret may be nil.
+// read decodes the record with the client's ID. The Secret may be nil. If the record belongs to
+// another ApiClient, read only records which one.
 func (o *observed) read(secret *corev1.Secret) {
-	o.record, o.current, o.unreadable = secret, record.Client{}, nil
+	o.record, o.current, o.unreadable, o.holder = nil, record.Client{}, nil, types.NamespacedName{}
 	if secret == nil {
 		return
 	}
-	var err error
-	if o.current, err = record.ReadClient(secret); err != nil {
+	current, err := record.ReadClient(secret)
+	owner := types.NamespacedName{Namespace: current.Namespace, Name: current.Name}
+	if err != nil {
+		owner = record.OwnerName(secret)
+	}
+	if owner != client.ObjectKeyFromObject(o.client) || err == nil && current.UID != o.client.UID {
+		o.holder = owner
+		return
+	}
+	o.record, o.current = secret, current
+	if err != nil {
 		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
 			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Restore the Secret from a backup, or delete it to get a new record; this also replaces a generated client secret.", err)
 	}
-}
-
-// recordedSecrets returns the client's recorded secrets. Secrets recorded for a deleted Realm with
-// the same name don't count.
-func (o *observed) recordedSecrets() []record.ClientSecret {
-	if o.realm == nil || o.current.RealmUID != o.realm.UID {
-		return nil
-	}
-	return o.current.Secrets
 }
 
 // gather reads the ApiClient and the objects it depends on, and deletes the records of deleted
@@ -96,16 +99,17 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Hasher.Forget(req)
 		r.Events.Forget(req.NamespacedName)
 	}
-	newest := recordstore.CurrentUID(r.Live, req.NamespacedName, &v1alpha1.ApiClient{})
-	if err := r.Records.DeleteOrphans(ctx, record.KindClient, req.NamespacedName, uid, newest); err != nil {
+	seen := observed{}
+	if !deleted {
+		seen.client = c
+		if err := r.gatherRealm(ctx, &seen); err != nil {
+			return observed{}, err
+		}
+	}
+	if err := r.deleteOrphans(ctx, req, uid, seen.realm); err != nil || deleted {
 		return observed{}, err
 	}
-	if deleted {
-		return observed{}, nil
-	}
-
-	seen := observed{client: c}
-	if err := r.gatherRealm(ctx, &seen); err != nil {
+	if err := r.gatherRecord(ctx, &seen); err != nil {
 		return observed{}, err
 	}
 	if err := r.gatherSecrets(ctx, &seen); err != nil {
@@ -117,46 +121,8 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	return seen, nil
 }
 
-func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
-	realm := &v1alpha1.Realm{}
-	name := seen.client.Spec.RealmRef.Name
-	err := r.Client.Get(ctx, client.ObjectKey{Name: name}, realm)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading Realm %q: %w", name, err)
-	}
-	if realm.DeletionTimestamp.IsZero() {
-		seen.realm = realm
-	}
-
-	clients := &v1alpha1.ApiClientList{}
-	if err := r.Client.List(ctx, clients, client.MatchingFields{byClientID: clientIDKey(seen.client)}); err != nil {
-		return fmt.Errorf("listing the ApiClients with client ID %q in Realm %q: %w", seen.client.EffectiveClientID(), name, err)
-	}
-	seen.sameClientID = clients.Items
-	seen.namespaces = map[string]map[string]string{}
-	for i := range clients.Items {
-		namespace := &corev1.Namespace{}
-		err := r.Client.Get(ctx, client.ObjectKey{Name: clients.Items[i].Namespace}, namespace)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading Namespace %q: %w", clients.Items[i].Namespace, err)
-		}
-		seen.namespaces[clients.Items[i].Namespace] = namespace.Labels
-	}
-	return nil
-}
-
 func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
-	recorded, err := r.Records.Get(ctx, record.KindClient, seen.client.UID)
-	if err != nil {
-		return err
-	}
-	seen.read(recorded)
-	if recorded != nil {
-		seen.state = r.Tracker.State(acknowledgement.Client, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}, recorded.ResourceVersion)
-	}
+	var err error
 	if r.Instance.TLS.Managed != nil {
 		if seen.authority, err = r.Authority.Certificate(ctx); err != nil {
 			return err

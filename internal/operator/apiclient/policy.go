@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
@@ -24,10 +23,12 @@ type policy func(seen observed, instance *config.Instance) *condition.Result
 var policies = []policy{
 	realmExists,
 	namespaceAllowed,
-	clientIDFree,
 	scopesInRealm,
 	audiencesInRealm,
+	granted,
 	lifetimeWithinRealm,
+	clientIDNotReleased,
+	clientIDFree,
 	secretNameFree,
 	secretProvided,
 	hashesSupported,
@@ -57,30 +58,44 @@ func realmExists(seen observed, _ *config.Instance) *condition.Result {
 	return notReady(v1alpha1.ReasonRealmNotFound, "Realm %q not found. The client is reconciled automatically after the Realm is created.", seen.client.Spec.RealmRef.Name)
 }
 
-func namespaceAllowed(seen observed, _ *config.Instance) *condition.Result {
-	namespace := seen.client.Namespace
-	if allows(seen.realm, namespace, seen.namespaces[namespace]) {
+func namespaceAllowed(seen observed, instance *config.Instance) *condition.Result {
+	if covered(&seen, instance).grant != nil {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonNamespaceNotAllowed, "Realm %q does not allow clients in namespace %q. Allow the namespace in spec.allowedNamespaces of the Realm, or create the client in an allowed namespace.",
-		seen.realm.Name, namespace)
+	return notReady(v1alpha1.ReasonNamespaceNotAllowed, "No grant of Realm %q includes namespace %q. Add a grant for the namespace to spec.grants of the Realm, or create the client in a namespace that has one.",
+		seen.realm.Name, seen.client.Namespace)
 }
 
-// clientIDFree accepts only the oldest ApiClient with a client ID, ignoring ApiClients that the
-// Realm does not allow.
-func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
-	oldest := seen.client
-	for i := range seen.sameClientID {
-		other := &seen.sameClientID[i]
-		if other.DeletionTimestamp.IsZero() && allows(seen.realm, other.Namespace, seen.namespaces[other.Namespace]) && older(other, oldest) {
-			oldest = other
-		}
-	}
-	if oldest.UID == seen.client.UID {
+// granted accepts only clients that a single grant covers.
+func granted(seen observed, instance *config.Instance) *condition.Result {
+	c := covered(&seen, instance)
+	if len(c.lacks) == 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonClientIDConflict, "Client ID %q in Realm %q is used by the older ApiClient %s/%s. Create a client with a different spec.clientId, or delete the older ApiClient; this client is then reconciled automatically.",
-		seen.client.EffectiveClientID(), seen.realm.Name, oldest.Namespace, oldest.Name)
+	return notReady(v1alpha1.ReasonNotGranted, "No single grant of Realm %q covers this client. The nearest is grant %q, which lacks %s. Remove it from the client, or add it to that grant in spec.grants of the Realm.",
+		seen.realm.Name, c.grant.Name, enumerate(c.lacks))
+}
+
+func clientIDNotReleased(seen observed, _ *config.Instance) *condition.Result {
+	if !released(seen.realm, seen.client) {
+		return nil
+	}
+	return notReady(v1alpha1.ReasonClientIDReleased, "Realm %q lists this client in spec.releasedClients, so it cannot hold client ID %q. Remove it from the list, or delete the client.",
+		seen.realm.Name, seen.client.EffectiveClientID())
+}
+
+// released reports whether the Realm makes the client give up its client ID.
+func released(realm *v1alpha1.Realm, c *v1alpha1.ApiClient) bool {
+	return slices.Contains(realm.Spec.ReleasedClients, v1alpha1.ApiClientReference{Namespace: c.Namespace, Name: c.Name})
+}
+
+// clientIDFree accepts only the ApiClient that holds the client ID.
+func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
+	if seen.holder.Name == "" {
+		return nil
+	}
+	return notReady(v1alpha1.ReasonClientIDConflict, "ApiClient %s holds client ID %q in Realm %q. Create a client with a different client ID, or delete the other ApiClient, or add it to spec.releasedClients of the Realm; this client is then reconciled automatically.",
+		seen.holder, seen.client.EffectiveClientID(), seen.realm.Name)
 }
 
 func scopesInRealm(seen observed, _ *config.Instance) *condition.Result {
@@ -93,16 +108,17 @@ func scopesInRealm(seen observed, _ *config.Instance) *condition.Result {
 }
 
 func audiencesInRealm(seen observed, instance *config.Instance) *condition.Result {
-	defined := seen.realm.Spec.Audiences
-	if len(defined) == 0 {
-		defined = []string{instance.Issuer(seen.realm.Name)}
+	spec, defined := &seen.client.Spec, realmAudiences(seen.realm, instance)
+	for _, of := range []struct {
+		field     string
+		audiences []string
+	}{{"spec.audiences", spec.Audiences}, {"spec.introspection.audiences", spec.Introspection.Audiences}} {
+		if missing := difference(of.audiences, defined); len(missing) > 0 {
+			return notReady(v1alpha1.ReasonAudienceNotInRealm, "Realm %q does not define these audiences from %s: %s. Remove them or add them to the Realm.",
+				seen.realm.Name, of.field, enumerate(missing))
+		}
 	}
-	missing := difference(seen.client.Spec.Audiences, defined)
-	if len(missing) == 0 {
-		return nil
-	}
-	return notReady(v1alpha1.ReasonAudienceNotInRealm, "Realm %q does not define these audiences from spec.audiences: %s. Remove them or add them to the Realm.",
-		seen.realm.Name, enumerate(missing))
+	return nil
 }
 
 func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Result {
@@ -129,28 +145,6 @@ func hashesSupported(seen observed, _ *config.Instance) *condition.Result {
 		}
 	}
 	return nil
-}
-
-// allows reports whether the Realm allows clients in a namespace with the given labels.
-func allows(realm *v1alpha1.Realm, namespace string, namespaceLabels map[string]string) bool {
-	switch allowed := realm.Spec.AllowedNamespaces; allowed.From {
-	case v1alpha1.NamespacesFromAll:
-		return true
-	case v1alpha1.NamespacesFromNames:
-		return slices.Contains(allowed.Names, namespace)
-	case v1alpha1.NamespacesFromSelector:
-		selector, err := metav1.LabelSelectorAsSelector(allowed.Selector.LabelSelector())
-		return err == nil && selector.Matches(labels.Set(namespaceLabels))
-	}
-	return false
-}
-
-// older orders ApiClients by creation time, then by namespace and name.
-func older(a, b *v1alpha1.ApiClient) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Namespace+"/"+a.Name < b.Namespace+"/"+b.Name
 }
 
 // difference returns the strings in a that are not in b, sorted.

@@ -26,49 +26,34 @@ func TestMessagesAreShort(t *testing.T) {
 }
 
 func TestAccepted(t *testing.T) {
-	clientOfAge := func(namespace, name string, age time.Duration) v1alpha1.ApiClient {
-		return v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: name, UID: types.UID(namespace + name), CreationTimestamp: metav1.NewTime(now.Add(-age)),
-		}}
-	}
-	allow := func(from v1alpha1.NamespacesFrom, names ...string) func(*observed) {
-		return func(s *observed) {
-			s.realm.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: from, Names: names}
-		}
+	allow := func(names ...string) func(*observed) {
+		return func(s *observed) { s.realm.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: names} }
 	}
 	selecting := func(s *observed) {
-		s.realm.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
-			From:     v1alpha1.NamespacesFromSelector,
+		s.realm.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{
 			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
 		}
 	}
 	labeled := func(value string) func(*observed) {
-		return func(s *observed) { s.namespaces = map[string]map[string]string{"team": {"realm": value}} }
-	}
-	with := func(c v1alpha1.ApiClient) func(*observed) {
-		return func(s *observed) { s.sameClientID = append(s.sameClientID, c) }
+		return func(s *observed) { s.namespaceLabels = map[string]string{"realm": value} }
 	}
 	for name, test := range map[string]struct {
 		change     []func(*observed)
 		wantReason v1alpha1.ConditionReason
 		wantWord   string
 	}{
-		"valid":                           {nil, v1alpha1.ReasonAccepted, ""},
-		"no realm":                        {[]func(*observed){func(s *observed) { s.realm = nil }}, v1alpha1.ReasonRealmNotFound, `"acme"`},
-		"namespace named":                 {[]func(*observed){allow(v1alpha1.NamespacesFromNames, "other", "team")}, v1alpha1.ReasonAccepted, ""},
-		"namespace not named":             {[]func(*observed){allow(v1alpha1.NamespacesFromNames, "other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
-		"namespace selected":              {[]func(*observed){selecting, labeled("acme")}, v1alpha1.ReasonAccepted, ""},
-		"namespace not selected":          {[]func(*observed){selecting, labeled("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
-		"younger client with the same ID": {[]func(*observed){with(clientOfAge("team", "a", -time.Hour))}, v1alpha1.ReasonAccepted, ""},
-		"older client with the same ID":   {[]func(*observed){with(clientOfAge("other", "z", time.Hour))}, v1alpha1.ReasonClientIDConflict, "other/z"},
-		"same age, earlier name":          {[]func(*observed){with(clientOfAge("team", "a", 0))}, v1alpha1.ReasonClientIDConflict, "team/a"},
-		"same age, later name":            {[]func(*observed){with(clientOfAge("team", "z", 0))}, v1alpha1.ReasonAccepted, ""},
-		"older client is not allowed":     {[]func(*observed){allow(v1alpha1.NamespacesFromNames, "team"), with(clientOfAge("other", "z", time.Hour))}, v1alpha1.ReasonAccepted, ""},
-		"older client is being deleted": {[]func(*observed){func(s *observed) {
-			deleted := clientOfAge("other", "z", time.Hour)
-			deleted.DeletionTimestamp = &metav1.Time{Time: now}
-			s.sameClientID = append(s.sameClientID, deleted)
-		}}, v1alpha1.ReasonAccepted, ""},
+		"valid":                  {nil, v1alpha1.ReasonAccepted, ""},
+		"no realm":               {[]func(*observed){func(s *observed) { s.realm = nil }}, v1alpha1.ReasonRealmNotFound, `"acme"`},
+		"namespace named":        {[]func(*observed){allow("other", "team")}, v1alpha1.ReasonAccepted, ""},
+		"namespace not named":    {[]func(*observed){allow("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
+		"namespace selected":     {[]func(*observed){selecting, labeled("acme")}, v1alpha1.ReasonAccepted, ""},
+		"namespace not selected": {[]func(*observed){selecting, labeled("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
+		"ID held by another client": {[]func(*observed){func(s *observed) {
+			s.holder = types.NamespacedName{Namespace: "other", Name: "z"}
+		}}, v1alpha1.ReasonClientIDConflict, "other/z"},
+		"released": {[]func(*observed){func(s *observed) {
+			s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+		}}, v1alpha1.ReasonClientIDReleased, "spec.releasedClients"},
 		"undefined scope":    {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1alpha1.ReasonScopeNotInRealm, "write"},
 		"undefined audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1alpha1.ReasonAudienceNotInRealm, "orders"},
 		"issuer as audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"https://api.example.com/acme"} }}, v1alpha1.ReasonAccepted, ""},

@@ -71,7 +71,7 @@ func (o *observed) providedUnchanged() bool {
 // recordedProvided returns the provided secret in the record that has not been replaced; empty if
 // there is none.
 func (o *observed) recordedProvided() record.ClientSecret {
-	for _, s := range slices.Backward(o.recordedSecrets()) {
+	for _, s := range slices.Backward(o.current.Secrets) {
 		if s.Source != "" && s.Source != secrets.SourceSpec {
 			return s
 		}

@@ -128,7 +128,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 		"killed and removed":       {func(s *observed) { s.client.Spec.Secret.Generated.Rotation, s.pending = v1alpha1.SecretRotation{}, "" }, secrets.StepLost, true, false},
 		"credentials deleted":      {func(s *observed) { s.credentials = nil }, "", false, true},
 		"deleted, operator killed": {func(s *observed) { s.credentials, s.pending = nil, "" }, "", false, false},
-		"realm recreated":          {func(s *observed) { s.realm.UID = "r2" }, "", false, false},
+		"realm recreated":          {func(s *observed) { s.realm.UID = "r2"; s.read(nil) }, "", false, false},
 		"CA deleted":               {func(s *observed) { s.authority, s.authorityMissing = nil, true }, "", true, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,6 +89,8 @@ func timeOrNil(at time.Time) *metav1.Time {
 // another object appears.
 var stuck = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonNamespaceNotAllowed:   true,
+	v1alpha1.ReasonNotGranted:            true,
+	v1alpha1.ReasonClientIDReleased:      true,
 	v1alpha1.ReasonClientIDConflict:      true,
 	v1alpha1.ReasonScopeNotInRealm:       true,
 	v1alpha1.ReasonAudienceNotInRealm:    true,

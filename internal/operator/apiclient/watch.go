@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // Cache indexes for ApiClients.
@@ -82,38 +82,25 @@ func readiness(realm *v1alpha1.Realm) string {
 	return string(ready.Status) + ready.Reason
 }
 
-// clientsWithSameID returns the other ApiClients with the same client ID. Creating or deleting obj
-// may make one of them lose or acquire the client ID.
-func (r *Reconciler) clientsWithSameID(ctx context.Context, obj client.Object) []reconcile.Request {
-	c, ok := obj.(*v1alpha1.ApiClient)
-	if !ok {
-		return nil
+// clientsWaitingForID returns the ApiClients with the client ID of a deleted record. One of them can
+// acquire the ID.
+func (r *Reconciler) clientsWaitingForID(ctx context.Context, secret *corev1.Secret) []reconcile.Request {
+	body, err := record.ReadClient(secret)
+	if err != nil {
+		// The ID of an unreadable record is unknown, and such records are rarely deleted.
+		return r.requests(ctx)
 	}
-	requests := r.requests(ctx, client.MatchingFields{byClientID: clientIDKey(c)})
-	return slices.DeleteFunc(requests, func(other reconcile.Request) bool {
-		return other.NamespacedName == client.ObjectKeyFromObject(c)
-	})
+	return r.requests(ctx, client.MatchingFields{byClientID: body.RealmName + "/" + body.ClientID})
 }
 
 func (r *Reconciler) clientsOfRealm(ctx context.Context, realm client.Object) []reconcile.Request {
 	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
 }
 
-// clientsOfNamespace returns the ApiClients in a namespace and ApiClients in other namespaces with
-// the same client IDs. Whether a Realm allows the namespace affects which ApiClient gets a client
-// ID.
+// clientsOfNamespace returns the ApiClients in a namespace. The namespace's labels determine which
+// grants include it.
 func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
-	clients := &v1alpha1.ApiClientList{}
-	if err := r.Client.List(ctx, clients, client.InNamespace(namespace.GetName())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ApiClients")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range clients.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clients.Items[i])})
-		requests = append(requests, r.clientsWithSameID(ctx, &clients.Items[i])...)
-	}
-	return requests
+	return r.requests(ctx, client.InNamespace(namespace.GetName()))
 }
 
 // clientsOfProvidedSecret returns the ApiClients that refer to a provided Secret.

@@ -80,7 +80,6 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		Issuer:               instance.Issuer(realm.Name),
 		Disabled:             realm.Spec.Suspend,
 		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
-		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
 		TokensPerSecond:      ptr.Deref(realm.Spec.Limits.TokensPerSecond, 0),
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),

@@ -38,14 +38,17 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Metrics.ForgetRealm(req.Name)
 		r.Events.Forget(req.NamespacedName)
 	}
-	newest := recordstore.CurrentUID(r.Live, req.NamespacedName, &v1alpha1.Realm{})
-	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, uid, newest); err != nil {
+	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
+		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1alpha1.Realm{})
+		return notOf(current), err
+	}
+	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, notOf(uid), newest); err != nil {
 		return observed{}, err
 	}
 	if deleted {
 		return observed{}, nil
 	}
-	secret, err := r.Records.Get(ctx, record.KindRealm, uid)
+	secret, err := r.Records.Get(ctx, record.RealmSecretName(uid))
 	if err != nil {
 		return observed{}, err
 	}
@@ -54,4 +57,9 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
 	}
 	return seen, nil
+}
+
+// notOf reports whether a record belongs to another Realm than the one with the given UID.
+func notOf(realm types.UID) recordstore.Orphaned {
+	return func(secret *corev1.Secret) bool { return record.RealmUID(secret) != realm }
 }

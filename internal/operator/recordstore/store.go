@@ -10,9 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -70,11 +72,24 @@ func (s *Store) Source(kind record.Kind) source.SyncingSource {
 		}))
 }
 
-// Get returns the record of the owner with the given UID, or nil if there is none. A record that is
-// missing from the cache may only have lost its label, so Get falls back to the API server.
-func (s *Store) Get(ctx context.Context, kind record.Kind, owner types.UID) (*corev1.Secret, error) {
+// DeletionSource returns a source that reconciles the requests that follow from a deleted record.
+func (s *Store) DeletionSource(kind record.Kind, requests func(context.Context, *corev1.Secret) []reconcile.Request) source.SyncingSource {
+	return source.Kind(s.cache, client.Object(&corev1.Secret{}), handler.Funcs{
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if secret, ok := e.Object.(*corev1.Secret); ok && record.KindOf(secret) == kind {
+				for _, request := range requests(ctx, secret) {
+					queue.Add(request)
+				}
+			}
+		},
+	})
+}
+
+// Get returns the record with the given name, or nil if there is none. A record that is missing
+// from the cache may only have lost its label, so Get falls back to the API server.
+func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.namespace, Name: record.SecretName(kind, owner)}
+	key := client.ObjectKey{Namespace: s.namespace, Name: name}
 	err := s.cache.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
 		err = s.live.Get(ctx, key, secret)
@@ -83,7 +98,7 @@ func (s *Store) Get(ctx context.Context, kind record.Kind, owner types.UID) (*co
 		return nil, nil //nolint:nilnil // A missing record is not an error.
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the record of %s %s: %w", kind, owner, err)
+		return nil, fmt.Errorf("reading record %s: %w", name, err)
 	}
 	return secret, nil
 }
@@ -93,30 +108,31 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 	return apply.Secret(ctx, s.client, live, desired)
 }
 
-// DeleteOrphans deletes records that have the owner's name but a different owner UID. cached is the
-// owner's UID in a cache, or empty if the owner was deleted. Verifiers and keys can't be restored,
-// so DeleteOrphans calls current, which reads the UID from the API server, before it deletes a
-// record.
-func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, cached types.UID, current func(context.Context) (types.UID, error)) error {
+// Orphaned reports whether a record belongs to an owner that no longer exists.
+type Orphaned func(*corev1.Secret) bool
+
+// DeleteOrphans deletes the orphaned records with the owner's name. Verifiers and keys can't be
+// restored, so DeleteOrphans deletes a record only if it is orphaned according to the API server
+// too: current returns the check for the state there.
+func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, cached Orphaned, current func(context.Context) (Orphaned, error)) error {
 	records := &corev1.SecretList{}
 	if err := s.cache.List(ctx, records, client.MatchingFields{byOwner: ownerKey(kind, owner)}); err != nil {
 		return fmt.Errorf("listing the records of %s %s: %w", kind, owner, err)
 	}
 	for i := range records.Items {
 		orphan := &records.Items[i]
-		if record.OwnerUID(orphan) == cached {
+		if !cached(orphan) {
 			continue
 		}
-		uid, err := current(ctx)
+		orphaned, err := current(ctx)
 		if err != nil {
 			return err
 		}
-		if record.OwnerUID(orphan) == uid {
+		if !orphaned(orphan) {
 			continue
 		}
-		err = s.client.Delete(ctx, orphan, client.Preconditions{UID: &orphan.UID})
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting orphaned record %s of %s %s: %w", orphan.Name, kind, owner, err)
+		if err := s.Delete(ctx, orphan); err != nil {
+			return fmt.Errorf("deleting an orphaned record of %s %s: %w", kind, owner, err)
 		}
 		s.collected()
 		ctrl.LoggerFrom(ctx).Info("Deleted orphaned record", "record", orphan.Name)
@@ -124,19 +140,27 @@ func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types
 	return nil
 }
 
-// CurrentUID returns a function that reads the UID of an object from the API server. The UID is
-// empty if the object does not exist or is being deleted.
-func CurrentUID(live client.Reader, key client.ObjectKey, into client.Object) func(context.Context) (types.UID, error) {
-	return func(ctx context.Context) (types.UID, error) {
-		err := live.Get(ctx, key, into)
-		if apierrors.IsNotFound(err) || err == nil && !into.GetDeletionTimestamp().IsZero() {
-			return "", nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("reading %T %s: %w", into, key, err)
-		}
-		return into.GetUID(), nil
+// Delete deletes a record unless it has changed since it was read. A record that no longer exists
+// is not an error.
+func (s *Store) Delete(ctx context.Context, secret *corev1.Secret) error {
+	err := s.client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting record %s: %w", secret.Name, err)
 	}
+	return nil
+}
+
+// CurrentUID reads the UID of an object from the API server. The UID is empty if the object does
+// not exist or is being deleted.
+func CurrentUID(ctx context.Context, live client.Reader, key client.ObjectKey, into client.Object) (types.UID, error) {
+	err := live.Get(ctx, key, into)
+	if apierrors.IsNotFound(err) || err == nil && !into.GetDeletionTimestamp().IsZero() {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %T %s: %w", into, key, err)
+	}
+	return into.GetUID(), nil
 }
 
 func ownerKey(kind record.Kind, owner types.NamespacedName) string {

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
@@ -101,12 +100,11 @@ func clientRecord(b *testing.B, i int, disabled bool) *corev1.Secret {
 		b.Fatal(err)
 	}
 	namespace, name, now := fmt.Sprintf("team-%03d", i%1000), fmt.Sprintf("service-%07d", i), time.Now().UTC()
-	owner := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i)),
-	}}
-	applied, err := record.ForClient("realmkeeper-system", owner, record.Client{
-		RealmUID: "0d3b1a52-0000-4000-8000-000000000000", ClientID: namespace + "." + name, CreatedAt: now, Disabled: disabled,
-		Scopes:  []string{"orders:read", "orders:write"},
+	uid := types.UID(fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i))
+	applied, err := record.ForClient("realmkeeper-system", record.Client{
+		UID: uid, Namespace: namespace, Name: name, Identity: uid,
+		RealmUID: "0d3b1a52-0000-4000-8000-000000000000", RealmName: "acme", ClientID: namespace + "." + name, Disabled: disabled,
+		Scopes: []string{"orders:read", "orders:write"}, Audiences: []string{"https://orders.example"},
 		Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
 	})
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -165,9 +164,7 @@ func (f *Feed) Delete(obj any) error {
 		return err
 	}
 	f.mark(secret.Name, nil)
-	uid := string(record.OwnerUID(secret))
-	f.Registry.RemoveRealm(uid)
-	f.Registry.RemoveClient(uid)
+	f.Registry.Remove(secret.Name)
 	f.lastKnownGood.remove(secret)
 	f.progress.reach(secret.ResourceVersion, f.Now())
 	return nil
@@ -189,7 +186,7 @@ func (f *Feed) Replace(list []any, version string) error {
 	if !f.Registry.Loaded() {
 		now.add(prepareAll(f.lastKnownGood.of(now.unreadable)))
 	}
-	f.Registry.Replace(now.realms, now.clients, func(uid string) bool { return now.kept[uid] })
+	f.Registry.Replace(now.realms, now.clients, func(name string) bool { return now.unreadable[name] != nil })
 	f.markOnly(now.unreadable)
 	f.lastKnownGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
 	f.progress.reach(version, f.Now())

@@ -18,17 +18,15 @@ type prepared struct {
 	clients    []*registry.Client
 	readable   []*corev1.Secret
 	unreadable map[string]error // by record name
-	kept       map[string]bool  // owner UIDs of the unreadable records
 }
 
 func prepareAll(secrets []*corev1.Secret) prepared {
-	p := prepared{unreadable: map[string]error{}, kept: map[string]bool{}}
+	p := prepared{unreadable: map[string]error{}}
 	for _, secret := range secrets {
 		realm, client, err := prepare(secret)
 		switch {
 		case err != nil:
 			p.unreadable[secret.Name] = err
-			p.kept[string(record.OwnerUID(secret))] = true
 			continue
 		case realm != nil:
 			p.realms = append(p.realms, realm)
@@ -63,7 +61,8 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		return nil, err
 	}
 	return registry.NewRealm(registry.RealmSettings{
-		UID:              string(record.OwnerUID(secret)),
+		Record:           secret.Name,
+		UID:              string(record.RealmUID(secret)),
 		Name:             r.Name,
 		Issuer:           r.Issuer,
 		CreatedAt:        secret.CreationTimestamp.Time, // set by the API server, from its clock
@@ -71,7 +70,6 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		TokensValidAfter: r.TokensValidAfter,
 		TokensPerSecond:  r.TokensPerSecond,
 		TokenLifetime:    time.Duration(r.TokenLifetimeSeconds) * time.Second,
-		Audiences:        r.Audiences,
 		Scopes:           r.Scopes,
 		KeyCache:         time.Duration(r.KeyCacheSeconds) * time.Second,
 		Keys:             r.Keys,
@@ -92,10 +90,11 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		secrets = append(secrets, clientsecret.Credential{ID: s.ID, Verifier: verifier, ExpiresAt: s.ExpiresAt})
 	}
 	return &registry.Client{
-		UID:              string(record.OwnerUID(secret)),
+		Record:           secret.Name,
+		UID:              string(c.UID),
+		Identity:         string(c.Identity),
 		RealmUID:         string(c.RealmUID),
 		ID:               c.ClientID,
-		CreatedAt:        c.CreatedAt,
 		Disabled:         c.Disabled,
 		ExpiresAt:        c.ExpiresAt,
 		TokensValidAfter: c.TokensValidAfter,
@@ -103,6 +102,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		TokenLifetime:    time.Duration(c.TokenLifetimeSeconds) * time.Second,
 		Scopes:           slices.Sorted(slices.Values(c.Scopes)),
 		Audiences:        c.Audiences,
+		Introspects:      c.IntrospectionAudiences,
 		Secrets:          secrets,
 		PublicKeys:       c.PublicKeys,
 		ServiceAccounts:  serviceAccounts(c),

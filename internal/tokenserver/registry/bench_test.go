@@ -89,7 +89,7 @@ func newLookup(b *testing.B, size int) *lookup {
 	}
 	realm, err := registry.NewRealm(registry.RealmSettings{
 		UID: "realm", Name: "bench", Issuer: "https://bench.example/bench", TokenLifetime: time.Minute, KeyCache: time.Minute,
-		Audiences: []string{"https://orders.example"}, Keys: keys,
+		Keys: keys,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -102,8 +102,8 @@ func newLookup(b *testing.B, size int) *lookup {
 			b.Fatal(err)
 		}
 		reg.SetClient(&registry.Client{
-			UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realm.UID, ID: clientID(i),
-			CreatedAt: time.Now(), Secrets: []clientsecret.Credential{{Verifier: verifier}},
+			Record: fmt.Sprintf("client-%064x", i), UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realm.UID, ID: clientID(i),
+			Audiences: []string{"https://orders.example"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},
 		})
 	}
 	lookups[size] = &lookup{realm: realm, secret: secret, size: size}

@@ -11,10 +11,14 @@ import (
 // Client is a client, prepared for handling requests. It is immutable once it has been added to a
 // registry.
 type Client struct {
-	UID       string
-	RealmUID  string
-	ID        string // client_id, unique within the realm
-	CreatedAt time.Time
+	// Record is the name of the client's record. It is derived from RealmUID and ID, so that at most
+	// one client has a client ID.
+	Record   string
+	UID      string
+	RealmUID string
+	ID       string // client_id, unique within the realm
+	// Identity is the client's identity in tokens. Tokens with another identity are not valid.
+	Identity string
 	// Disabled clients can't get tokens, and their existing tokens are not valid.
 	Disabled bool
 	// ExpiresAt is when the client expires. An expired client is treated as disabled. If zero, the
@@ -29,7 +33,8 @@ type Client struct {
 	// limit applies.
 	TokensPerSecond int32
 	Scopes          []string // granted, sorted
-	Audiences       []string // granted audiences; if empty, the realm's audiences
+	Audiences       []string // granted, at least one
+	Introspects     []string // audiences whose tokens the client can introspect
 	Secrets         []clientsecret.Credential
 	// PublicKeys verify assertions signed by the client.
 	PublicKeys []signingkey.PublicKey

@@ -20,6 +20,7 @@ var ErrNoActiveKey = errors.New("realm has no active signing key")
 
 // RealmSettings contains the inputs for NewRealm.
 type RealmSettings struct {
+	Record string // name of the realm's record
 	UID    string
 	Name   string // the first path segment
 	Issuer string // "iss", and the base URL of the realm's endpoints
@@ -31,10 +32,8 @@ type RealmSettings struct {
 	// TokensValidAfter revokes all tokens issued before this time. If zero, no tokens are revoked.
 	TokensValidAfter time.Time
 	TokenLifetime    time.Duration
-	// Audiences are the default audiences of tokens. If empty, the default audience is the issuer.
-	Audiences []string
-	Scopes    []string      // for the metadata
-	KeyCache  time.Duration // how long verifiers may cache the published documents
+	Scopes           []string      // for the metadata
+	KeyCache         time.Duration // how long verifiers may cache the published documents
 	// TokensPerSecond is the maximum number of tokens per second for each client. If 0, there is no
 	// limit.
 	TokensPerSecond int32
@@ -44,6 +43,7 @@ type RealmSettings struct {
 // Realm is a realm, prepared for handling requests. Everything that does not depend on the request
 // is precomputed. A Realm is immutable once it has been added to a registry.
 type Realm struct {
+	Record    string // name of the realm's record
 	UID       string
 	Name      string
 	Issuer    string
@@ -51,7 +51,6 @@ type Realm struct {
 	// Disabled realms issue no tokens, and their existing tokens are not valid.
 	Disabled      bool
 	TokenLifetime time.Duration
-	Audiences     []string // at least one
 	// TokensPerSecond is the maximum number of tokens per second for each client. If 0, there is no
 	// limit.
 	TokensPerSecond int32
@@ -77,14 +76,11 @@ type Realm struct {
 // Errors: ErrNoActiveKey; errors from encoding the documents.
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
-		UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
-		TokenLifetime: s.TokenLifetime, Audiences: s.Audiences, TokensPerSecond: s.TokensPerSecond,
+		Record: s.Record, UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
+		TokenLifetime: s.TokenLifetime, TokensPerSecond: s.TokensPerSecond,
 		tokensValidAfter: s.TokensValidAfter,
 		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
 		clients:          newTable(),
-	}
-	if len(realm.Audiences) == 0 {
-		realm.Audiences = []string{s.Issuer}
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var algorithms []string
@@ -138,12 +134,13 @@ var assertionAlgorithms = func() []string {
 
 // Client returns the client with the given client ID, or nil. The caller must not modify it.
 func (r *Realm) Client(id string) *Client {
-	return r.clients.load(id)
+	client, _ := r.clients.Load(id)
+	return client
 }
 
 // Verify returns the claims and the client of a token if it is valid at the given time. The realm
-// and the client must be usable. The token must not be older than the client or than
-// spec.tokensValidAfter of the realm or client.
+// and the client must be usable. The token must have the identity of the client that has its client
+// ID now, and must not be older than spec.tokensValidAfter of the realm or client.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
@@ -153,7 +150,7 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 	}
 	client := r.Client(verified.ClientID)
 	if r.Disabled || client == nil || !client.Usable(now) ||
-		verified.IssuedAt.Before(client.CreatedAt) ||
+		verified.Identity != client.Identity ||
 		verified.IssuedAt.Before(client.TokensValidAfter) ||
 		verified.IssuedAt.Before(r.tokensValidAfter) {
 		return token.Verified{}, nil, token.ErrInvalid

@@ -23,9 +23,6 @@ func TestNewRealmRequiresAnActiveKeyAndSetsDefaults(t *testing.T) {
 		t.Errorf("with a pending key: got error %v, want %v", err, registry.ErrNoActiveKey)
 	}
 	r := realm(t, "1", "acme")
-	if diff := cmp.Diff([]string{"https://api.example.com/acme"}, r.Audiences); diff != "" {
-		t.Errorf("default audiences (-want +got):\n%s", diff)
-	}
 	if diff := cmp.Diff([]string{"public, max-age=0"}, r.Caching); diff != "" {
 		t.Errorf("default Cache-Control (-want +got):\n%s", diff)
 	}
@@ -47,8 +44,8 @@ func TestRecreatedRealmHasOnlyItsOwnClients(t *testing.T) {
 		setNew = func(t *testing.T, r *registry.Registry) {
 			r.SetRealm(realm(t, "new", "acme", createdAt(now.Add(time.Second))))
 		}
-		removeOld = func(_ *testing.T, r *registry.Registry) { r.RemoveRealm("old") }
-		removeNew = func(_ *testing.T, r *registry.Registry) { r.RemoveRealm("new") }
+		removeOld = func(_ *testing.T, r *registry.Registry) { r.Remove("old") }
+		removeNew = func(_ *testing.T, r *registry.Registry) { r.Remove("new") }
 		clientOld = func(_ *testing.T, r *registry.Registry) { r.SetClient(client("c-old", "old", "billing")) }
 		clientNew = func(_ *testing.T, r *registry.Registry) { r.SetClient(client("c-new", "new", "billing")) }
 		list      = func(uids ...string) change {
@@ -107,7 +104,7 @@ func TestRenamedRealmIsFoundUnderItsNewNameOnly(t *testing.T) {
 	if got := []string{found(reg, "acme", "billing"), found(reg, "globex", "billing")}; !cmp.Equal(got, []string{"no realm", "c"}) {
 		t.Errorf("under the old and the new name found %q, want no realm and c", got)
 	}
-	reg.RemoveRealm("r")
+	reg.Remove("r")
 	if realms, _ := reg.Size(); realms != 0 || reg.Realm("globex") != nil {
 		t.Errorf("Size() = %d realms after removal, want 0", realms)
 	}

@@ -6,9 +6,10 @@ package registry
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/puzpuzpuz/xsync/v4"
 )
 
 // Registry holds realms by name and their clients by client ID. The zero value is not usable; use
@@ -19,9 +20,9 @@ type Registry struct {
 
 	// mu serializes writers and guards the fields below.
 	mu      sync.Mutex
-	realms  map[string]*Realm  // by realm UID, whether served or superseded
+	realms  map[string]*Realm  // by name of the record, whether served or superseded
 	tables  map[string]*table  // by realm UID
-	clients map[string]*Client // by client UID
+	clients map[string]*Client // by name of the record
 }
 
 // New returns an empty registry that is not loaded.
@@ -52,80 +53,74 @@ func (r *Registry) Size() (realms, clients int) {
 }
 
 // Replace replaces the contents with the given realms and clients, but retains existing entries
-// whose UID is accepted by keep. Those entries can't be read now and remain in their last known
-// good state. Replace marks the registry as loaded.
-func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(uid string) bool) {
+// whose record is accepted by keep. Those records can't be read now and their entries remain in the
+// last known good state. Replace marks the registry as loaded.
+func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(record string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	listed := make(map[string]bool, len(realms)+len(clients))
 	for _, realm := range realms {
-		listed[realm.UID] = true
+		listed[realm.Record] = true
 		r.setRealm(realm)
 	}
 	for _, client := range clients {
-		listed[client.UID] = true
+		listed[client.Record] = true
 		r.setClient(client)
 	}
-	for uid := range r.realms {
-		if !listed[uid] && !keep(uid) {
-			r.removeRealm(uid)
+	for record := range r.realms {
+		if !listed[record] && !keep(record) {
+			r.removeRealm(record)
 		}
 	}
-	for uid := range r.clients {
-		if !listed[uid] && !keep(uid) {
-			r.removeClient(uid)
+	for record := range r.clients {
+		if !listed[record] && !keep(record) {
+			r.removeClient(record)
 		}
 	}
 	r.loaded.Store(true)
 }
 
-// SetRealm adds a realm, or replaces the realm with the same UID. If several realms have the same
-// name, the newest is served.
+// SetRealm adds a realm, or replaces the realm with the same record. If several realms have the
+// same name, the newest is served.
 func (r *Registry) SetRealm(realm *Realm) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setRealm(realm)
 }
 
-// SetClient adds a client, or replaces the client with the same UID.
+// SetClient adds a client, or replaces the client with the same record.
 func (r *Registry) SetClient(client *Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.setClient(client)
 }
 
-// RemoveRealm removes the realm with the given UID. Its tokens are no longer valid.
-func (r *Registry) RemoveRealm(uid string) {
+// Remove removes the realm or client with the given record. Its tokens are no longer valid.
+func (r *Registry) Remove(record string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.removeRealm(uid)
-}
-
-// RemoveClient removes the client with the given UID.
-func (r *Registry) RemoveClient(uid string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.removeClient(uid)
+	r.removeRealm(record)
+	r.removeClient(record)
 }
 
 func (r *Registry) setRealm(realm *Realm) {
 	realm.clients = r.table(realm.UID)
-	old := r.realms[realm.UID]
-	r.realms[realm.UID] = realm
+	old := r.realms[realm.Record]
+	r.realms[realm.Record] = realm
 	if old != nil && old.Name != realm.Name {
 		r.serve(old.Name)
 	}
 	r.serve(realm.Name)
 }
 
-func (r *Registry) removeRealm(uid string) {
-	realm, ok := r.realms[uid]
+func (r *Registry) removeRealm(record string) {
+	realm, ok := r.realms[record]
 	if !ok {
 		return
 	}
-	delete(r.realms, uid)
+	delete(r.realms, record)
 	r.serve(realm.Name)
-	r.dropIfUnused(uid)
+	r.dropIfUnused(realm.UID)
 }
 
 // serve selects the realm to serve under the given name.
@@ -146,37 +141,22 @@ func (r *Registry) serve(name string) {
 }
 
 func (r *Registry) setClient(client *Client) {
-	old := r.clients[client.UID]
-	if old != nil && (old.RealmUID != client.RealmUID || old.ID != client.ID) {
-		r.removeClient(old.UID)
-		old = nil
-	}
-	t := r.table(client.RealmUID)
-	clients := without(t.withID(client.ID), client.UID)
-	at, _ := slices.BinarySearchFunc(clients, client, comparePrecedence)
-	t.store(client.ID, slices.Insert(clients, at, client))
-	if old == nil {
-		t.size++
-	}
-	r.clients[client.UID] = client
+	r.clients[client.Record] = client
+	r.table(client.RealmUID).Store(client.ID, client)
 }
 
-func (r *Registry) removeClient(uid string) {
-	client, ok := r.clients[uid]
+func (r *Registry) removeClient(record string) {
+	client, ok := r.clients[record]
 	if !ok {
 		return
 	}
-	delete(r.clients, uid)
-	t := r.table(client.RealmUID)
-	t.size--
-	t.store(client.ID, without(t.withID(client.ID), uid))
+	delete(r.clients, record)
+	r.table(client.RealmUID).Delete(client.ID)
 	r.dropIfUnused(client.RealmUID)
 }
 
-func without(clients []*Client, uid string) []*Client {
-	return slices.DeleteFunc(clients, func(c *Client) bool { return c.UID == uid })
-}
-
+// table returns the clients with a realm UID by client ID. A table can exist without a realm,
+// because realm and client records can arrive in any order.
 func (r *Registry) table(realmUID string) *table {
 	t, ok := r.tables[realmUID]
 	if !ok {
@@ -186,9 +166,20 @@ func (r *Registry) table(realmUID string) *table {
 	return t
 }
 
-// dropIfUnused removes the table for a realm UID if there is no such realm and it has no clients.
+// dropIfUnused removes the table for a realm UID if it has no clients and there is no such realm.
 func (r *Registry) dropIfUnused(realmUID string) {
-	if _, known := r.realms[realmUID]; !known && r.tables[realmUID].size == 0 {
-		delete(r.tables, realmUID)
+	if r.tables[realmUID].Size() > 0 {
+		return
 	}
+	for _, realm := range r.realms {
+		if realm.UID == realmUID {
+			return
+		}
+	}
+	delete(r.tables, realmUID)
 }
+
+// table holds clients by client ID. Requests read it without locks.
+type table = xsync.Map[string, *Client]
+
+func newTable() *table { return xsync.NewMap[string, *Client]() }

@@ -27,6 +27,7 @@ const idBytes = 16
 type Claims struct {
 	Issuer   string
 	ClientID string   // "client_id" and "sub", which are equal because clients act for themselves
+	Identity string   // "client_uid", a private claim that distinguishes clients that had the same ID
 	Audience []string // at least one
 	Scope    string   // space-separated scope tokens; if empty, the token has no scope claim
 	IssuedAt time.Time
@@ -100,6 +101,8 @@ func appendClaims(b []byte, c Claims, id ID) []byte {
 	b = appendString(b, c.ClientID)
 	b = append(b, `,"client_id":`...)
 	b = appendString(b, c.ClientID)
+	b = append(b, `,"client_uid":`...)
+	b = appendString(b, c.Identity)
 	b = append(b, `,"aud":`...)
 	b = appendAudience(b, c.Audience)
 	b = append(b, `,"iat":`...)

@@ -53,23 +53,23 @@ func TestSign(t *testing.T) {
 		wantPayload map[string]any
 	}{
 		"one audience, no scope": {
-			claims: token.Claims{Issuer: "https://api.example.com/acme", ClientID: "billing", Audience: []string{"https://orders.example.com"}, IssuedAt: now, Lifetime: 5 * time.Minute},
+			claims: token.Claims{Issuer: "https://api.example.com/acme", ClientID: "billing", Identity: "1-2", Audience: []string{"https://orders.example.com"}, IssuedAt: now, Lifetime: 5 * time.Minute},
 			wantPayload: map[string]any{
-				"iss": "https://api.example.com/acme", "sub": "billing", "client_id": "billing", "aud": "https://orders.example.com",
+				"iss": "https://api.example.com/acme", "sub": "billing", "client_id": "billing", "client_uid": "1-2", "aud": "https://orders.example.com",
 				"iat": json.Number("1772366400"), "exp": json.Number("1772366700"), "jti": wantID,
 			},
 		},
 		"several audiences, a scope": {
-			claims: token.Claims{Issuer: "i", ClientID: "apps.billing", Audience: []string{"b", "a"}, Scope: "orders:read stock", IssuedAt: now, Lifetime: time.Hour},
+			claims: token.Claims{Issuer: "i", ClientID: "apps.billing", Identity: "3", Audience: []string{"b", "a"}, Scope: "orders:read stock", IssuedAt: now, Lifetime: time.Hour},
 			wantPayload: map[string]any{
-				"iss": "i", "sub": "apps.billing", "client_id": "apps.billing", "aud": []any{"b", "a"}, "scope": "orders:read stock",
+				"iss": "i", "sub": "apps.billing", "client_id": "apps.billing", "client_uid": "3", "aud": []any{"b", "a"}, "scope": "orders:read stock",
 				"iat": json.Number("1772366400"), "exp": json.Number("1772370000"), "jti": wantID,
 			},
 		},
 		"special characters": {
-			claims: token.Claims{Issuer: `https://x/<&>"\`, ClientID: "naïve\u2028\U0001F600", Audience: []string{"\x7f\t", `","admin":"true`}, Scope: "'", IssuedAt: now, Lifetime: time.Second},
+			claims: token.Claims{Issuer: `https://x/<&>"\`, ClientID: "naïve\u2028\U0001F600", Identity: `"`, Audience: []string{"\x7f\t", `","admin":"true`}, Scope: "'", IssuedAt: now, Lifetime: time.Second},
 			wantPayload: map[string]any{
-				"iss": `https://x/<&>"\`, "sub": "naïve\u2028\U0001F600", "client_id": "naïve\u2028\U0001F600", "aud": []any{"\x7f\t", `","admin":"true`}, "scope": "'",
+				"iss": `https://x/<&>"\`, "sub": "naïve\u2028\U0001F600", "client_id": "naïve\u2028\U0001F600", "client_uid": `"`, "aud": []any{"\x7f\t", `","admin":"true`}, "scope": "'",
 				"iat": json.Number("1772366400"), "exp": json.Number("1772366401"), "jti": wantID,
 			},
 		},
@@ -146,7 +146,7 @@ func TestClaimsMatchEncodingJSON(t *testing.T) {
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		claims := token.Claims{
-			Issuer: text.Draw(t, "iss"), ClientID: text.Draw(t, "client_id"),
+			Issuer: text.Draw(t, "iss"), ClientID: text.Draw(t, "client_id"), Identity: text.Draw(t, "client_uid"),
 			Audience: rapid.SliceOfN(text, 1, 4).Draw(t, "aud"), Scope: text.Draw(t, "scope"),
 			IssuedAt: time.Unix(rapid.Int64Range(-1<<33, 1<<36).Draw(t, "iat"), 999_999_999),
 			Lifetime: time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "lifetime")),
@@ -162,7 +162,7 @@ func TestClaimsMatchEncodingJSON(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]any{
-			"iss": claims.Issuer, "sub": claims.ClientID, "client_id": claims.ClientID, "aud": claims.Audience,
+			"iss": claims.Issuer, "sub": claims.ClientID, "client_id": claims.ClientID, "client_uid": claims.Identity, "aud": claims.Audience,
 			"iat": claims.IssuedAt.Unix(), "exp": claims.IssuedAt.Unix() + int64(claims.Lifetime/time.Second),
 			"jti": base64.RawURLEncoding.EncodeToString(id),
 		}

@@ -29,6 +29,7 @@ var encoding = base64.RawURLEncoding.Strict()
 // Verified is the content of a valid token.
 type Verified struct {
 	ClientID string
+	Identity string // identity of the client; see Claims
 	Audience []string
 	Scope    string // space-separated scope tokens
 	IssuedAt time.Time
@@ -75,6 +76,7 @@ func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
 type claims struct {
 	Issuer    string   `json:"iss"`
 	ClientID  string   `json:"client_id"`
+	Identity  string   `json:"client_uid"`
 	Audience  audience `json:"aud"`
 	Scope     string   `json:"scope"`
 	IssuedAt  int64    `json:"iat"`
@@ -111,7 +113,7 @@ func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 		return Verified{}, ErrInvalid
 	}
 	return Verified{
-		ClientID: c.ClientID, Audience: c.Audience, Scope: c.Scope, IssuedAt: issuedAt, ID: c.ID, Payload: payload,
+		ClientID: c.ClientID, Identity: c.Identity, Audience: c.Audience, Scope: c.Scope, IssuedAt: issuedAt, ID: c.ID, Payload: payload,
 	}, nil
 }
 

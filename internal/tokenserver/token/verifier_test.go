@@ -26,7 +26,7 @@ func TestVerifyReturnsSignedClaims(t *testing.T) {
 				"one audience":  {Audience: []string{"orders"}},
 				"two audiences": {Audience: []string{"https://orders.example.com/?a=b&c", "stock"}, Scope: "orders:read <&>"},
 			} {
-				claims.Issuer, claims.ClientID, claims.IssuedAt, claims.Lifetime = issuer, "team.billing", now, time.Minute
+				claims.Issuer, claims.ClientID, claims.Identity, claims.IssuedAt, claims.Lifetime = issuer, "team.billing", "1-2", now, time.Minute
 				signed, _, err := signer.Sign(claims, rand.Reader)
 				if err != nil {
 					t.Fatal(err)
@@ -36,7 +36,7 @@ func TestVerifyReturnsSignedClaims(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				want := token.Verified{
-					ClientID: claims.ClientID, Audience: claims.Audience, Scope: claims.Scope,
+					ClientID: claims.ClientID, Identity: claims.Identity, Audience: claims.Audience, Scope: claims.Scope,
 					IssuedAt: now.Truncate(time.Second).Local(), ID: got.ID, Payload: part(t, signed, 1),
 				}
 				if diff := cmp.Diff(want, got); diff != "" || got.ID == "" {

@@ -10,16 +10,24 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Realm returns a minimal Realm with the given name and changes.
+// Realm returns a minimal Realm with the given name and changes. Its only grant allows everything
+// in all namespaces.
 func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
 	realm := &v1alpha1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.RealmSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll}},
+		Spec:       v1alpha1.RealmSpec{Grants: []v1alpha1.Grant{GrantAll()}},
 	}
 	for _, f := range change {
 		f(realm)
 	}
 	return realm
+}
+
+// GrantAll returns a grant that allows all scopes, audiences, and client IDs in all namespaces.
+func GrantAll() v1alpha1.Grant {
+	return v1alpha1.Grant{
+		Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, Scopes: v1alpha1.Scopes{"*"}, ClientIDs: []string{"*"},
+	}
 }
 
 // ApiClient returns a minimal ApiClient with the given name and changes. Its secret is generated

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -63,6 +64,16 @@ func RotateSecret(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClien
 		newest := c.Status.Secrets[len(c.Status.Secrets)-1]
 		c.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: newest.CreatedAt.Add(time.Second)}
 	})
+}
+
+// RecordName returns the name of a client's record.
+func RecordName(t testing.TB, inst *install.Installation, c *v1alpha1.ApiClient) string {
+	t.Helper()
+	realm := &v1alpha1.Realm{}
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm); err != nil {
+		t.Fatal(err)
+	}
+	return record.ClientSecretName(realm.UID, c.EffectiveClientID())
 }
 
 // AwaitSecretRotated waits until the requested rotation is complete and the old secret has expired.

@@ -3,7 +3,7 @@ package api_test
 import "strings"
 
 const (
-	clientIDRule     = "spec.clientId must have 1 to 64 letters, digits, underscores, and hyphens"
+	clientIDRule     = "spec.clientId must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
 	clientIDChange   = "spec.clientId is immutable (it cannot be changed, added, or removed); it is "
 	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
 	timePattern      = "spec.expiresAt in body should match"
@@ -28,13 +28,16 @@ var apiClientValidations = map[string]validation{
 	"realmRef name with a dot":       {spec: "realmRef: {name: a.b}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "a.b": ` + realmNameRule},
 	"realmRef name with a slash":     {spec: "realmRef: {name: a/b}", wantField: "spec.realmRef.name", wantRule: realmNameRule},
 
-	"clientId with all allowed characters": {spec: "clientId: Az09_-"},
-	"clientId of 64 characters":            {spec: "clientId: " + strings.Repeat("a", 64)},
-	"clientId of 65 characters":            {spec: "clientId: " + strings.Repeat("a", 65), wantField: "spec.clientId", wantRule: "may not be more than 64"},
-	"empty clientId":                       {spec: `clientId: ""`, wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with a dot":                  {spec: "clientId: acme-apps.billing", wantField: "spec.clientId", wantRule: `Invalid value: "acme-apps.billing": ` + clientIDRule},
+	"clientId with all allowed characters": {spec: "clientId: 'Az09!\"#$&''(),-./;<=>?@[\\]^_`{|}~'"},
+	"clientId of 255 characters":           {spec: "clientId: " + strings.Repeat("a", 255)},
+	"clientId of 256 characters":           {spec: "clientId: " + strings.Repeat("a", 256), wantField: "spec.clientId", wantRule: "may not be more than 255"},
+	"empty clientId":                       {spec: `clientId: ""`, wantField: "spec.clientId", wantRule: "should be at least 1 chars long"},
+	"clientId with a dot":                  {spec: "clientId: acme-apps.billing"},
+	"clientId with a space":                {spec: "clientId: a b", wantField: "spec.clientId", wantRule: `Invalid value: "a b": ` + clientIDRule},
 	"clientId with a colon":                {spec: "clientId: 'a:b'", wantField: "spec.clientId", wantRule: clientIDRule},
 	"clientId with a percent":              {spec: "clientId: a%20b", wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientId with a plus sign":            {spec: "clientId: a+b", wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientId with an asterisk":            {spec: "clientId: a*", wantField: "spec.clientId", wantRule: clientIDRule},
 	"clientId with an umlaut":              {spec: "clientId: ä", wantField: "spec.clientId", wantRule: clientIDRule},
 	"clientId with a line break":           {spec: `clientId: "a\n"`, wantField: "spec.clientId", wantRule: clientIDRule},
 

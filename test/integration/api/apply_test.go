@@ -23,7 +23,7 @@ func TestApplyRealmStatus(t *testing.T) {
 	lifetime := metav1.Duration{Duration: time.Hour}
 	realm := &v1alpha1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: cluster.Namespace(t)},
-		Spec:       v1alpha1.RealmSpec{AllowedNamespaces: v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromAll}},
+		Spec:       v1alpha1.RealmSpec{Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}}}},
 	}
 	if err := cluster.Client.Create(t.Context(), realm); err != nil {
 		t.Fatal(err)

@@ -120,9 +120,11 @@ func checkDescription(t *testing.T, n node) {
 // are excluded: the description of their discriminator says when they are required.
 func isOptionalSpec(n node) bool {
 	required := []string{
-		"spec.allowedNamespaces", "spec.realmRef", "spec.realmRef.name", "spec.allowedNamespaces.from",
-		"spec.allowedNamespaces.selector.matchExpressions[].key",
-		"spec.allowedNamespaces.selector.matchExpressions[].operator",
+		"spec.realmRef", "spec.realmRef.name", "spec.grants[].name", "spec.grants[].namespaces",
+		"spec.grants[].namespaces.names", "spec.grants[].namespaces.selector", "spec.grants[].namespaces.all",
+		"spec.releasedClients[].namespace", "spec.releasedClients[].name", "spec.grants",
+		"spec.grants[].namespaces.selector.matchExpressions[].key",
+		"spec.grants[].namespaces.selector.matchExpressions[].operator",
 		"spec.secret.generated", "spec.secret.provided", "spec.secret.hashed",
 		"spec.secret.provided.secretRef", "spec.secret.provided.secretRef.name",
 		"spec.secret.hashed[].id", "spec.secret.hashed[].hash",

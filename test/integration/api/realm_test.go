@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -45,7 +44,7 @@ var realmValidations = map[string]validation{
 var realmTransitions = map[string]transition{
 	"all fields changed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, tokensValidAfter: '2026-01-01T00:00:00Z', allowedNamespaces: {from: Names, names: [a]}}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, tokensValidAfter: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}}]}",
 	},
 	"optional fields removed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true}",
@@ -137,9 +136,9 @@ var lifetimeValidations = map[string]validation{
 }
 
 const (
-	scopeRule           = "spec.scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
-	audienceCharsRule   = "spec.audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
-	audienceColonRule   = "spec.audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
+	scopeRule           = "scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
+	audienceCharsRule   = "audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
+	audienceColonRule   = "audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
 	firstScopeField     = "spec.scopes[0]"
 	firstAudiencesField = "spec.audiences[0]"
 )
@@ -190,10 +189,4 @@ var audienceValidations = map[string]validation{
 }
 
 // list returns a YAML list of n different strings.
-func list(prefix string, n int) string {
-	items := make([]string, n)
-	for i := range items {
-		items[i] = fmt.Sprintf("%s%d", prefix, i)
-	}
-	return "[" + strings.Join(items, ", ") + "]"
-}
+func list(prefix string, n int) string { return each(prefix+"%d", n) }

@@ -66,10 +66,11 @@ var kinds = []kind{
 	{
 		name:        "Realm",
 		crd:         "auth.realmkeeper.dev_realms.yaml",
-		minimalSpec: "allowedNamespaces: {from: All}",
+		minimalSpec: "grants: [{name: all, namespaces: {all: {}}}]",
 		validations: []map[string]validation{
-			realmValidations, allowedNamespacesValidations, rotationValidations,
+			realmValidations, grantValidations, rotationValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
+			nested(scopeValidations, inGrant, "spec.grants[0]."), nested(audienceValidations, inGrant, "spec.grants[0]."),
 		},
 		transitions: []map[string]transition{realmTransitions},
 	},
@@ -81,6 +82,7 @@ var kinds = []kind{
 			apiClientValidations, generatedSecretValidations, secretRotationValidations, providedSecretValidations,
 			publicKeyValidations, privateKeyValidations, serviceAccountValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
+			nested(audienceValidations, inIntrospection, "spec.introspection."),
 		},
 		transitions: []map[string]transition{apiClientTransitions, providedSecretTransitions, publicKeyTransitions, serviceAccountTransitions},
 	},
@@ -219,7 +221,11 @@ func expectUsable(t *testing.T, object *unstructured.Unstructured) {
 	}
 	switch typed := typed.(type) {
 	case *v1alpha1.Realm:
-		if s := typed.Spec.AllowedNamespaces.Selector; s != nil {
+		for _, grant := range typed.Spec.Grants {
+			s := grant.Namespaces.Selector
+			if s == nil {
+				continue
+			}
 			if _, err := metav1.LabelSelectorAsSelector(s.LabelSelector()); err != nil {
 				t.Errorf("Selector was accepted but is not a valid label selector: %v", err)
 			}

@@ -54,7 +54,7 @@ func TestRestartKeepsLastKnownGoodRecord(t *testing.T) {
 	credentials := inst.CredentialsSecret(t, c)
 	inst.StopOperator(t)
 	corrupt := &corev1.Secret{}
-	corrupt.Namespace, corrupt.Name = inst.RecordsNamespace, record.SecretName(record.KindRealm, realm.UID)
+	corrupt.Namespace, corrupt.Name = inst.RecordsNamespace, record.RealmSecretName(realm.UID)
 	install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("corrupt") })
 
 	for _, s := range inst.Servers() {

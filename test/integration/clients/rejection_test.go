@@ -26,7 +26,7 @@ func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 	team := cluster.Namespace(t)
 	inst.Create(t, install.Realm("rejection", func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read"}
-		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromNames, Names: []string{team}}
+		r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: []string{team}}
 	}))
 
 	for name, test := range map[string]struct {
@@ -67,7 +67,7 @@ func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 		c := install.ApiClient(elsewhere, "billing", "rejection")
 		inst.Create(t, c)
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
-		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, elsewhere, `"rejection"`, "spec.allowedNamespaces")
+		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, elsewhere, `"rejection"`, "spec.grants")
 	})
 	t.Run("realm's lifetime", func(t *testing.T) {
 		realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 3 * time.Hour} })
@@ -79,8 +79,8 @@ func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 	})
 }
 
-// If several ApiClients have the same client ID, the oldest holds it. When it is deleted, the next
-// oldest gets the client ID.
+// The first ApiClient that is Accepted holds its client ID until it is deleted. Then one of the
+// others gets it.
 func testClientIDConflict(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team := cluster.Namespace(t)
@@ -92,50 +92,61 @@ func testClientIDConflict(t *testing.T, inst *install.Installation) {
 	}
 	first := claim("a")
 	scenario.AwaitUsable(t, inst, first)
-	second, third := claim("b"), claim("c")
-	for _, c := range []*v1alpha1.ApiClient{second, third} {
-		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, `"billing"`, team+"/a")
-	}
+	second := claim("b")
+	inst.AwaitReady(t, second, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	scenario.ExpectMessage(t, second, v1alpha1.ConditionAccepted, `"billing"`, team+"/a", "spec.releasedClients")
 	inst.Delete(t, first)
 	scenario.AwaitUsable(t, inst, second)
+	third := claim("a") // with the name of the first
 	inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	install.Eventually(t, "the third client to report a conflict with the second", func() error {
-		inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-		if message := scenario.ConditionMessage(t, third, v1alpha1.ConditionAccepted); !strings.Contains(message, team+"/b") {
-			return fmt.Errorf("its message is %q", message)
-		}
-		return nil
-	})
+	scenario.ExpectMessage(t, third, v1alpha1.ConditionAccepted, `"billing"`, team+"/b")
 }
 
-// If a namespace becomes allowed or is no longer allowed, the operator decides again which
-// ApiClient holds the client ID.
-func testClientIDConflictAfterNamespaceChange(t *testing.T, inst *install.Installation) {
-	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "older-", Labels: map[string]string{"realm": "namespaces"}}}
-	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "younger-", Labels: map[string]string{"realm": "namespaces"}}}
-	inst.Create(t, home, other, install.Realm("namespaces", func(r *v1alpha1.Realm) {
-		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{
-			From:     v1alpha1.NamespacesFromSelector,
+// A client that loses its grant can't get tokens but keeps its client ID, until the realm releases
+// it by name.
+func testClientIDIsHeldWithoutGrant(t *testing.T, inst *install.Installation) {
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "holder-", Labels: map[string]string{"realm": "namespaces"}}}
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-", Labels: map[string]string{"realm": "namespaces"}}}
+	realm := install.Realm("namespaces", func(r *v1alpha1.Realm) {
+		r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{
 			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "namespaces"}},
 		}
-	}))
+	})
+	inst.Create(t, home, other, realm)
 	claim := func(namespace string) *v1alpha1.ApiClient {
 		c := install.ApiClient(namespace, "billing", "namespaces", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
 		inst.Create(t, c)
 		return c
 	}
-	older := claim(home.Name)
-	scenario.AwaitUsable(t, inst, older)
-	younger := claim(other.Name)
-	inst.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	holder := claim(home.Name)
+	scenario.AwaitUsable(t, inst, holder)
+	credentials := inst.CredentialsSecret(t, holder)
+	next := claim(other.Name)
+	inst.AwaitReady(t, next, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
 
 	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "none" })
-	inst.AwaitReady(t, older, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
-	scenario.AwaitUsable(t, inst, younger)
+	inst.AwaitReady(t, holder, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+	inst.AwaitTokens(t, credentials, false)
+	install.Change(t, inst, next, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Reconcile." })
+	install.Eventually(t, "the other client to be reconciled again", func() error {
+		inst.AwaitReady(t, next, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+		if next.Status.ObservedGeneration != next.Generation {
+			return fmt.Errorf("generation %d is observed, not %d", next.Status.ObservedGeneration, next.Generation)
+		}
+		return nil
+	})
 	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "namespaces" })
-	scenario.AwaitUsable(t, inst, older)
-	inst.AwaitReady(t, younger, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	scenario.AwaitUsable(t, inst, holder)
+	inst.AwaitTokens(t, credentials, true)
+
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: holder.Namespace, Name: holder.Name}}
+	})
+	inst.AwaitReady(t, holder, metav1.ConditionFalse, v1alpha1.ReasonClientIDReleased)
+	scenario.AwaitUsable(t, inst, next)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.ReleasedClients = nil })
+	inst.AwaitReady(t, holder, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	inst.AwaitTokens(t, credentials, false)
 }
 
 // The operator restores a label that was removed from a record. The record's keys or hashes remain
@@ -145,7 +156,7 @@ func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 	realm, c := scenario.NewClient(t, inst, "labels")
 	credentials := inst.CredentialsSecret(t, c)
 	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
-		for _, name := range []string{record.SecretName(record.KindRealm, realm.UID), record.SecretName(record.KindClient, c.UID)} {
+		for _, name := range []string{record.RealmSecretName(realm.UID), scenario.RecordName(t, inst, c)} {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: name}}
 			install.Change(t, inst, secret, func(s *corev1.Secret) { delete(s.Labels, label) })
 			install.Eventually(t, label+" to be restored on "+name, func() error {
@@ -197,8 +208,8 @@ func TestCorruptRecords(t *testing.T) {
 		wantReason  v1alpha1.ConditionReason
 		clientAfter v1alpha1.ConditionReason
 	}{
-		"of a realm":  {record.SecretName(record.KindRealm, realm.UID), realm, v1alpha1.ReasonKeysUnreadable, v1alpha1.ReasonRealmNotReady},
-		"of a client": {record.SecretName(record.KindClient, c.UID), c, v1alpha1.ReasonRecordUnreadable, v1alpha1.ReasonRecordUnreadable},
+		"of a realm":  {record.RealmSecretName(realm.UID), realm, v1alpha1.ReasonKeysUnreadable, v1alpha1.ReasonRealmNotReady},
+		"of a client": {scenario.RecordName(t, inst, c), c, v1alpha1.ReasonRecordUnreadable, v1alpha1.ReasonRecordUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			good := &corev1.Secret{}
@@ -206,7 +217,7 @@ func TestCorruptRecords(t *testing.T) {
 				t.Fatal(err)
 			}
 			corrupt := good.DeepCopy()
-			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":1,"body":"canary"}`) })
+			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":2,"body":"canary"}`) })
 			inst.AwaitReady(t, test.owner, metav1.ConditionFalse, test.wantReason)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.clientAfter)
 			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.RecordsNamespace+"/"+test.record, "Restore")

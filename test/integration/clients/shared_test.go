@@ -15,20 +15,20 @@ func TestClients(t *testing.T) {
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
 	for name, test := range map[string]func(*testing.T, *install.Installation){
-		"any order converges":                       testAnyOrderConverges,
-		"private_key_jwt":                           testPrivateKeyJWT,
-		"migration from secret to key":              testMigrationFromSecretToKey,
-		"hashed secret":                             testHashedSecret,
-		"service accounts":                          testServiceAccounts,
-		"tokens per second":                         testTokensPerSecond,
-		"rejected specs":                            testRejectedSpecs,
-		"client ID conflict":                        testClientIDConflict,
-		"client ID conflict after namespace change": testClientIDConflictAfterNamespaceChange,
-		"record labels are restored":                testRecordLabelsAreRestored,
-		"unowned Secret is not changed":             testUnownedSecretIsNotChanged,
-		"credentials Secret is restored":            testCredentialsSecretIsRestored,
-		"revoke and restore access":                 testRevokeAndRestoreAccess,
-		"kubectl plugin":                            testKubectlPlugin,
+		"any order converges":               testAnyOrderConverges,
+		"private_key_jwt":                   testPrivateKeyJWT,
+		"migration from secret to key":      testMigrationFromSecretToKey,
+		"hashed secret":                     testHashedSecret,
+		"service accounts":                  testServiceAccounts,
+		"tokens per second":                 testTokensPerSecond,
+		"rejected specs":                    testRejectedSpecs,
+		"client ID conflict":                testClientIDConflict,
+		"client ID is held without a grant": testClientIDIsHeldWithoutGrant,
+		"record labels are restored":        testRecordLabelsAreRestored,
+		"unowned Secret is not changed":     testUnownedSecretIsNotChanged,
+		"credentials Secret is restored":    testCredentialsSecretIsRestored,
+		"revoke and restore access":         testRevokeAndRestoreAccess,
+		"kubectl plugin":                    testKubectlPlugin,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

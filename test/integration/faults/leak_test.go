@@ -202,7 +202,7 @@ func (f *leakFixture) signingKeys() {
 		return fmt.Errorf("the keys are %v", f.realm.Status.SigningKeys)
 	})
 	secret := &corev1.Secret{}
-	name := types.NamespacedName{Namespace: f.inst.RecordsNamespace, Name: record.SecretName(record.KindRealm, f.realm.UID)}
+	name := types.NamespacedName{Namespace: f.inst.RecordsNamespace, Name: record.RealmSecretName(f.realm.UID)}
 	if err := f.inst.Env.Client.Get(f.t.Context(), name, secret); err != nil {
 		f.t.Fatal(err)
 	}
@@ -302,9 +302,9 @@ func (f *leakFixture) corruptRecord() {
 	broken := f.client("corrupt")
 	f.ready(broken)
 	secret := generateSecret(f.t)
-	corrupt := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.inst.RecordsNamespace, Name: record.SecretName(record.KindClient, broken.UID)}}
+	corrupt := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.inst.RecordsNamespace, Name: scenario.RecordName(f.t, f.inst, broken)}}
 	install.Change(f.t, f.inst, corrupt, func(s *corev1.Secret) {
-		s.Data[record.DataKey] = fmt.Appendf(nil, `{"schemaVersion":1,"body":{"clientID":"%[1]s","secrets":[{"hash":"%[1]s"}]}}`, secret)
+		s.Data[record.DataKey] = fmt.Appendf(nil, `{"schemaVersion":2,"body":{"clientID":"%[1]s","secrets":[{"hash":"%[1]s"}]}}`, secret)
 	})
 	f.inst.AwaitReady(f.t, broken, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
 	for _, s := range f.inst.Servers() {

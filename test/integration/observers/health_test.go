@@ -44,7 +44,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 	inst := install.New(t, cluster, install.Settings{MaximumTokenLifetime: "1h"})
 	team, outside := cluster.Namespace(t), cluster.Namespace(t)
 	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.AllowedNamespaces = v1alpha1.AllowedNamespaces{From: v1alpha1.NamespacesFromNames, Names: []string{team}}
+		r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: []string{team}}
 		r.Spec.Scopes = []string{"read"}
 		r.Spec.Audiences = []string{"orders"}
 	})
@@ -134,10 +134,10 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 		inst.Create(t, c, r)
 		scenario.AwaitUsable(t, inst, c)
 		inst.AwaitReady(t, r, metav1.ConditionTrue, v1alpha1.ReasonReady)
-		corrupt(t, inst, record.SecretName(record.KindClient, c.UID))
+		corrupt(t, inst, scenario.RecordName(t, inst, c))
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
 		wantHealth(t, inst, c, failed)
-		corrupt(t, inst, record.SecretName(record.KindRealm, r.UID))
+		corrupt(t, inst, record.RealmSecretName(r.UID))
 		inst.AwaitReady(t, r, metav1.ConditionFalse, v1alpha1.ReasonKeysUnreadable)
 		wantHealth(t, inst, r, failed)
 	})

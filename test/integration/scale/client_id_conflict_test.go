@@ -1,6 +1,7 @@
 package scale_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"strings"
@@ -19,42 +20,62 @@ import (
 
 var claimants = flag.Int("claimants", 60, "Number of ApiClients with the same client ID")
 
-// If many ApiClients have the same client ID, the oldest one holds it, and the status of the others
-// names that ApiClient. When it is deleted, the next oldest gets the client ID. No status flaps.
+// If many ApiClients have the same client ID, one of them holds it, and the status of the others
+// names that ApiClient. When it is deleted, another one gets the client ID. No status flaps.
 func TestManyClientsWithSameClientID(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	team := cluster.Namespace(t)
 	inst.Create(t, install.Realm("acme"))
 	reasons := watchReasons(t, inst, team)
-	var all []*v1alpha1.ApiClient
 	for i := range *claimants {
-		c := install.ApiClient(team, fmt.Sprintf("claimant-%03d", i), "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
-		inst.Create(t, c)
-		all = append(all, c)
+		inst.Create(t, install.ApiClient(team, fmt.Sprintf("claimant-%03d", i), "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" }))
 	}
-	for winner := range 3 {
-		inst.AwaitReady(t, all[winner], metav1.ConditionTrue, v1alpha1.ReasonReady)
-		for _, c := range all[winner+1:] {
-			install.Eventually(t, c.Name+" to report a conflict with "+all[winner].Name, func() error {
-				if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
-					return err
-				}
-				accepted := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionAccepted))
-				if accepted == nil || accepted.Reason != string(v1alpha1.ReasonClientIDConflict) || !strings.Contains(accepted.Message, team+"/"+all[winner].Name+".") {
-					return fmt.Errorf("Accepted is %v", accepted)
-				}
-				return nil
-			})
-		}
-		inst.AwaitTokens(t, inst.CredentialsSecret(t, all[winner]), true)
-		inst.Delete(t, all[winner])
+	for range 3 {
+		var holder *v1alpha1.ApiClient
+		install.Eventually(t, "one client to hold the ID and the others to name it", func() error {
+			var err error
+			holder, err = holderOf(t, inst, team)
+			return err
+		})
+		inst.AwaitReady(t, holder, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		inst.AwaitTokens(t, inst.CredentialsSecret(t, holder), true)
+		inst.Delete(t, holder)
 	}
 	for name, got := range reasons() {
 		if want := "ClientIdConflict, Accepted"; !strings.HasSuffix(want, got) && got != "ClientIdConflict" {
 			t.Errorf("the reasons of %s were %s", name, got)
 		}
 	}
+}
+
+// holderOf returns the only Accepted client in a namespace if all others report a conflict with it.
+func holderOf(t *testing.T, inst *install.Installation, namespace string) (*v1alpha1.ApiClient, error) {
+	t.Helper()
+	all := &v1alpha1.ApiClientList{}
+	if err := inst.Env.Client.List(t.Context(), all, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	var holder *v1alpha1.ApiClient
+	for i := range all.Items {
+		if meta.IsStatusConditionTrue(all.Items[i].Status.Conditions, string(v1alpha1.ConditionAccepted)) {
+			if holder != nil {
+				t.Fatalf("%s and %s are both Accepted", holder.Name, all.Items[i].Name)
+			}
+			holder = &all.Items[i]
+		}
+	}
+	if holder == nil {
+		return nil, errors.New("no client is Accepted")
+	}
+	for i := range all.Items {
+		accepted := meta.FindStatusCondition(all.Items[i].Status.Conditions, string(v1alpha1.ConditionAccepted))
+		if all.Items[i].Name != holder.Name && (accepted == nil || accepted.Reason != string(v1alpha1.ReasonClientIDConflict) ||
+			!strings.Contains(accepted.Message, "ApiClient "+namespace+"/"+holder.Name+" ")) {
+			return nil, fmt.Errorf("accepted of %s is %v", all.Items[i].Name, accepted)
+		}
+	}
+	return holder, nil
 }
 
 // watchReasons records how the reason of each client's Accepted condition changes. The returned

@@ -26,21 +26,18 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
-- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.AllowedNamespaces
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.AllNamespaces
   map:
-    fields:
-    - name: from
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespacesFrom
-    - name: names
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
-    - name: selector
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespaceSelector
+    elementType:
+      scalar: untyped
+      list:
+        elementType:
+          namedType: __untyped_atomic_
+        elementRelationship: atomic
+      map:
+        elementType:
+          namedType: __untyped_deduced_
+        elementRelationship: separable
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.AnnotationValue
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClient
@@ -63,15 +60,21 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClientStatus
       default:
         observedGeneration: -1
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClientReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: namespace
+      type:
+        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClientSpec
   map:
     fields:
     - name: audiences
       type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
     - name: clientId
       type:
         scalar: string
@@ -81,6 +84,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: expiresAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: introspection
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Introspection
     - name: limits
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
@@ -97,10 +103,7 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmReference
     - name: scopes
       type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Scopes
     - name: secret
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClientSecretSource
@@ -158,6 +161,11 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenEndpoint
       type:
         scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
+  list:
+    elementType:
+      scalar: string
+    elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClientSecretSource
   map:
     fields:
@@ -204,6 +212,42 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: template
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretTemplate
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Grant
+  map:
+    fields:
+    - name: audiences
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
+    - name: clientIds
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: name
+      type:
+        scalar: string
+    - name: namespaces
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.GrantedNamespaces
+    - name: scopes
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Scopes
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.GrantedNamespaces
+  map:
+    fields:
+    - name: all
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.AllNamespaces
+    - name: names
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: selector
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespaceSelector
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.HashedSecret
   map:
     fields:
@@ -216,6 +260,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Introspection
+  map:
+    fields:
+    - name: audiences
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.JSONWebKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
@@ -255,8 +305,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
-- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespacesFrom
-  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PEMPublicKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ProvidedSecret
@@ -312,27 +360,35 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmSpec
   map:
     fields:
-    - name: allowedNamespaces
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.AllowedNamespaces
     - name: audiences
       type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: associative
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
     - name: displayName
       type:
         scalar: string
-    - name: limits
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
-    - name: scopes
+    - name: grants
       type:
         list:
           elementType:
-            scalar: string
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Grant
           elementRelationship: associative
+          keys:
+          - name
+    - name: limits
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
+    - name: releasedClients
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ApiClientReference
+          elementRelationship: associative
+          keys:
+          - namespace
+          - name
+    - name: scopes
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Scopes
     - name: signing
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Signing
@@ -382,6 +438,11 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenLifetime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Scopes
+  list:
+    elementType:
+      scalar: string
+    elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretDataKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretKeyReference

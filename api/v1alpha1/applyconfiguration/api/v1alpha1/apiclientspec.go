@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,31 +16,35 @@ import (
 // ApiClientSpec defines the desired state of an ApiClient. At least one of secret, publicKeys, and
 // serviceAccounts must be set. They are independent: to add or remove one does not change another.
 type ApiClientSpecApplyConfiguration struct {
-	// realmRef references the realm of this client. The realm must allow the client's namespace in
-	// spec.allowedNamespaces. You can create the client before the realm.
+	// realmRef references the realm of this client. A grant of the realm must cover the client; see
+	// spec.grants of the Realm. You can create the client before the realm.
 	RealmRef *RealmReferenceApplyConfiguration `json:"realmRef,omitempty"`
-	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 64 letters, digits,
-	// underscores, and hyphens. It must be unique in the realm. If several ApiClients have the same
-	// client ID, the oldest is accepted; the others are not Accepted (ClientIdConflict). clientId
-	// is immutable and cannot be added or removed later.
+	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
+	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
+	// clientIds; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
+	// the first ApiClient that is Accepted holds the client ID until it is deleted, and others are
+	// not Accepted (ClientIdConflict). clientId is immutable and cannot be added or removed later.
 	//
-	// Defaults to "<namespace>.<name>". The default never conflicts with a clientId, which cannot
-	// contain a dot, or with the default of another ApiClient, because namespaces cannot contain
-	// dots. It has at most 317 characters. Neither form needs encoding in a URL or form.
+	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
+	// characters.
 	ClientID *string `json:"clientId,omitempty"`
 	// description describes the purpose of the client in at most 256 characters. It has no effect
 	// on tokens. If unset, the client has no description.
 	Description *string `json:"description,omitempty"`
 	// scopes lists the scopes that the client can request. It can have at most 256 entries of at
 	// most 128 characters. A token request without a scope gets all of them. Each scope must be
-	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). If unset or
-	// empty, the client has no scopes.
-	Scopes []string `json:"scopes,omitempty"`
+	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). The grant that
+	// covers the client must allow all of them. If unset or empty, the client has no scopes.
+	Scopes *apiv1alpha1.Scopes `json:"scopes,omitempty"`
 	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. A token request without an audience gets all of
 	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted
-	// (AudienceNotInRealm). If unset or empty, the client has all audiences of the realm.
-	Audiences []string `json:"audiences,omitempty"`
+	// (AudienceNotInRealm). The grant that covers the client must allow all of them. If unset or
+	// empty, the client has all audiences of the first grant that covers it.
+	Audiences *apiv1alpha1.Audiences `json:"audiences,omitempty"`
+	// introspection allows the client to introspect tokens of other clients (RFC 7662). If unset,
+	// the client can introspect only its own tokens.
+	Introspection *IntrospectionApplyConfiguration `json:"introspection,omitempty"`
 	// tokenLifetime is the lifetime of the client's access tokens: a duration from 10s to 24h in
 	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It must not exceed the lifetime
 	// of the realm; otherwise the client is not Accepted (LifetimeExceedsRealm). A change applies
@@ -117,23 +122,27 @@ func (b *ApiClientSpecApplyConfiguration) WithDescription(value string) *ApiClie
 	return b
 }
 
-// WithScopes adds the given value to the Scopes field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Scopes field.
-func (b *ApiClientSpecApplyConfiguration) WithScopes(values ...string) *ApiClientSpecApplyConfiguration {
-	for i := range values {
-		b.Scopes = append(b.Scopes, values[i])
-	}
+// WithScopes sets the Scopes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Scopes field is set to the value of the last call.
+func (b *ApiClientSpecApplyConfiguration) WithScopes(value apiv1alpha1.Scopes) *ApiClientSpecApplyConfiguration {
+	b.Scopes = &value
 	return b
 }
 
-// WithAudiences adds the given value to the Audiences field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Audiences field.
-func (b *ApiClientSpecApplyConfiguration) WithAudiences(values ...string) *ApiClientSpecApplyConfiguration {
-	for i := range values {
-		b.Audiences = append(b.Audiences, values[i])
-	}
+// WithAudiences sets the Audiences field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Audiences field is set to the value of the last call.
+func (b *ApiClientSpecApplyConfiguration) WithAudiences(value apiv1alpha1.Audiences) *ApiClientSpecApplyConfiguration {
+	b.Audiences = &value
+	return b
+}
+
+// WithIntrospection sets the Introspection field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Introspection field is set to the value of the last call.
+func (b *ApiClientSpecApplyConfiguration) WithIntrospection(value *IntrospectionApplyConfiguration) *ApiClientSpecApplyConfiguration {
+	b.Introspection = value
 	return b
 }
 

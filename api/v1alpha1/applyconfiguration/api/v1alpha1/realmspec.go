@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -31,17 +32,24 @@ type RealmSpecApplyConfiguration struct {
 	// A token contains all audiences of its client unless the request selects some of them. A
 	// client has all audiences of its realm unless it lists its own. If unset or empty, the only
 	// audience is the issuer.
-	Audiences []string `json:"audiences,omitempty"`
+	Audiences *apiv1alpha1.Audiences `json:"audiences,omitempty"`
 	// scopes lists the scopes that ApiClients of this realm can use. It can have at most 256
 	// entries of at most 128 characters. Each entry is a scope token (RFC 6749, section 3.3):
 	// printable ASCII characters except space, double quote, and backslash. If you remove a scope,
 	// clients that list it are no longer Accepted and cannot get tokens until they remove it too.
 	// If unset or empty, the realm has no scopes and tokens have no scope claim.
-	Scopes []string `json:"scopes,omitempty"`
-	// allowedNamespaces selects the namespaces in which ApiClients can use this realm. It has no
-	// default, because you must decide who can create clients. If you remove a namespace, its
-	// clients can no longer get tokens.
-	AllowedNamespaces *AllowedNamespacesApplyConfiguration `json:"allowedNamespaces,omitempty"`
+	Scopes *apiv1alpha1.Scopes `json:"scopes,omitempty"`
+	// grants lists 1 to 32 grants. A grant allows the ApiClients in some namespaces to use the
+	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
+	// covers everything that it requests: its namespace, scopes, audiences, and client ID. Grants
+	// are never combined. If you remove a grant, the clients that only it covers can no longer get
+	// tokens, but they keep their client IDs; see releasedClients.
+	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
+	// releasedClients lists at most 256 ApiClients that give up their client IDs in this realm. An
+	// ApiClient normally keeps its client ID until it is deleted, even if no grant covers it any
+	// longer. A listed ApiClient is not Accepted (ClientIdReleased), and another ApiClient that a
+	// grant covers can use its client ID. If unset, every ApiClient keeps its client ID.
+	ReleasedClients []ApiClientReferenceApplyConfiguration `json:"releasedClients,omitempty"`
 	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
 	Signing *SigningApplyConfiguration `json:"signing,omitempty"`
 	// limits restricts each client of the realm. If unset, there are no limits.
@@ -81,31 +89,45 @@ func (b *RealmSpecApplyConfiguration) WithTokenLifetime(value v1.Duration) *Real
 	return b
 }
 
-// WithAudiences adds the given value to the Audiences field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Audiences field.
-func (b *RealmSpecApplyConfiguration) WithAudiences(values ...string) *RealmSpecApplyConfiguration {
-	for i := range values {
-		b.Audiences = append(b.Audiences, values[i])
-	}
-	return b
-}
-
-// WithScopes adds the given value to the Scopes field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Scopes field.
-func (b *RealmSpecApplyConfiguration) WithScopes(values ...string) *RealmSpecApplyConfiguration {
-	for i := range values {
-		b.Scopes = append(b.Scopes, values[i])
-	}
-	return b
-}
-
-// WithAllowedNamespaces sets the AllowedNamespaces field in the declarative configuration to the given value
+// WithAudiences sets the Audiences field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the AllowedNamespaces field is set to the value of the last call.
-func (b *RealmSpecApplyConfiguration) WithAllowedNamespaces(value *AllowedNamespacesApplyConfiguration) *RealmSpecApplyConfiguration {
-	b.AllowedNamespaces = value
+// If called multiple times, the Audiences field is set to the value of the last call.
+func (b *RealmSpecApplyConfiguration) WithAudiences(value apiv1alpha1.Audiences) *RealmSpecApplyConfiguration {
+	b.Audiences = &value
+	return b
+}
+
+// WithScopes sets the Scopes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Scopes field is set to the value of the last call.
+func (b *RealmSpecApplyConfiguration) WithScopes(value apiv1alpha1.Scopes) *RealmSpecApplyConfiguration {
+	b.Scopes = &value
+	return b
+}
+
+// WithGrants adds the given value to the Grants field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Grants field.
+func (b *RealmSpecApplyConfiguration) WithGrants(values ...*GrantApplyConfiguration) *RealmSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithGrants")
+		}
+		b.Grants = append(b.Grants, *values[i])
+	}
+	return b
+}
+
+// WithReleasedClients adds the given value to the ReleasedClients field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ReleasedClients field.
+func (b *RealmSpecApplyConfiguration) WithReleasedClients(values ...*ApiClientReferenceApplyConfiguration) *RealmSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithReleasedClients")
+		}
+		b.ReleasedClients = append(b.ReleasedClients, *values[i])
+	}
 	return b
 }
 

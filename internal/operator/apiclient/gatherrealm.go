@@ -1,0 +1,125 @@
+package apiclient
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// gatherRealm reads the Realm and the namespaces that its grants depend on, from the cache.
+func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
+	return readRealm(ctx, r.Client, seen)
+}
+
+// gatherRecord reads the record with the client's ID. If the client would acquire an ID that it
+// chose itself, gatherRecord reads the Realm and the namespaces again from the API server: with a
+// grant that only the cache still contains, the client could take an ID and keep it.
+func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
+	if seen.realm == nil {
+		return nil
+	}
+	secret, err := r.Records.Get(ctx, record.ClientSecretName(seen.realm.UID, seen.client.EffectiveClientID()))
+	if err != nil {
+		return err
+	}
+	seen.read(secret)
+	switch {
+	case seen.record != nil:
+		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
+		seen.state = r.Tracker.State(acknowledgement.Client, req, seen.record.ResourceVersion)
+	case seen.holder.Name == "" && seen.client.Spec.ClientID != "":
+		cached := seen.realm
+		if err := readRealm(ctx, r.Live, seen); err != nil {
+			return err
+		}
+		if seen.realm != nil && seen.realm.UID != cached.UID {
+			seen.realm = nil // The record belongs to a Realm that has been replaced.
+		}
+	}
+	return nil
+}
+
+func readRealm(ctx context.Context, from client.Reader, seen *observed) error {
+	c := seen.client
+	seen.realm, seen.namespaceLabels, seen.otherNamespace = nil, nil, ""
+	realm := &v1alpha1.Realm{}
+	err := from.Get(ctx, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Realm %q: %w", c.Spec.RealmRef.Name, err)
+	case realm.DeletionTimestamp.IsZero():
+		seen.realm = realm
+	}
+	namespace, err := readNamespace(ctx, from, c.Namespace)
+	if err != nil {
+		return err
+	}
+	if namespace != nil {
+		seen.namespaceLabels = namespace.Labels
+	}
+	other, _, found := strings.Cut(c.Spec.ClientID, ".")
+	if !found || other == "" || other == c.Namespace {
+		return nil
+	}
+	if namespace, err = readNamespace(ctx, from, other); namespace != nil {
+		seen.otherNamespace = other
+	}
+	return err
+}
+
+// readNamespace returns nil if the namespace does not exist.
+func readNamespace(ctx context.Context, from client.Reader, name string) (*corev1.Namespace, error) {
+	namespace := &corev1.Namespace{}
+	err := from.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // A missing namespace is not an error.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Namespace %q: %w", name, err)
+	}
+	return namespace, nil
+}
+
+// deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
+// Realms. uid is empty if the ApiClient was deleted.
+func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid types.UID, realm *v1alpha1.Realm) error {
+	var realmUID types.UID
+	if realm != nil {
+		realmUID = realm.UID
+	}
+	current := func(ctx context.Context) (recordstore.Orphaned, error) {
+		c := &v1alpha1.ApiClient{}
+		uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
+		if err != nil || uid == "" {
+			return orphaned("", ""), err
+		}
+		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1alpha1.Realm{})
+		return orphaned(uid, realmUID), err
+	}
+	return r.Records.DeleteOrphans(ctx, record.KindClient, req.NamespacedName, orphaned(uid, realmUID), current)
+}
+
+// orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
+// UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted.
+func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
+	return func(secret *corev1.Secret) bool {
+		if uid == "" || realmUID == "" {
+			return true
+		}
+		body, err := record.ReadClient(secret)
+		return err == nil && (body.UID != uid || body.RealmUID != realmUID)
+	}
+}

@@ -1,0 +1,104 @@
+package apiclient
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+)
+
+// coverage is what the best grant of a Realm gives an ApiClient.
+type coverage struct {
+	// grant is the first grant that covers the client. If there is none, it is the grant that lacks
+	// the least, or nil if no grant includes the client's namespace.
+	grant *v1alpha1.Grant
+	// audiences are the audiences of the client's tokens, sorted.
+	audiences []string
+	// lacks describes what the grant lacks; empty if it covers the client.
+	lacks []string
+}
+
+// covered returns the coverage of the client. A single grant must cover everything that the client
+// requests; grants are never combined, because their combination could allow more than any of them.
+func covered(seen *observed, instance *config.Instance) coverage {
+	best := coverage{}
+	for i := range seen.realm.Spec.Grants {
+		grant := &seen.realm.Spec.Grants[i]
+		if !includes(grant.Namespaces, seen.client.Namespace, seen.namespaceLabels) {
+			continue
+		}
+		c := coverageOf(seen, grant, instance)
+		if best.grant == nil || len(c.lacks) < len(best.lacks) {
+			best = c
+		}
+	}
+	return best
+}
+
+func coverageOf(seen *observed, grant *v1alpha1.Grant, instance *config.Instance) coverage {
+	spec := &seen.client.Spec
+	granted := realmAudiences(seen.realm, instance)
+	if len(grant.Audiences) > 0 {
+		granted = slices.DeleteFunc(granted, func(a string) bool { return !slices.Contains(grant.Audiences, a) })
+	}
+	c := coverage{grant: grant, audiences: granted}
+	if len(spec.Audiences) > 0 {
+		c.audiences = slices.Sorted(slices.Values(spec.Audiences))
+	}
+	if !slices.Contains(grant.Scopes, allScopes) {
+		for _, scope := range difference(spec.Scopes, grant.Scopes) {
+			c.lacks = append(c.lacks, fmt.Sprintf("scope %q", scope))
+		}
+	}
+	for _, audience := range difference(slices.Concat(spec.Audiences, spec.Introspection.Audiences), granted) {
+		c.lacks = append(c.lacks, fmt.Sprintf("audience %q", audience))
+	}
+	if len(c.audiences) == 0 {
+		c.lacks = append(c.lacks, "any audience of the realm")
+	}
+	if spec.ClientID != "" && !slices.ContainsFunc(grant.ClientIDs, func(pattern string) bool {
+		return coversClientID(pattern, spec.ClientID, seen.otherNamespace)
+	}) {
+		c.lacks = append(c.lacks, fmt.Sprintf("client ID %q", spec.ClientID))
+	}
+	return c
+}
+
+// allScopes in the scopes of a grant stands for every scope of the Realm.
+const allScopes = "*"
+
+// realmAudiences returns the Realm's audiences, sorted. There is at least one.
+func realmAudiences(realm *v1alpha1.Realm, instance *config.Instance) []string {
+	if len(realm.Spec.Audiences) == 0 {
+		return []string{instance.Issuer(realm.Name)}
+	}
+	return slices.Sorted(slices.Values(realm.Spec.Audiences))
+}
+
+// coversClientID reports whether an entry in the client IDs of a grant covers a client ID. A prefix
+// does not cover the default client IDs of another namespace, because a client that is created
+// there later would find its ID taken.
+func coversClientID(entry, clientID, otherNamespace string) bool {
+	prefix, isPrefix := strings.CutSuffix(entry, "*")
+	if !isPrefix {
+		return entry == clientID
+	}
+	return otherNamespace == "" && strings.HasPrefix(clientID, prefix)
+}
+
+// includes reports whether a grant includes a namespace with the given labels.
+func includes(granted v1alpha1.GrantedNamespaces, namespace string, namespaceLabels map[string]string) bool {
+	switch {
+	case granted.All != nil:
+		return true
+	case granted.Selector != nil:
+		selector, err := metav1.LabelSelectorAsSelector(granted.Selector.LabelSelector())
+		return err == nil && selector.Matches(labels.Set(namespaceLabels))
+	}
+	return slices.Contains(granted.Names, namespace)
+}

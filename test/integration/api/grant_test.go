@@ -1,0 +1,177 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	namesRule     = "spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and inner hyphens"
+	labelKeysRule = "spec.grants.namespaces.selector.matchLabels must have valid label keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not "
+	labelKeyRule  = "spec.grants.namespaces.selector.matchExpressions.key must be a valid label key: an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -"
+	valuesRule    = "spec.grants.namespaces.selector.matchExpressions.values must contain valid label values: at most 63 letters, digits, and inner . _ -"
+	operatorRule  = "spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is "
+	valueRule     = "a label value must have at most 63 letters, digits, and inner . _ -"
+)
+
+const (
+	grantsRule = "spec.grants must have at least one grant"
+	unionRule  = "spec.grants.namespaces must have exactly one of: names, selector, all"
+)
+
+const (
+	grantNameRule    = "spec.grants.name must have at most 63 lowercase letters, digits, and inner hyphens"
+	grantClientsRule = "spec.grants.clientIds must contain client IDs or prefixes"
+)
+
+var grantValidations = map[string]validation{
+	"32 grants":             {spec: "grants: " + grants(32)},
+	"33 grants":             {spec: "grants: " + grants(33), wantField: "spec.grants", wantRule: "must have at most 32 items"},
+	"two grants of a name":  {spec: "grants: [{name: a, namespaces: {all: {}}}, {name: a, namespaces: {names: [b]}}]", wantField: "spec.grants[1]", wantRule: "Duplicate value"},
+	"grant without a name":  {spec: "grants: [{namespaces: {all: {}}}]", wantField: "spec.grants[0].name", wantRule: "Required value"},
+	"grant name with a dot": {spec: "grants: [{name: a.b, namespaces: {all: {}}}]", wantField: "spec.grants[0].name", wantRule: `Invalid value: "a.b": ` + grantNameRule},
+	"long grant name":       {spec: "grants: [{name: " + strings.Repeat("a", 64) + ", namespaces: {all: {}}}]", wantField: "spec.grants[0].name", wantRule: "may not be more than 63"},
+
+	"client IDs and prefixes":     {spec: inGrant(`clientIds: [a, "b*", "*", a.b, "c/d=*"]`)},
+	"64 client IDs":               {spec: inGrant("clientIds: " + list("c", 64))},
+	"65 client IDs":               {spec: inGrant("clientIds: " + list("c", 65)), wantField: "spec.grants[0].clientIds", wantRule: "must have at most 64 items"},
+	"duplicate client ID":         {spec: inGrant("clientIds: [a, a]"), wantField: "spec.grants[0].clientIds[1]", wantRule: `Duplicate value: "a"`},
+	"empty client ID":             {spec: inGrant(`clientIds: [""]`), wantField: "spec.grants[0].clientIds[0]", wantRule: "should be at least 1 chars long"},
+	"prefix of 256 characters":    {spec: inGrant(`clientIds: ["` + strings.Repeat("a", 255) + `*"]`)},
+	"prefix of 257 characters":    {spec: inGrant(`clientIds: ["` + strings.Repeat("a", 256) + `*"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: "may not be more than 256"},
+	"asterisk inside a client ID": {spec: inGrant(`clientIds: ["a*b"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: `Invalid value: "a*b": ` + grantClientsRule},
+	"two asterisks":               {spec: inGrant(`clientIds: ["a**"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: grantClientsRule},
+	"granted client ID, colon":    {spec: inGrant(`clientIds: ["a:b"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: grantClientsRule},
+	"granted client ID, space":    {spec: inGrant(`clientIds: ["a b"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: grantClientsRule},
+	"every scope":                 {spec: inGrant(`scopes: ["*"]`)},
+
+	"released clients":             {spec: "releasedClients: [{namespace: a, name: b}, {namespace: a, name: c}, {namespace: b, name: b}]"},
+	"256 released clients":         {spec: "releasedClients: " + references(256)},
+	"257 released clients":         {spec: "releasedClients: " + references(257), wantField: "spec.releasedClients", wantRule: "must have at most 256 items"},
+	"client released twice":        {spec: "releasedClients: [{namespace: a, name: b}, {namespace: a, name: b}]", wantField: "spec.releasedClients[1]", wantRule: "Duplicate value"},
+	"released without a namespace": {spec: "releasedClients: [{name: b}]", wantField: "spec.releasedClients[0].namespace", wantRule: "Required value"},
+	"released without a name":      {spec: "releasedClients: [{namespace: b}]", wantField: "spec.releasedClients[0].name", wantRule: "Required value"},
+	"released, empty namespace":    {spec: `releasedClients: [{namespace: "", name: b}]`, wantField: "spec.releasedClients[0].namespace", wantRule: "should be at least 1 chars long"},
+	"released, empty name":         {spec: `releasedClients: [{namespace: a, name: ""}]`, wantField: "spec.releasedClients[0].name", wantRule: "should be at least 1 chars long"},
+	"released, long namespace":     {spec: "releasedClients: [{namespace: " + strings.Repeat("a", 64) + ", name: b}]", wantField: "spec.releasedClients[0].namespace", wantRule: "may not be more than 63"},
+	"released, long name":          {spec: "releasedClients: [{namespace: a, name: " + strings.Repeat("a", 254) + "}]", wantField: "spec.releasedClients[0].name", wantRule: "may not be more than 253"},
+
+	"all namespaces":      {spec: "grants: [{name: all, namespaces: {all: {}}}]"},
+	"named namespaces":    {spec: "grants: [{name: acme, namespaces: {names: [team-a, b1]}}]"},
+	"selected namespaces": {spec: "grants: [{name: acme, namespaces: {selector: {matchLabels: {team: a}}}}]"},
+
+	"no grants":          {spec: "grants: null", wantField: "spec", wantRule: grantsRule},
+	"empty grants":       {spec: "grants: []", wantField: "spec", wantRule: grantsRule},
+	"no namespaces":      {spec: "grants: [{name: a}]", wantField: "spec.grants[0].namespaces", wantRule: "Required value"},
+	"empty namespaces":   {spec: "grants: [{name: a, namespaces: {}}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
+	"names and all":      {spec: "grants: [{name: a, namespaces: {names: [b], all: {}}}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
+	"names and selector": {spec: "grants: [{name: a, namespaces: {names: [b], selector: {matchLabels: {a: b}}}}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
+
+	"128 names":                 {spec: "grants: [{name: a, namespaces: {names: " + list("n", 128) + "}}]"},
+	"129 names":                 {spec: "grants: [{name: a, namespaces: {names: " + list("n", 129) + "}}]", wantField: "spec.grants[0].namespaces.names", wantRule: "must have at most 128 items"},
+	"empty list of names":       {spec: "grants: [{name: a, namespaces: {names: []}}]", wantField: "spec.grants[0].namespaces.names", wantRule: "should have at least 1 items"},
+	"duplicate name":            {spec: "grants: [{name: a, namespaces: {names: [a, a]}}]", wantField: "spec.grants[0].namespaces.names[1]", wantRule: `Duplicate value: "a"`},
+	"name with a dot":           {spec: "grants: [{name: a, namespaces: {names: [a, b.c]}}]", wantField: "spec.grants[0].namespaces.names[1]", wantRule: `Invalid value: "b.c": ` + namesRule},
+	"name with a wildcard":      {spec: "grants: [{name: a, namespaces: {names: ['*']}}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: namesRule},
+	"name in uppercase":         {spec: "grants: [{name: a, namespaces: {names: [A]}}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: namesRule},
+	"empty name":                {spec: `grants: [{name: a, namespaces: {names: [""]}}]`, wantField: "spec.grants[0].namespaces.names[0]", wantRule: "should be at least 1 chars long"},
+	"name of 63 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 63) + "]}}]"},
+	"name of 64 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 64) + "]}}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: "may not be more than 63"},
+	"empty selector":            selector("{}", "", "spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use all: {}"),
+	"selector with empty lists": selector("{matchLabels: {}, matchExpressions: []}", "", "spec.grants.namespaces.selector must have at least one label or expression"),
+
+	"8 labels":                          selector("{matchLabels: "+labels(8)+"}", "", ""),
+	"9 labels":                          selector("{matchLabels: "+labels(9)+"}", ".matchLabels", "must have at most 8 items"),
+	"label with a prefix":               selector("{matchLabels: {kubernetes.io/metadata.name: team-a}}", "", ""),
+	"label with the longest key":        selector("{matchLabels: {"+longestLabelKey+": a}}", "", ""),
+	"label without a value":             selector(`{matchLabels: {team: ""}}`, "", ""),
+	"label with all allowed characters": selector("{matchLabels: {Team_A.b-c: Team_A.b-c}}", "", ""),
+	"label with a space":                selector("{matchLabels: {a: b, 'a b': c}}", ".matchLabels", labelKeysRule+"a b"),
+	"label with a long name":            selector("{matchLabels: {"+strings.Repeat("a", 64)+": a}}", ".matchLabels", labelKeysRule),
+	"label with a long prefix":          selector("{matchLabels: {a"+longestLabelKey+": a}}", ".matchLabels", labelKeysRule),
+	"label with an invalid prefix":      selector("{matchLabels: {a..b/c: d}}", ".matchLabels", labelKeysRule+"a..b/c"),
+	"label with an uppercase prefix":    selector("{matchLabels: {A/b: c}}", ".matchLabels", labelKeysRule+"A/b"),
+	"label with an empty name":          selector("{matchLabels: {a/: b}}", ".matchLabels", labelKeysRule+"a/"),
+	"label with two slashes":            selector("{matchLabels: {a/b/c: d}}", ".matchLabels", labelKeysRule+"a/b/c"),
+	"label with an empty key":           selector(`{matchLabels: {"": d}}`, ".matchLabels", strings.TrimSpace(labelKeysRule)),
+	"label with an invalid value":       selector("{matchLabels: {a: 'b c'}}", ".matchLabels[a]", `Invalid value: "b c": `+valueRule),
+	"label value with a trailing dot":   selector("{matchLabels: {a: b.}}", ".matchLabels[a]", valueRule),
+	"label with a long value":           selector("{matchLabels: {a: "+strings.Repeat("b", 64)+"}}", ".matchLabels.a", "may not be more than 63"),
+
+	"expressions with all operators":          selector("{matchExpressions: [{key: a, operator: In, values: [b, '']}, {key: c/d, operator: NotIn, values: [e]}, {key: f, operator: Exists}, {key: g, operator: DoesNotExist, values: []}]}", "", ""),
+	"8 expressions":                           selector("{matchExpressions: "+expressions(8)+"}", "", ""),
+	"9 expressions":                           selector("{matchExpressions: "+expressions(9)+"}", ".matchExpressions", "must have at most 8 items"),
+	"expression without a key":                selector("{matchExpressions: [{operator: Exists}]}", ".matchExpressions[0].key", "Required value"),
+	"expression without an operator":          selector("{matchExpressions: [{key: a}]}", ".matchExpressions[0].operator", "Required value"),
+	"expression with an unsupported operator": selector("{matchExpressions: [{key: a, operator: Gt, values: ['1']}]}", ".matchExpressions[0].operator", `Unsupported value: "Gt"`),
+	"expression with the longest key":         selector("{matchExpressions: [{key: "+longestLabelKey+", operator: Exists}]}", "", ""),
+	"expression with a long key":              selector("{matchExpressions: [{key: a"+longestLabelKey+", operator: Exists}]}", ".matchExpressions[0].key", "may not be more than 317"),
+	"expression with a long prefix":           selector("{matchExpressions: [{key: "+strings.Repeat("a", 254)+"/b, operator: Exists}]}", ".matchExpressions[0].key", labelKeyRule),
+	"expression with an invalid key":          selector("{matchExpressions: [{key: 'a b', operator: Exists}]}", ".matchExpressions[0].key", `Invalid value: "a b": `+labelKeyRule),
+	"expression In without values":            selector("{matchExpressions: [{key: a, operator: In}]}", ".matchExpressions[0].values", operatorRule+"In"),
+	"expression NotIn with empty values":      selector("{matchExpressions: [{key: a, operator: NotIn, values: []}]}", ".matchExpressions[0].values", operatorRule+"NotIn"),
+	"expression Exists with values":           selector("{matchExpressions: [{key: a, operator: Exists, values: [b]}]}", ".matchExpressions[0].values", operatorRule+"Exists"),
+	"expression with an invalid value":        selector("{matchExpressions: [{key: a, operator: In, values: [b, -c]}]}", ".matchExpressions[0].values[1]", `Invalid value: "-c": `+valuesRule),
+	"expression with a long value":            selector("{matchExpressions: [{key: a, operator: In, values: ["+strings.Repeat("b", 64)+"]}]}", ".matchExpressions[0].values[0]", "may not be more than 63"),
+	"expression with a duplicate value":       selector("{matchExpressions: [{key: a, operator: In, values: [b, b]}]}", ".matchExpressions[0].values[1]", `Duplicate value: "b"`),
+	"expression with 16 values":               selector("{matchExpressions: [{key: a, operator: In, values: "+list("v", 16)+"}]}", "", ""),
+	"expression with 17 values":               selector("{matchExpressions: [{key: a, operator: In, values: "+list("v", 17)+"}]}", ".matchExpressions[0].values", "must have at most 16 items"),
+}
+
+// inGrant returns a spec whose only grant has the given members.
+func inGrant(members string) string {
+	return "grants: [{name: a, namespaces: {all: {}}, " + members + "}]"
+}
+
+// nested returns the cases for a field in another place: wrap puts the YAML of the field there, and
+// path replaces "spec." at the beginning of wantField.
+func nested(cases map[string]validation, wrap func(string) string, path string) map[string]validation {
+	moved := make(map[string]validation, len(cases))
+	for name, tc := range cases {
+		tc.spec = wrap(tc.spec)
+		if tc.wantField != "" {
+			tc.wantField = path + strings.TrimPrefix(tc.wantField, "spec.")
+		}
+		moved[path+" "+name] = tc
+	}
+	return moved
+}
+
+func inIntrospection(members string) string { return "introspection: {" + members + "}" }
+
+// grants returns a YAML list of n grants.
+func grants(n int) string { return each("{name: g%d, namespaces: {all: {}}}", n) }
+
+// references returns a YAML list of n references to ApiClients.
+func references(n int) string { return each("{namespace: a, name: r%d}", n) }
+
+// each returns a YAML list of n items with their numbers.
+func each(format string, n int) string {
+	items := make([]string, n)
+	for i := range items {
+		items[i] = fmt.Sprintf(format, i)
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+// longestLabelKey has a prefix of 253 characters and a name of 63 characters.
+var longestLabelKey = strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63)
+
+// selector returns the case for a Realm with the given selector. If wantRule is empty, the API
+// server must accept it. wantField is relative to spec.grants[0].namespaces.selector.
+func selector(yaml, wantField, wantRule string) validation {
+	tc := validation{spec: "grants: [{name: a, namespaces: {selector: " + yaml + "}}]", wantRule: wantRule}
+	if wantRule != "" {
+		tc.wantField = "spec.grants[0].namespaces.selector" + wantField
+	}
+	return tc
+}
+
+// labels returns a YAML map of n labels.
+func labels(n int) string {
+	return "{" + strings.NewReplacer("[", "", "]", "", ",", ": x,").Replace(list("l", n)) + ": x}"
+}
+
+func expressions(n int) string {
+	return "[" + strings.TrimSuffix(strings.Repeat("{key: a, operator: Exists}, ", n), ", ") + "]"
+}
