@@ -39,6 +39,7 @@ const keep = "helm.sh/resource-policy: keep"
 var sources = []source{
 	{path: "crd/bases/auth.realmkeeper.dev_apiclients.yaml", to: "crds", condition: "crds.enabled", annotation: keep},
 	{path: "crd/bases/auth.realmkeeper.dev_realms.yaml", to: "crds", condition: "crds.enabled", annotation: keep},
+	{path: "rbac/instance.yaml", to: "rbac"},
 	{path: "rbac/role.yaml", to: "rbac"},
 	{path: "rbac/role_binding.yaml", to: "rbac"},
 	{path: "rbac/leader_election_role.yaml", to: "rbac"},

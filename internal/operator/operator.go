@@ -99,6 +99,13 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	now := clock.New(clock.ThisMachine())
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(now.Transport) // a clock step must not make the operator delete a key or secret too early
+	reader, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	if err := checkInstallation(ctx, reader, o.Instance); err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cacheOptions(o.Instance, digests),

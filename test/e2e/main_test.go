@@ -24,7 +24,7 @@ const (
 	systemNamespace = "realmkeeper-system"
 	// recordsNamespace is the namespace of the records.
 	recordsNamespace = systemNamespace + "-records"
-	domain          = "e2e.example.com"
+	domain           = "e2e.example.com"
 	// workloadImage is the image of test/e2e/workload.
 	workloadImage = "realmkeeper-workload:e2e"
 )

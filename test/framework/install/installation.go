@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -74,6 +75,15 @@ type Settings struct {
 // New returns an installation without running processes.
 func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 	t.Helper()
+	i := In(t, cluster, cluster.Namespace(t), settings)
+	i.grantPermissions(t)
+	return i
+}
+
+// In returns an installation in an existing namespace without running processes. The caller must
+// create the records namespace and the permissions.
+func In(t testing.TB, cluster *env.Env, namespace string, settings Settings) *Installation {
+	t.Helper()
 	front, err := controlplane.ReservePort()
 	if err != nil {
 		t.Fatal(err)
@@ -82,11 +92,12 @@ func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &Installation{Env: cluster, Namespace: cluster.Namespace(t), dir: t.TempDir(), front: front, metrics: metrics}
-	i.RecordsNamespace = i.Namespace + "-records"
+	i := &Installation{
+		Env: cluster, Namespace: namespace, RecordsNamespace: namespace + "-records",
+		dir: t.TempDir(), front: front, metrics: metrics,
+	}
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
-	i.grantPermissions(t)
 	t.Cleanup(func() { i.cleanUp(t) })
 	return i
 }
@@ -150,6 +161,30 @@ func (i *Installation) StopOperator(t testing.TB) {
 	i.operator = nil
 }
 
+// OperatorRefusal waits until the operator exits on its own and returns the last line of its log.
+func (i *Installation) OperatorRefusal(t testing.TB) string {
+	t.Helper()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	select {
+	case <-i.operator.Done():
+	case <-time.After(timeout):
+		t.Fatal("Timed out waiting for the operator to exit")
+	}
+	i.operator = nil
+	lines := strings.Split(strings.TrimSpace(string(i.OperatorLog(t))), "\n")
+	return lines[len(lines)-1]
+}
+
+// StopTokenServers shuts down all token servers and forgets them.
+func (i *Installation) StopTokenServers(t testing.TB) {
+	t.Helper()
+	for _, s := range i.servers {
+		s.stop(t)
+	}
+	i.servers = nil
+}
+
 // KillAndRestartOperator kills the operator with SIGKILL and restarts it with the environment's
 // kubeconfig. It can be called from any goroutine.
 func (i *Installation) KillAndRestartOperator(t testing.TB) {
@@ -185,9 +220,7 @@ func (i *Installation) secret(t testing.TB, name string) *corev1.Secret {
 
 func (i *Installation) cleanUp(t testing.TB) {
 	i.StopOperator(t)
-	for _, s := range i.servers {
-		s.stop(t)
-	}
+	i.StopTokenServers(t)
 	i.front.Release()
 	i.metrics.Release()
 	ctx, stop := cleanUpContext()
@@ -204,6 +237,7 @@ func (i *Installation) cleanUp(t testing.TB) {
 			t.Errorf("Failed to delete ApiClients: %v", err)
 		}
 	}
+	i.releaseCluster(ctx, t)
 	if t.Failed() {
 		t.Logf("Tail of the operator log:\n%s", i.logTail("operator"))
 	}

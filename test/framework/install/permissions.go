@@ -3,12 +3,15 @@ package install
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -37,13 +40,25 @@ func (i *Installation) grantPermissions(t testing.TB) {
 	}
 	i.applyFile(t, filepath.Join(root, "config", "manager", "records_namespace.yaml"))
 	for _, file := range []string{
-		"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
+		"instance.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
 		"token_server.yaml",
 	} {
 		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
 	}
 	for _, file := range []string{"operator_secrets_policy.yaml", "operator_token_service_policy.yaml", "token_server_policy.yaml"} {
 		i.applyFile(t, filepath.Join(root, "config", "admission", file))
+	}
+}
+
+// releaseCluster lets another installation use the cluster.
+func (i *Installation) releaseCluster(ctx context.Context, t testing.TB) {
+	binding := &rbacv1.ClusterRoleBinding{}
+	err := i.Env.Client.Get(ctx, client.ObjectKey{Name: "realmkeeper-instance"}, binding)
+	if err == nil && strings.HasPrefix(binding.RoleRef.Name, i.Namespace+":") {
+		err = i.Env.Client.Delete(ctx, binding)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		t.Errorf("Failed to release the cluster: %v", err)
 	}
 }
 
