@@ -30,7 +30,7 @@ type Event struct {
 	// Actor is the user or service account that made the change. It is empty for a client's own
 	// request.
 	Actor string `json:"actor,omitempty"`
-	// TokenID is the "jti" of the issued token.
+	// TokenID is the "jti" of the issued token, or of the token that the client may not introspect.
 	TokenID string `json:"jti,omitempty"`
 	// Lost is the number of events lost before this one. Only events of ActionAudit have it.
 	Lost uint64 `json:"lost,omitempty"`
@@ -42,8 +42,8 @@ type Action string
 const (
 	// ActionToken is a request for an access token.
 	ActionToken Action = "token"
-	// ActionIntrospection is an introspection request. The outcome is about the client that sends
-	// it, not about the token.
+	// ActionIntrospection is an introspection request. The outcome says whether the client could
+	// learn about the token, not whether the token is valid.
 	ActionIntrospection Action = "introspection"
 	// ActionAudit is an event about the audit log itself.
 	ActionAudit Action = "audit"
@@ -116,6 +116,8 @@ const (
 	// ReasonBusy means that too many secrets were being verified or too many assertions were
 	// stored.
 	ReasonBusy Reason = "busy"
+	// ReasonAudienceNotAllowed means that the client may not introspect the token, which is valid.
+	ReasonAudienceNotAllowed Reason = "audience_not_allowed"
 	// ReasonCredentialsExposed means that the URL contained credentials. It takes precedence over
 	// other reasons.
 	ReasonCredentialsExposed Reason = "credentials_exposed"
@@ -154,7 +156,7 @@ const (
 // Reasons lists all reasons.
 var Reasons = []Reason{
 	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
-	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonCredentialsExposed, ReasonLinesLost,
+	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonAudienceNotAllowed, ReasonCredentialsExposed, ReasonLinesLost,
 	ReasonForbidden, ReasonChanged, ReasonManaged, ReasonInvalid, ReasonNotFound, ReasonAPIServer,
 	ReasonInvalidRequest, ReasonInvalidClient, ReasonUnsupportedGrantType, ReasonInvalidScope, ReasonInvalidTarget, ReasonServerError,
 }

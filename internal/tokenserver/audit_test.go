@@ -5,12 +5,15 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
@@ -143,6 +146,39 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The response doesn't reveal that a client may not introspect a token. The audit log and the metrics
+// do.
+func TestRefusedIntrospectionIsAudited(t *testing.T) {
+	withAudit, lines := audited(t)
+	s := startLoaded(t, withAudit)
+	token := issued(t, s, "plain", "")
+	got := s.send(t, s.clientOf(t, "HTTP/2"), request{path: introspectPath, body: "token=" + token, authorization: good})
+	if got.status != http.StatusOK || got.body != inactive {
+		t.Fatalf("got %d %s, want 200 %s", got.status, got.body, inactive)
+	}
+	written := lines()
+	var event audit.Event
+	if err := json.Unmarshal([]byte(written[len(written)-1]), &event); err != nil {
+		t.Fatal(err)
+	}
+	want := audit.Event{
+		Time: now, Action: audit.ActionIntrospection, Outcome: audit.Refused, Reason: audit.ReasonAudienceNotAllowed,
+		Realm: "acme", ClientID: "billing", ClientUID: "acme.billing", TokenID: payload(t, token)["jti"].(string), //nolint:forcetypeassert // it is a string
+	}
+	event.Source = want.Source // the loopback address
+	if diff := cmp.Diff(want, event, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	const counted = `
+# HELP realmkeeper_introspections_total Introspection requests by result: "active", "inactive", "not_allowed" if the client may not introspect the token, or the OAuth 2.0 error code.
+# TYPE realmkeeper_introspections_total counter
+realmkeeper_introspections_total{result="not_allowed"} 1
+`
+	if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(counted), "realmkeeper_introspections_total"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -82,6 +82,15 @@ func (e *clientEndpoint) granted(ctx context.Context, request *clientRequest, ac
 	e.Audit.Write(event)
 }
 
+// refused audits a request of an authenticated client that gets a successful response, but not what
+// it asked for. The token ID is that of the token in the request.
+func (e *clientEndpoint) refused(ctx context.Context, request *clientRequest, action audit.Action, reason audit.Reason, tokenID string) {
+	e.describe(ctx, request, string(reason))
+	event := request.event(action, audit.Refused)
+	event.Reason, event.TokenID = reason, tokenID
+	e.Audit.Write(event)
+}
+
 // reject responds to a request that failed with err, and returns the OAuth error that it sent.
 func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request *clientRequest, action audit.Action, err error) *oauth.Error {
 	var response *oauth.Error

@@ -127,6 +127,13 @@ func TestForgedTokensAreRejected(t *testing.T) {
 		"issuer with trailing slash":  compact(t, header, with(claims, map[string]any{"iss": claims["iss"].(string) + "/"}), byKey), //nolint:forcetypeassert // it is a string
 		"unknown client":              compact(t, header, with(claims, map[string]any{"client_id": "unknown"}), byKey),
 		"no client_id":                compact(t, header, without(claims, "client_id"), byKey),
+		"client_id of another client": compact(t, header, with(claims, map[string]any{"client_id": "plain"}), byKey),
+		"identity of another client":  compact(t, header, with(claims, map[string]any{"client_uid": "acme.plain"}), byKey),
+		"ID instead of the identity":  compact(t, header, with(claims, map[string]any{"client_uid": "billing"}), byKey),
+		"no client_uid":               compact(t, header, without(claims, "client_uid"), byKey),
+		"empty client_uid":            compact(t, header, with(claims, map[string]any{"client_uid": ""}), byKey),
+		"client_uid is null":          compact(t, header, with(claims, map[string]any{"client_uid": nil}), byKey),
+		"client_uid is an array":      compact(t, header, with(claims, map[string]any{"client_uid": []any{claims["client_uid"]}}), byKey),
 		"no exp":                      compact(t, header, without(claims, "exp"), byKey),
 		"exp is not a number":         compact(t, header, with(claims, map[string]any{"exp": "9999999999"}), byKey),
 		"JSON serialization":          jsonSerialization(good),
@@ -136,6 +143,15 @@ func TestForgedTokensAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { checkValid(t, s, forged, false) })
 	}
+}
+
+// The corpus signs with the realm's key, so that only the claims can be wrong. The unchanged claims
+// must be valid in this form.
+func TestClaimsOfTheCorpusAreAccepted(t *testing.T) {
+	s := startLoaded(t)
+	key := keyIn(signingkey.Active, signingkey.ES256)
+	header := map[string]any{"alg": "ES256", "kid": key.ID, "typ": "at+jwt"}
+	checkValid(t, s, compact(t, header, payload(t, issued(t, s, "billing", "")), signES256(t, privateOf(t, key))), true)
 }
 
 // A realm must reject tokens from other realms, even if the client IDs match and both realms

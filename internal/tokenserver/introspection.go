@@ -8,8 +8,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// introspectionEndpoint serves POST /{realm}/oauth2/introspect (RFC 7662). Every client of a realm
-// may introspect all of the realm's tokens.
+// introspectionEndpoint serves POST /{realm}/oauth2/introspect (RFC 7662). A client may introspect
+// its own tokens and those for the audiences that it is allowed to introspect (RFC 7662 §4).
 type introspectionEndpoint struct {
 	clientEndpoint
 }
@@ -18,7 +18,8 @@ func (e *introspectionEndpoint) mount(mux *http.ServeMux) {
 	mux.Handle("/{realm}"+oauth.IntrospectionPath, e)
 }
 
-// inactive is the response for invalid tokens. It doesn't contain the reason (RFC 7662 §2.2).
+// inactive is the response for tokens that are invalid or that the client may not introspect. It
+// doesn't contain the reason (RFC 7662 §2.2).
 const inactive = `{"active":false}` + "\n"
 
 // ServeHTTP responds to an introspection request and counts the result.
@@ -31,9 +32,15 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		e.Metrics.introspected(e.reject(w, r, &request, audit.ActionIntrospection, err).Code)
 		return
 	}
-	e.granted(r.Context(), &request, audit.ActionIntrospection, token.ID{})
 	verified, _, err := request.realm.Verify(request.parameters.Token, request.now)
 	setTokenHeaders(w.Header())
+	if err == nil && !request.client.MayIntrospect(&verified) {
+		e.refused(r.Context(), &request, audit.ActionIntrospection, audit.ReasonAudienceNotAllowed, verified.ID)
+		e.Metrics.introspected(resultNotAllowed)
+		_, _ = w.Write([]byte(inactive))
+		return
+	}
+	e.granted(r.Context(), &request, audit.ActionIntrospection, token.ID{})
 	if err != nil {
 		e.Metrics.introspected(resultInactive)
 		_, _ = w.Write([]byte(inactive))

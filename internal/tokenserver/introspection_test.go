@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // inactive is the response for invalid tokens (RFC 7662 §2.2).
@@ -20,7 +22,7 @@ func TestIntrospectionReturnsTheClaims(t *testing.T) {
 			want := payload(t, token)
 			want["active"], want["token_type"] = true, "bearer"
 			for protocol := range protocols {
-				got := s.send(t, s.clientOf(t, protocol), request{path: introspectPath, body: "token=" + token + "&token_type_hint=access_token", authorization: good})
+				got := s.send(t, s.clientOf(t, protocol), request{path: introspectPath, body: "token=" + token + "&token_type_hint=access_token", authorization: basic("gateway", secret)})
 				checkHeader(t, got, http.StatusOK, "")
 				var introspected map[string]any
 				if err := json.Unmarshal([]byte(got.body), &introspected); err != nil {
@@ -29,6 +31,42 @@ func TestIntrospectionReturnsTheClaims(t *testing.T) {
 				if diff := cmp.Diff(want, introspected); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
+			}
+		})
+	}
+}
+
+// A client learns about its own tokens and about those for the audiences that it may introspect. For
+// all others, it gets the same bytes as for an invalid token (RFC 7662 §4).
+func TestIntrospectionIsLimitedToAudiences(t *testing.T) {
+	s := startLoaded(t)
+	s.registry.SetClient(newClient(t, "acme", "orders-api", func(c *registry.Client) { c.Introspects = []string{orders} }))
+	s.registry.SetClient(newClient(t, "acme", "near-miss", func(c *registry.Client) { c.Introspects = []string{orders + "/", "https://orders", "*", ""} }))
+	for name, tc := range map[string]struct {
+		by, of, narrowed string
+		want             bool
+	}{
+		"own token":                                {by: "plain", of: "plain", want: true},
+		"own token for one audience":               {by: "orders-api", of: "orders-api", narrowed: "&audience=" + stock, want: true},
+		"one of two audiences":                     {by: "orders-api", of: "billing", want: true},
+		"the only audience":                        {by: "orders-api", of: "billing", narrowed: "&audience=" + orders, want: true},
+		"token for another audience":               {by: "orders-api", of: "plain"},
+		"token narrowed to another audience":       {by: "orders-api", of: "billing", narrowed: "&audience=" + stock},
+		"no audiences to introspect":               {by: "billing", of: "plain"},
+		"no audiences, but the audience of tokens": {by: "plain", of: "billing", narrowed: "&audience=" + stock},
+		"similar audiences":                        {by: "near-miss", of: "billing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			introspect := func(token string) string {
+				request := strings.Replace(raw("", "Authorization: "+basic(tc.by, secret)+"\r\nContent-Type: application/x-www-form-urlencoded\r\n", "token="+token), tokenPath+"?", introspectPath, 1)
+				return date.ReplaceAllString(string(s.exchange(t, request)), "")
+			}
+			got, invalid := introspect(issued(t, s, tc.of, tc.narrowed)), introspect("x")
+			if !strings.HasPrefix(invalid, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(invalid, inactive) {
+				t.Fatalf("the response to an invalid token is %s", invalid)
+			}
+			if tc.want != strings.Contains(got, `{"active":true,`) || !tc.want && got != invalid {
+				t.Errorf("got %s\nwant active: %t, or the bytes of %s", got, tc.want, invalid)
 			}
 		})
 	}

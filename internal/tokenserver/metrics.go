@@ -33,7 +33,9 @@ const (
 	resultIssued   = "issued"
 	resultActive   = "active"
 	resultInactive = "inactive"
-	resultValid    = "valid"
+	// resultNotAllowed is for valid tokens that the client may not introspect.
+	resultNotAllowed = "not_allowed"
+	resultValid      = "valid"
 )
 
 // NewMetrics registers the token server's metrics.
@@ -54,7 +56,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	}, []string{"outcome"})
 	introspections := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_introspections_total",
-		Help: `Introspection requests by result: "active", "inactive", or the OAuth 2.0 error code.`,
+		Help: `Introspection requests by result: "active", "inactive", "not_allowed" if the client may not introspect the token, or the OAuth 2.0 error code.`,
 	}, []string{"result"})
 	verifications := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_verifications_total",

@@ -105,7 +105,7 @@ func TestMetricsCountRequestsByResult(t *testing.T) {
 	want := `
 # HELP realmkeeper_registry_clients Clients that this token server serves.
 # TYPE realmkeeper_registry_clients gauge
-realmkeeper_registry_clients 12
+realmkeeper_registry_clients 13
 # HELP realmkeeper_registry_realms Realms that this token server serves.
 # TYPE realmkeeper_registry_realms gauge
 realmkeeper_registry_realms 2

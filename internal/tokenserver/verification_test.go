@@ -185,6 +185,8 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 		"older tokens of client revoked": {client: func(c *registry.Client) { c.TokensValidAfter = second }, want: true},
 		"client deleted":                 {deleted: true},
 		"client recreated":               {client: func(c *registry.Client) { c.UID, c.Identity = "another", "another" }},
+		"another identity":               {client: func(c *registry.Client) { c.Identity = "another" }},
+		"client with the same identity":  {client: func(c *registry.Client) { c.UID = "another" }, want: true},
 		"secret of the client changed":   {client: func(c *registry.Client) { c.Secrets = nil }, want: true},
 		"realm suspended":                {realm: func(r *registry.RealmSettings) { r.Disabled = true }},
 		"tokens of the realm revoked":    {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second.Add(time.Second) }},
@@ -201,6 +203,28 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 				s.registry.SetClient(newClient(t, "acme", "billing", test.client))
 			}
 			checkValid(t, s, token, test.want)
+		})
+	}
+}
+
+// A client that is created with the ID of a deleted client doesn't inherit its tokens, whatever the
+// clocks of the servers say.
+func TestTokensOfAPredecessorAreRejected(t *testing.T) {
+	for name, issuedAt := range map[string]time.Duration{
+		"issued before": -4 * time.Minute, "issued in the same instant": 0, "issued by a server whose clock is ahead": 29 * time.Second,
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := startLoaded(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return now.Add(issuedAt) } })
+			token := issued(t, before, "billing", "")
+			s := startLoaded(t)
+			checkValid(t, s, token, true)
+			s.registry.SetClient(newClient(t, "acme", "billing", func(c *registry.Client) { c.UID, c.Identity = "successor", "successor" }))
+			checkValid(t, s, token, false)
+			checkValid(t, s, issued(t, s, "billing", ""), true)
+			// Its own introspection requests are no exception.
+			if got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + token, authorization: good}); got.body != inactive {
+				t.Errorf("the successor introspects the token of its predecessor: %s", got.body)
+			}
 		})
 	}
 }
@@ -269,7 +293,7 @@ func checkValid(t *testing.T, s *server, token string, want bool) {
 		t.Errorf("verification responds with %d and challenge %q, want valid: %t, token %s", got.status, got.header.Get("WWW-Authenticate"), want, token)
 	}
 	// The introspecting client must not be changed by the calling tests.
-	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + token, authorization: basic("plain", secret)})
+	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + token, authorization: basic("gateway", secret)})
 	if want && (got.status != http.StatusOK || got.body == inactive) || !want && got.body != inactive && got.status != http.StatusUnauthorized {
 		t.Errorf("introspection responds with %d %s, want valid: %t, token %s", got.status, got.body, want, token)
 	}

@@ -1,11 +1,13 @@
 package registry
 
 import (
+	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // Client is a client, prepared for handling requests. It is immutable once it has been added to a
@@ -40,6 +42,12 @@ type Client struct {
 	PublicKeys []signingkey.PublicKey
 	// ServiceAccounts lists the service accounts whose tokens authenticate the client.
 	ServiceAccounts []clientassertion.ServiceAccount
+}
+
+// MayIntrospect reports whether the client may learn about a valid token of its realm: its own
+// tokens, and those for an audience that it may introspect (RFC 7662 §4).
+func (c *Client) MayIntrospect(verified *token.Verified) bool {
+	return verified.Identity == c.Identity || slices.ContainsFunc(c.Introspects, verified.HasAudience)
 }
 
 // Usable reports whether, at the given time, the client can get tokens and its existing tokens are
