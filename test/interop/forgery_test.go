@@ -1,16 +1,21 @@
 package interop_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -18,8 +23,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -50,6 +58,115 @@ func testForgedTokens(t *testing.T, i *installation) {
 	for name, forged := range i.forgedTokens(t, good) {
 		t.Run(name, func(t *testing.T) { wantRejected(t, forged) })
 	}
+	// These have the realm's signature, so only the claims can be wrong.
+	claims := claimsOf(t, good)
+	if verify, introspection := checker.check(t, i.sign(t, claims)); verify != http.StatusOK || !strings.Contains(introspection, `"active":true`) {
+		t.Fatalf("unchanged claims: verify returns %d, introspection %s", verify, introspection)
+	}
+	other := claimsOf(t, i.tokenOf(t, i.gateway))
+	for name, change := range map[string]map[string]any{
+		"identity of another client":  {"client_uid": other["client_uid"]},
+		"client_id of another client": {"client_id": other["client_id"], "sub": other["sub"]},
+		"no client_uid":               {"client_uid": nil},
+		"empty client_uid":            {"client_uid": ""},
+		"client_uid is the client_id": {"client_uid": claims["client_id"]},
+		"no client_id":                {"client_id": nil},
+		"issuer of another realm":     {"iss": i.issuer + "x"},
+		"expired":                     {"exp": claims["iat"]},
+		"no exp":                      {"exp": nil},
+		"issued in the future":        {"iat": claims["exp"]},
+	} {
+		t.Run(name, func(t *testing.T) { wantRejected(t, i.sign(t, changed(claims, change))) })
+	}
+}
+
+// testPredecessor checks that tokens of a deleted client don't count for the client that is created
+// with the same name, whatever times they contain. A token server whose clock is ahead could have
+// issued them.
+func testPredecessor(t *testing.T, i *installation) {
+	create := func() (*v1alpha1.ApiClient, *corev1.Secret) {
+		c := install.ApiClient(i.client.Namespace, "reborn", i.realm.Name, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{scope} })
+		i.inst.Create(t, c)
+		return c, i.awaitReady(t, c)
+	}
+	first, credentials := create()
+	old := i.tokenOf(t, credentials)
+	checker := i.newTokenChecker(t)
+	if verify, introspection := checker.check(t, old); verify != http.StatusOK || !strings.Contains(introspection, `"active":true`) {
+		t.Fatalf("before the deletion: verify returns %d, introspection %s", verify, introspection)
+	}
+	i.inst.Delete(t, first)
+	i.inst.Delete(t, credentials) // Kubernetes does this where its garbage collector runs.
+	second, credentials := create()
+	claims := claimsOf(t, old)
+	future := map[string]any{"iat": time.Now().Add(20 * time.Second).Unix(), "exp": time.Now().Add(time.Hour).Unix()}
+	successor := &tokenChecker{i, checker.client, credentials}
+	for name, token := range map[string]string{"as issued": old, "issued in the future": i.sign(t, changed(claims, future))} {
+		for by, checker := range map[string]*tokenChecker{"a gateway": checker, "the successor": successor} {
+			if verify, introspection := checker.check(t, token); verify != http.StatusUnauthorized || introspection != `{"active":false}` {
+				t.Errorf("token of the predecessor, %s, checked by %s: verify returns %d, introspection %s", name, by, verify, introspection)
+			}
+		}
+	}
+	future["client_uid"] = second.UID
+	for name, token := range map[string]string{"as issued": i.tokenOf(t, credentials), "issued in the future": i.sign(t, changed(claims, future))} {
+		if verify, introspection := checker.check(t, token); verify != http.StatusOK || !strings.Contains(introspection, `"active":true`) {
+			t.Errorf("token of the successor, %s: verify returns %d, introspection %s", name, verify, introspection)
+		}
+	}
+}
+
+// sign returns a token with the given claims and the signature of the realm's active key.
+func (i *installation) sign(t *testing.T, claims map[string]any) string {
+	t.Helper()
+	id := i.activeKey(t).KeyID
+	var secret corev1.Secret
+	if err := i.cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: i.inst.RecordsNamespace, Name: record.RealmSecretName(i.realm.UID)}, &secret); err != nil {
+		t.Fatal(err)
+	}
+	realm, err := record.ReadRealm(&secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(realm.Keys, func(key signingkey.Key) bool { return key.ID == id })
+	if at < 0 {
+		t.Fatalf("the record doesn't contain the key %s", id)
+	}
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	input := encode([]byte(`{"alg":"ES256","kid":"`+id+`","typ":"at+jwt"}`)) + "." + encode(payload)
+	signature, err := realm.Keys[at].Signer().Sign(nil, []byte(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return input + "." + encode(signature)
+}
+
+// claimsOf returns the claims of a token without verifying it. Numbers keep their form.
+func claimsOf(t *testing.T, token string) map[string]any {
+	t.Helper()
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	decoder.UseNumber()
+	var claims map[string]any
+	if err := decoder.Decode(&claims); err != nil {
+		t.Fatal(err)
+	}
+	return claims
+}
+
+// changed returns a copy of claims with changes. A claim that changes to nil is removed.
+func changed(claims, changes map[string]any) map[string]any {
+	all := maps.Clone(claims)
+	maps.Copy(all, changes)
+	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
+	return all
 }
 
 // forgedTokens returns tokens with a valid token's claims but a wrong signature, and tokens that
@@ -148,12 +265,12 @@ func (i *installation) serviceAccountToken(t *testing.T) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.cluster.Namespace(t), Name: i.client.Name}}
 	i.inst.Create(t, account)
-	client, err := kubernetes.NewForConfig(i.cluster.Config)
+	clientset, err := kubernetes.NewForConfig(i.cluster.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{i.issuer}}}
-	response, err := client.CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, request, metav1.CreateOptions{})
+	response, err := clientset.CoreV1().ServiceAccounts(account.Namespace).CreateToken(t.Context(), account.Name, request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,11 +281,12 @@ func (i *installation) serviceAccountToken(t *testing.T) string {
 type tokenChecker struct {
 	installation *installation
 	client       *http.Client
+	credentials  *corev1.Secret // of the client that introspects
 }
 
 func (i *installation) newTokenChecker(t *testing.T) *tokenChecker {
 	t.Helper()
-	return &tokenChecker{i, i.server.Client(t)}
+	return &tokenChecker{i, i.server.Client(t), i.gateway}
 }
 
 // check returns the status of the verify endpoint and the body of the introspection response.
@@ -187,7 +305,7 @@ func (c *tokenChecker) check(t *testing.T, token string) (verify int, introspect
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.SetBasicAuth(c.installation.clientID, c.installation.clientSecret)
+	request.SetBasicAuth(string(c.credentials.Data["client_id"]), string(c.credentials.Data["client_secret"]))
 	_, introspection = c.do(t, request)
 	return verify, introspection
 }

@@ -42,6 +42,8 @@ type installation struct {
 
 	authority string  // the path of the CA certificate
 	signer    *signer // a second client, which has no client secret
+	// gateway contains the credentials of a client that introspects the tokens of others.
+	gateway *corev1.Secret
 }
 
 func newInstallation(t *testing.T) *installation {
@@ -67,6 +69,9 @@ func newInstallation(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	i.signer = i.newSigner(t)
+	i.gateway = i.createClient(t, "gateway", func(c *v1alpha1.ApiClient) {
+		c.Spec.Introspection.Audiences = v1alpha1.Audiences{audience, otherAudience}
+	})
 	return i
 }
 

@@ -20,6 +20,7 @@ func TestThirdParties(t *testing.T) {
 		{"jose across a key rotation", testJoseAcrossRotation},
 		{"documented curl commands", testDocumentedCurl},
 		{"forged tokens", testForgedTokens},
+		{"tokens of a deleted predecessor", testPredecessor},
 		{"access token as client assertion", testTokenAsAssertion},
 		{"nginx", testNginx},
 		{"request targets through nginx", testRequestTargets},

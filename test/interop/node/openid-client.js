@@ -1,11 +1,12 @@
 // openid-client: discovers the server with both discovery methods, requests a token with each
-// client authentication method, and introspects it.
+// client authentication method, and introspects it. Only a client that may introspect the audience
+// learns about the token of another client.
 import assert from 'node:assert/strict'
 import * as client from 'openid-client'
 
 import { privateKey } from './key.js'
 
-const { ISSUER, CLIENT_ID, CLIENT_SECRET, KEY_CLIENT_ID, AUDIENCE, SCOPE } = process.env
+const { ISSUER, CLIENT_ID, CLIENT_SECRET, KEY_CLIENT_ID, GATEWAY_CLIENT_ID, GATEWAY_CLIENT_SECRET, AUDIENCE, SCOPE } = process.env
 
 const credentials = {
   client_secret_basic: [CLIENT_ID, client.ClientSecretBasic(CLIENT_SECRET)],
@@ -32,6 +33,13 @@ for (const algorithm of ['oauth2', 'oidc']) {
 
 const config = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic(CLIENT_SECRET))
 assert.deepEqual(await client.tokenIntrospection(config, 'x'), { active: false })
+
+const { access_token } = await client.clientCredentialsGrant(config, { resource: AUDIENCE })
+const gateway = await client.discovery(new URL(ISSUER), GATEWAY_CLIENT_ID, undefined, client.ClientSecretBasic(GATEWAY_CLIENT_SECRET))
+assert.equal((await client.tokenIntrospection(gateway, access_token)).client_id, CLIENT_ID)
+const other = await client.discovery(new URL(ISSUER), KEY_CLIENT_ID, undefined, credentials.private_key_jwt[1])
+assert.deepEqual(await client.tokenIntrospection(other, access_token), { active: false })
+console.log('introspected by the gateway only')
 
 const wrong = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic('wrong'))
 await assert.rejects(client.clientCredentialsGrant(wrong), { name: 'WWWAuthenticateChallengeError', status: 401 })
