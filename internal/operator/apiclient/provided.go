@@ -61,8 +61,8 @@ func (o *observed) providedUnchanged() bool {
 		return true
 	}
 	fields := strings.Split(source, "/")
-	if len(fields) != 3 || fields[2] != providedKey(o.client) {
-		return false
+	if len(fields) != 3 || fields[0] != string(o.provided.UID) || fields[2] != providedKey(o.client) {
+		return false // The spec refers to a different Secret or key.
 	}
 	order, err := resourceversion.CompareResourceVersion(fields[1], o.provided.ResourceVersion)
 	return err == nil && order > 0

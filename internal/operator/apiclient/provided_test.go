@@ -123,6 +123,18 @@ func TestProvidedSecret(t *testing.T) {
 	}
 }
 
+// A spec that refers to a different Secret takes effect even if that Secret is older than the one in
+// the record. Otherwise, a client that moves away from a leaked secret would keep it.
+func TestOlderProvidedSecretReplacesNewer(t *testing.T) {
+	seen := observe(withProvided(0))
+	seen.provided = providedSecret(9, password)
+	step(t, &seen, now)
+	seen.provided = providedSecret(3, newPassword)
+	seen.provided.UID = "other"
+	step(t, &seen, now)
+	wantAccepted(t, &seen, now, map[string]bool{password: false, newPassword: true})
+}
+
 // With an overlap, the previous value remains valid. A second change within the overlap revokes the
 // oldest value.
 func TestProvidedSecretOverlaps(t *testing.T) {
