@@ -38,9 +38,9 @@ type ApiClient struct {
 	Spec ApiClientSpec `json:"spec,omitzero"`
 
 	// status is the observed state of the ApiClient. It is written by the operator.
-	// +kubebuilder:default:={"observedGeneration":-1}
+	// +default={"observedGeneration":-1}
 	// +optional
-	Status ApiClientStatus `json:"status,omitzero"`
+	Status ApiClientStatus `json:"status,omitzero"` //nolint:kubeapilinter // It is never written as {}.
 }
 
 // ApiClientList is a list of ApiClients.
@@ -83,7 +83,7 @@ type ApiClientSpec struct {
 	// on tokens. If unset, the client has no description.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
-	Description string `json:"description,omitempty"`
+	Description string `json:"description,omitempty"` //nolint:kubeapilinter // "" means the same as an unset field.
 
 	// scopes lists the scopes that the client can request. It can have at most 256 entries of at
 	// most 128 characters. A token request without a scope gets all of them. Each scope must be
@@ -103,7 +103,7 @@ type ApiClientSpec struct {
 	// introspection allows the client to introspect tokens of other clients (RFC 7662). If unset,
 	// the client can introspect only its own tokens.
 	// +optional
-	Introspection Introspection `json:"introspection,omitzero"`
+	Introspection Introspection `json:"introspection,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
 	// tokenLifetime is the lifetime of the client's access tokens: a duration from 10s to 24h in
 	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It must not exceed the lifetime
@@ -120,13 +120,13 @@ type ApiClientSpec struct {
 	// limits restricts the client in addition to the limits of its realm. If both set the same
 	// limit, the lower value applies. If unset, only the limits of the realm apply.
 	// +optional
-	Limits Limits `json:"limits,omitzero"`
+	Limits Limits `json:"limits,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
 	// suspend stops the client while it is true. A suspended client cannot get tokens, and the
 	// introspection and verify endpoints reject its existing tokens. Nothing is deleted: if you set
 	// suspend to false, the client continues with the same secret. Defaults to false.
 	// +optional
-	Suspend bool `json:"suspend,omitempty"`
+	Suspend bool `json:"suspend,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
 
 	// The API server's date-time format accepts values that Go can't parse: lowercase "t" and "z",
 	// or an offset of 99:99. A single unparsable object stops an informer for all objects, so the
@@ -204,6 +204,7 @@ type Introspection struct {
 type RealmReference struct {
 	// name is the name of the Realm. It is immutable; to move to another realm, create another
 	// client.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
 	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,message="spec.realmRef.name is immutable"
@@ -223,7 +224,7 @@ type ClientSecretSource struct {
 
 	// provided uses a secret from an existing Secret in the client's namespace.
 	// +optional
-	Provided *ProvidedSecret `json:"provided,omitempty"`
+	Provided *ProvidedSecret `json:"provided,omitempty"` //nolint:kubeapilinter // All members of the union are pointers.
 
 	// hashed lists the hashes of one or two secrets. Their plaintext never enters the cluster. A
 	// secret is valid while its hash is listed; list two to let workloads switch from one to the
@@ -250,20 +251,23 @@ type ApiClientStatus struct {
 	// operator has processed the object, so that tools do not report a new object as reconciled.
 	// +kubebuilder:validation:Minimum=-1
 	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // The value 0 does not occur.
 
 	// clientId is the effective client identifier. The client sends it in token requests.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +optional
 	ClientID string `json:"clientId,omitempty"`
 
 	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
 
 	// secretName is the name of the credentials Secret. It is set after the Secret has been
 	// written. Unset if the client secret is not generated.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
@@ -296,7 +300,7 @@ type ClientSecretStatus struct {
 
 	// createdAt is the time at which the secret was created.
 	// +required
-	CreatedAt metav1.Time `json:"createdAt,omitzero"`
+	CreatedAt metav1.Time `json:"createdAt,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
 
 	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
 	// +optional

@@ -14,6 +14,7 @@ type GeneratedSecret struct {
 	// that name exists and the client does not own it, the operator does not modify it and the
 	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
 	// generated, and cannot be added or removed later. Defaults to the name of the ApiClient.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.generated.secretName must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
 	// +optional
@@ -22,7 +23,7 @@ type GeneratedSecret struct {
 	// template is metadata that is added to the credentials Secret. If unset, the operator adds
 	// only its own metadata.
 	// +optional
-	Template SecretTemplate `json:"template,omitzero"`
+	Template SecretTemplate `json:"template,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
 	// keys renames the data keys of the credentials Secret for workloads that expect other names.
 	// It maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default
@@ -50,7 +51,7 @@ type GeneratedSecret struct {
 	// rotation configures when the secret is rotated. If unset, the secret stays valid until the
 	// credentials Secret is deleted, which revokes it immediately.
 	// +optional
-	Rotation SecretRotation `json:"rotation,omitzero"`
+	Rotation SecretRotation `json:"rotation,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 }
 
 // SecretRotation configures when a generated secret is replaced by a new one, and how long the old
@@ -124,6 +125,7 @@ type AnnotationValue string
 // SecretDataKey is a data key of a Secret: letters, digits, dots, underscores, and hyphens. It must
 // not be "." or begin with "..".
 //
+// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=253
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$') && self != '.' && !self.startsWith('..')`,message="a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
 type SecretDataKey string

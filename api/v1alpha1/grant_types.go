@@ -8,6 +8,7 @@ import (
 type Grant struct {
 	// name identifies the grant in messages: at most 63 lowercase letters, digits, and inner
 	// hyphens. It must be unique in the realm.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.name must have at most 63 lowercase letters, digits, and inner hyphens"
 	// +required
@@ -15,7 +16,7 @@ type Grant struct {
 
 	// namespaces selects the namespaces whose ApiClients the grant covers.
 	// +required
-	Namespaces GrantedNamespaces `json:"namespaces,omitzero"`
+	Namespaces GrantedNamespaces `json:"namespaces,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
 	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm.
 	// It can have at most 256 entries of at most 128 characters. If unset or empty, the grant covers
@@ -140,6 +141,7 @@ type LabelValue string
 // +kubebuilder:validation:XValidation:rule=`(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)`,fieldPath=".values",messageExpression="'spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is ' + self.operator"
 type NamespaceSelectorRequirement struct {
 	// key is the label key.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule=`self.indexOf('/') <= 253 && self.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')`,message="spec.grants.namespaces.selector.matchExpressions.key must be a valid label key: an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -"
 	// +required

@@ -9,5 +9,5 @@ type Limits struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
-	TokensPerSecond *int32 `json:"tokensPerSecond,omitempty"`
+	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 }

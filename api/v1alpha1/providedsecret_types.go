@@ -30,6 +30,7 @@ type SecretKeyReference struct {
 	// auth.realmkeeper.dev/client-secret with the value "true", which allows the operator to read
 	// it. If the label is missing, the client is not Accepted (SecretNotLabelled). If the Secret is
 	// missing, the client is not Accepted (SecretNotFound).
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.provided.secretRef.name must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
 	// +required
@@ -47,6 +48,7 @@ type SecretKeyReference struct {
 type HashedSecret struct {
 	// id identifies the secret in the status and in audit events: 1 to 64 letters, digits, dots,
 	// underscores, and hyphens.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$')`,message="spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
 	// +required
@@ -61,6 +63,7 @@ type HashedSecret struct {
 	//     bits; it does not protect secrets chosen by a person
 	//
 	// Salt, tag, and MAC are encoded in Base64 without padding.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self.startsWith('$')`,message="spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
 	// +required

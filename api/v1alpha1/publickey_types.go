@@ -8,6 +8,7 @@ type PublicKey struct {
 	// keyId is the ID of the key, unique in this client: 1 to 128 letters, digits, and characters
 	// from "._~:/+=@-". An assertion selects its key with kid (RFC 7515, section 4.1.4). An
 	// assertion without kid is verified with each key of its algorithm.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._~:/+=@-]+$')`,message="spec.publicKeys.keyId must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
 	// +required
@@ -38,6 +39,7 @@ type PublicKey struct {
 
 // JSONWebKey is the text of a public JSON Web Key.
 //
+// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=4096
 // +kubebuilder:validation:XValidation:rule=`!self.matches(r'PRIVATE KEY|"(d|p|q|dp|dq|qi|oth|k)"\s*:')`,reason=FieldValueForbidden,message="spec.publicKeys must not contain private keys, but this key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^\s*\{[\s\S]*\}\s*$')`,reason=FieldValueForbidden,message="spec.publicKeys.jwk must be a JSON object as a string, such as '{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"x\":\"...\"}'; for a PEM block, use pem"
@@ -45,6 +47,7 @@ type JSONWebKey string
 
 // PEMPublicKey is a PEM block with a public key.
 //
+// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=4096
 // +kubebuilder:validation:XValidation:rule=`!self.matches(r'PRIVATE KEY|"(d|p|q|dp|dq|qi|oth|k)"\s*:')`,reason=FieldValueForbidden,message="spec.publicKeys must not contain private keys, but this is one; treat it as compromised, generate another key, and list only its public key"
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^\s*-----BEGIN PUBLIC KEY-----[A-Za-z0-9+/=\s]+-----END PUBLIC KEY-----\s*$')`,reason=FieldValueForbidden,message="spec.publicKeys.pem must be one PEM block of the type PUBLIC KEY; for a certificate, use the output of \"openssl x509 -pubkey -noout\"; for a JSON Web Key, use jwk"

@@ -36,12 +36,12 @@ type Realm struct {
 
 	// spec defines the desired state of the Realm.
 	// +required
-	Spec RealmSpec `json:"spec,omitzero"`
+	Spec RealmSpec `json:"spec,omitzero"` //nolint:kubeapilinter // A rule requires its field grants, and shows the form.
 
 	// status is the observed state of the Realm. It is written by the operator.
-	// +kubebuilder:default:={"observedGeneration":-1}
+	// +default={"observedGeneration":-1}
 	// +optional
-	Status RealmStatus `json:"status,omitzero"`
+	Status RealmStatus `json:"status,omitzero"` //nolint:kubeapilinter // It is never written as {}.
 }
 
 // RealmList is a list of Realms.
@@ -63,7 +63,7 @@ type RealmSpec struct {
 	// on tokens. Defaults to metadata.name.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
-	DisplayName string `json:"displayName,omitempty"`
+	DisplayName string `json:"displayName,omitempty"` //nolint:kubeapilinter // "" means the same as an unset field.
 
 	// tokenLifetime is the lifetime of the realm's access tokens: a duration from 10s to 24h in
 	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It is also the maximum for the
@@ -120,17 +120,17 @@ type RealmSpec struct {
 
 	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
 	// +optional
-	Signing Signing `json:"signing,omitzero"`
+	Signing Signing `json:"signing,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
 	// limits restricts each client of the realm. If unset, there are no limits.
 	// +optional
-	Limits Limits `json:"limits,omitzero"`
+	Limits Limits `json:"limits,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
 	// suspend stops the realm while it is true. Clients of a suspended realm cannot get tokens, and
 	// the introspection and verify endpoints reject existing tokens. Nothing is deleted: if you set
 	// suspend to false, the realm continues with the same keys and secrets. Defaults to false.
 	// +optional
-	Suspend bool `json:"suspend,omitempty"`
+	Suspend bool `json:"suspend,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
 
 	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
 	// of the realm that were issued before this time, an RFC 3339 time between the years 1000 and
@@ -228,21 +228,24 @@ type RealmStatus struct {
 	// operator has processed the object, so that tools do not report a new object as reconciled.
 	// +kubebuilder:validation:Minimum=-1
 	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // The value 0 does not occur.
 
 	// issuer is the iss claim of the realm's tokens (RFC 8414, section 2):
 	// https://api.<instance domain>/<name>.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	Issuer string `json:"issuer,omitempty"`
 
 	// tokenEndpoint is the URL of the realm's token endpoint (RFC 6749, section 3.2).
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
 
 	// jwksUri is the URL of the public keys that verify the realm's tokens (RFC 7517,
 	// section 5).
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	JWKSURI string `json:"jwksUri,omitempty"`
@@ -305,7 +308,7 @@ type SigningKeyStatus struct {
 
 	// createdAt is the time at which the key was generated.
 	// +required
-	CreatedAt metav1.Time `json:"createdAt,omitzero"`
+	CreatedAt metav1.Time `json:"createdAt,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
 
 	// activeAt is the time at which the key started to sign tokens. Unset while the key is Pending.
 	// +optional

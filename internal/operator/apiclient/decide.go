@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -123,7 +122,7 @@ func newRecord(seen *observed, audiences []string, planned []record.ClientSecret
 		Secrets:   planned,
 
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
-		TokensPerSecond:        ptr.Deref(c.Spec.Limits.TokensPerSecond, 0),
+		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,
 		PublicKeys:             publicKeys(c),
 		ServiceAccounts:        serviceAccounts(seen),
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -81,7 +79,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		Disabled:             realm.Spec.Suspend,
 		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
-		TokensPerSecond:      ptr.Deref(realm.Spec.Limits.TokensPerSecond, 0),
+		TokensPerSecond:      realm.Spec.Limits.TokensPerSecond,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
 	}

@@ -24,7 +24,7 @@ var apiClientValidations = map[string]validation{
 	"realmRef without a name":        {spec: "realmRef: {}", wantField: "spec.realmRef.name", wantRule: "Required value"},
 	"realmRef name of 63 characters": {spec: "realmRef: {name: " + strings.Repeat("a", 63) + "}"},
 	"realmRef name of 64 characters": {spec: "realmRef: {name: " + strings.Repeat("a", 64) + "}", wantField: "spec.realmRef.name", wantRule: "may not be more than 63"},
-	"empty realmRef name":            {spec: `realmRef: {name: ""}`, wantField: "spec.realmRef.name", wantRule: realmNameRule},
+	"empty realmRef name":            {spec: `realmRef: {name: ""}`, wantField: "spec.realmRef.name", wantRule: tooShort},
 	"realmRef name with a dot":       {spec: "realmRef: {name: a.b}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "a.b": ` + realmNameRule},
 	"realmRef name with a slash":     {spec: "realmRef: {name: a/b}", wantField: "spec.realmRef.name", wantRule: realmNameRule},
 

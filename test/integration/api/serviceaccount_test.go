@@ -31,7 +31,7 @@ var serviceAccountValidations = map[string]validation{
 	"nine accounts":                         {spec: accounts(9), wantField: "spec.serviceAccounts", wantRule: "must have at most 8 items"},
 	"duplicate account":                     {spec: "serviceAccounts: [{name: a}, {name: a}]", wantField: "spec.serviceAccounts[1]", wantRule: "Duplicate value"},
 	"account without a name":                {spec: "serviceAccounts: [{}]", wantField: accountNameField, wantRule: "Required value"},
-	"account with an empty name":            {spec: `serviceAccounts: [{name: ""}]`, wantField: accountNameField, wantRule: accountNameRule},
+	"account with an empty name":            {spec: `serviceAccounts: [{name: ""}]`, wantField: accountNameField, wantRule: tooShort},
 	"account default":                       {spec: "serviceAccounts: [{name: default}]", wantField: accountNameField, wantRule: `Invalid value: "default": ` + accountDefault},
 	"account name with a slash":             {spec: "serviceAccounts: [{name: other/a}]", wantField: accountNameField, wantRule: accountNameRule},
 	"account name in uppercase":             {spec: "serviceAccounts: [{name: Billing}]", wantField: accountNameField, wantRule: accountNameRule},

@@ -99,7 +99,7 @@ func newUsage(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) f
 	hashed := install.ApiClient(c.Namespace, "hashed", "acme", func(h *v1alpha1.ApiClient) {
 		h.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "only", Hash: verifier.String()}}}
 	})
-	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1alpha1.ApiClient) { l.Spec.Limits.TokensPerSecond = new(int32(1)) })
+	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1alpha1.ApiClient) { l.Spec.Limits.TokensPerSecond = 1 })
 	inst.Create(t, hashed, limited)
 	inst.AwaitReady(t, hashed, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitReady(t, limited, metav1.ConditionTrue, v1alpha1.ReasonReady)
