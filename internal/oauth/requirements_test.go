@@ -108,8 +108,12 @@ func TestParseRequirementsPath(t *testing.T) {
 // Whatever a caller appends, the requirements stay the same. They are those of the query form.
 func FuzzParseRequirementsPath(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"audience=a&scope=b+c", "/orders"}, {"scope=a", "/../require/" + encodeRequirements("scope=b")},
-		{"scope=a&audience=", "/"}, {"scopes=a", "/require/"}, {"&", "//"}, {"scope=%zz", "/%2f"},
+		{"audience=a&scope=b+c", "/orders"},
+		{"scope=a", "/../require/" + encodeRequirements("scope=b")},
+		{"scope=a&audience=", "/"},
+		{"scopes=a", "/require/"},
+		{"&", "//"},
+		{"scope=%zz", "/%2f"},
 	} {
 		f.Add(seed[0], seed[1])
 	}

@@ -46,7 +46,7 @@ func TestDocumentedRequirements(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := requireCommand.FindStringSubmatch(string(page))
-	if documented == nil || !strings.Contains(documented[1], documentedRequirements) {
+	if len(documented) != 3 || !strings.Contains(documented[1], documentedRequirements) {
 		t.Fatalf("the command that encodes %q is missing", documentedRequirements)
 	}
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", documented[1]).CombinedOutput()
