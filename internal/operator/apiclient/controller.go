@@ -86,6 +86,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Authority.Source(r.allClients)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
 		WatchesRawSource(r.Hasher.Source()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, NewQueue: r.newQueue}).
 		Complete(apply.RetryConflicts(r))
 }
