@@ -15,9 +15,9 @@ const (
 	// It is False on an ApiClient with ReasonRealmNotFound, ReasonNamespaceNotAllowed,
 	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonNotGranted,
 	// ReasonLifetimeExceedsRealm, ReasonClientIDReleased, ReasonClientIDConflict,
-	// ReasonSecretConflict, ReasonSecretNotFound, ReasonSecretNotLabelled, ReasonSecretTooShort,
-	// ReasonSecretNotUsable, ReasonHashNotSupported, ReasonPublicKeyNotSupported, or
-	// ReasonServiceAccountNotFound.
+	// ReasonSecretConflict, ReasonMetadataNotAllowed, ReasonSecretNotFound,
+	// ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
+	// ReasonPublicKeyNotSupported, or ReasonServiceAccountNotFound.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed reports whether every live token server has acknowledged this generation
@@ -131,6 +131,11 @@ const (
 	// with the name of the credentials Secret exists and the client does not own it. The operator
 	// does not modify that Secret.
 	ReasonSecretConflict ConditionReason = "SecretConflict"
+
+	// ReasonMetadataNotAllowed is used with the Accepted condition when it is False because
+	// spec.secret.generated.template has a label or annotation with a prefix that the instance
+	// configuration does not allow.
+	ReasonMetadataNotAllowed ConditionReason = "MetadataNotAllowed"
 
 	// ReasonRealmNotReady is used with the Ready condition when it is False because the Ready
 	// condition of the realm is False: the realm is suspended, is not Accepted, or has failed.

@@ -84,6 +84,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonSecretTooShort:                 "The provided secret is too short.",
 	v1alpha1.ReasonSecretNotUsable:                "The provided secret is too long or contains unsupported characters.",
 	v1alpha1.ReasonHashNotSupported:               "The format of a secret hash isn't supported.",
+	v1alpha1.ReasonMetadataNotAllowed:             "A label or annotation of the credentials Secret isn't allowed.",
 	v1alpha1.ReasonServiceAccountNotFound:         "None of the client's service accounts exist.",
 	v1alpha1.ReasonPublicKeyNotSupported:          "The format of a public key isn't supported.",
 }

@@ -110,6 +110,8 @@ apiVersion: config.realmkeeper.dev/v1alpha1
 kind: InstanceConfiguration
 instanceDomain: {{ include "realmkeeper.domain" . | quote }}
 externalPort: {{ int .Values.instance.externalPort }}
+credentialsSecrets:
+  {{- toYaml .Values.credentialsSecrets | nindent 2 }}
 security:
   {{- toYaml .Values.security | nindent 2 }}
 tokenServer:

@@ -30,6 +30,7 @@ var policies = []policy{
 	clientIDNotReleased,
 	clientIDFree,
 	secretNameFree,
+	metadataAllowed,
 	secretProvided,
 	hashesSupported,
 	publicKeysSupported,

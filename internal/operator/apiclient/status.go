@@ -100,6 +100,7 @@ var stuck = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonSecretTooShort:        true,
 	v1alpha1.ReasonSecretNotUsable:       true,
 	v1alpha1.ReasonHashNotSupported:      true,
+	v1alpha1.ReasonMetadataNotAllowed:    true,
 	v1alpha1.ReasonPublicKeyNotSupported: true,
 	v1alpha1.ReasonRecordUnreadable:      true,
 }

@@ -44,6 +44,9 @@ type Instance struct {
 	// the URLs omit.
 	ExternalPort int32 `json:"externalPort,omitempty"`
 
+	// CredentialsSecrets configures the use of Secrets in the namespaces of ApiClients.
+	CredentialsSecrets CredentialsSecrets `json:"credentialsSecrets,omitzero"`
+
 	Security    Security    `json:"security"`
 	TokenServer TokenServer `json:"tokenServer,omitzero"`
 	TLS         TLS         `json:"tls,omitzero"`
@@ -56,6 +59,14 @@ type Instance struct {
 	// RecordsNamespace is the namespace of the records and the heartbeat Leases. Nothing runs in it.
 	// It comes from a command-line flag and differs from SystemNamespace.
 	RecordsNamespace string `json:"-"`
+}
+
+// CredentialsSecrets configures the use of Secrets in the namespaces of ApiClients.
+type CredentialsSecrets struct {
+	// AllowedMetadataPrefixes are the prefixes of labels and annotations, such as
+	// reloader.stakater.com, that ApiClients may set on their credentials Secrets. Keys without a
+	// prefix and with the prefix app.kubernetes.io are always allowed. Defaults to none.
+	AllowedMetadataPrefixes []string `json:"allowedMetadataPrefixes,omitempty"`
 }
 
 // Security holds limits for all realms.

@@ -30,6 +30,7 @@ security:
 const full = header + `
 instanceDomain: realmkeeper.localhost
 externalPort: 8443
+credentialsSecrets: {allowedMetadataPrefixes: [reloader.stakater.com]}
 security:
   defaultTokenLifetime: 1h
   maximumTokenLifetime: 12h
@@ -76,7 +77,8 @@ func TestParse(t *testing.T) {
 		"all fields": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
 			InstanceDomain: "realmkeeper.localhost", ExternalPort: 8443,
-			Security: config.Security{DefaultTokenLifetime: lifetime(time.Hour), MaximumTokenLifetime: lifetime(12 * time.Hour)},
+			CredentialsSecrets: config.CredentialsSecrets{AllowedMetadataPrefixes: []string{"reloader.stakater.com"}},
+			Security:           config.Security{DefaultTokenLifetime: lifetime(time.Hour), MaximumTokenLifetime: lifetime(12 * time.Hour)},
 			TokenServer: config.TokenServer{
 				Image: "registry.example.com/realmkeeper:v1", ImagePullPolicy: corev1.PullAlways, Replicas: new(int32(3)),
 				ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
@@ -144,6 +146,9 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"port exceeds 32 bits":               {with("8443", "99999999999"), "externalPort"},
 		"pull secret without a name":         {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
 		"text as port":                       {with("8443", "https"), "externalPort"},
+		"prefix with a slash":                {with("reloader.stakater.com", "reloader.stakater.com/"), "credentialsSecrets.allowedMetadataPrefixes"},
+		"uppercase prefix":                   {with("reloader.stakater.com", "Reloader.stakater.com"), "credentialsSecrets.allowedMetadataPrefixes"},
+		"empty prefix":                       {with("reloader.stakater.com", `""`), "credentialsSecrets.allowedMetadataPrefixes"},
 		"no default lifetime":                {with("defaultTokenLifetime: 1h", ""), "security.defaultTokenLifetime"},
 		"no security":                        {header + "instanceDomain: example.com\n", "security.defaultTokenLifetime"},
 		"default lifetime too short":         {with("1h", "9s"), "security.defaultTokenLifetime"},

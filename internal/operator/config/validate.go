@@ -23,6 +23,9 @@ func (i *Instance) validate() error {
 	if i.ExternalPort < 1 || i.ExternalPort > 65535 {
 		return invalid("externalPort must be between 1 and 65535, not %d", i.ExternalPort)
 	}
+	if err := i.CredentialsSecrets.validate(); err != nil {
+		return err
+	}
 	if err := i.Security.validate(); err != nil {
 		return err
 	}
@@ -33,6 +36,15 @@ func (i *Instance) validate() error {
 		return err
 	}
 	return i.TLS.validate()
+}
+
+func (c *CredentialsSecrets) validate() error {
+	for _, prefix := range c.AllowedMetadataPrefixes {
+		if problems := validation.IsDNS1123Subdomain(prefix); len(problems) > 0 {
+			return invalid("credentialsSecrets.allowedMetadataPrefixes must have prefixes without a slash, such as reloader.stakater.com; %q is not valid: %s", prefix, problems[0])
+		}
+	}
+	return nil
 }
 
 func (t *Testing) validate() error {

@@ -70,6 +70,8 @@ type Settings struct {
 	DefaultTokenLifetime string // defaults to 1h
 	MaximumTokenLifetime string // defaults to 24h
 	SpeedUp              int    // speeds up rotation by this factor; defaults to 1
+
+	AllowedMetadataPrefixes []string // of credentials Secrets; defaults to none
 }
 
 // New returns an installation without running processes.
@@ -110,6 +112,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
 	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
 		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
+	fmt.Fprintf(&b, "credentialsSecrets:\n  allowedMetadataPrefixes: [%s]\n", strings.Join(s.AllowedMetadataPrefixes, ", "))
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
 	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", max(1, s.SpeedUp))
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {

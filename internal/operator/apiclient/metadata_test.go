@@ -1,0 +1,51 @@
+package apiclient
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+func TestMetadataIsRestricted(t *testing.T) {
+	instance := instance()
+	instance.CredentialsSecrets.AllowedMetadataPrefixes = []string{"reloader.stakater.com"}
+	for key, want := range map[string]bool{
+		"team":                               true,
+		"app.kubernetes.io/name":             true,
+		"reloader.stakater.com/match":        true,
+		"argocd.argoproj.io/instance":        false,
+		"kubernetes.io/service-account.name": false,
+		"x.app.kubernetes.io/name":           false,
+		"kubernetes.io/name":                 false,
+		"stakater.com/match":                 false,
+		"a.reloader.stakater.com/match":      false,
+	} {
+		for field, template := range map[string]v1alpha1.SecretTemplate{
+			"labels":      {Labels: map[string]v1alpha1.LabelValue{key: "a", "team": "b"}},
+			"annotations": {Annotations: map[string]v1alpha1.AnnotationValue{key: "a", "team": "b"}},
+		} {
+			seen := observe(func(o *observed) {
+				o.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Template: template}}
+			})
+			got := accepted(seen, instance)
+			if (got.Status == metav1.ConditionTrue) != want {
+				t.Errorf("%s %q: %s: %s", field, key, got.Reason, got.Message)
+			}
+			prefix, _, _ := strings.Cut(key, "/")
+			if !want && (got.Reason != v1alpha1.ReasonMetadataNotAllowed || !strings.Contains(got.Message, field) || !strings.Contains(got.Message, `"`+key+`"`) || !strings.Contains(got.Message, `"`+prefix+`"`)) {
+				t.Errorf("%s %q: the message names neither the field nor the key nor the prefix: %s", field, key, got.Message)
+			}
+		}
+	}
+	seen := observe(func(o *observed) {
+		o.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Template: v1alpha1.SecretTemplate{
+			Annotations: map[string]v1alpha1.AnnotationValue{"Reloader.Stakater.com/match": "a"},
+		}}}
+	})
+	if got := accepted(seen, instance); got.Status != metav1.ConditionTrue {
+		t.Errorf("an allowed prefix in uppercase: %s", got.Message)
+	}
+}
