@@ -1,0 +1,136 @@
+package fairness_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+const (
+	noisyClients = 1000
+	rounds       = 5
+	// suspensions is the number of suspensions in each round, and calm the time for which only
+	// tokens are measured.
+	suspensions = 20
+	calm        = 10 * time.Second
+	// tokenInterval is the time between two token requests to the same server.
+	tokenInterval = 10 * time.Millisecond
+)
+
+// BenchmarkNoisyTenant measures another tenant while one tenant makes 100 writes per second to 1,000
+// ApiClients with slow hashes and their Secrets: the time until every token server rejects a
+// suspended client, and the latency of token requests compared with the same load in a namespace
+// that the operator ignores. The two loads alternate. Run it with -benchtime=1x.
+func BenchmarkNoisyTenant(b *testing.B) {
+	cluster := env.Start(b)
+	inst := install.New(b, cluster, install.Settings{})
+	inst.StartOperator(b, "")
+	inst.StartTokenServer(b)
+	inst.StartTokenServer(b)
+	inst.Create(b, install.Realm("acme"))
+	team := cluster.Namespace(b)
+	var victims []*v1alpha1.ApiClient
+	for i := range rounds*suspensions + 1 {
+		victims = append(victims, install.ApiClient(team, fmt.Sprintf("victim-%d", i), "acme"))
+		inst.Create(b, victims[i])
+	}
+	noisy := &tenant{inst: inst, namespace: cluster.Namespace(b), size: noisyClients}
+	ignored := &tenant{inst: inst, namespace: cluster.Namespace(b), size: noisyClients, ignored: true}
+	ignored.create(b)
+	noisy.create(b)
+	for noisy.waiting(b) > 0 {
+		time.Sleep(time.Second)
+	}
+	tokens := inst.CredentialsSecret(b, victims[len(victims)-1])
+	inst.AwaitTokens(b, tokens, true)
+
+	var baseline, latencies, refusals []time.Duration
+	wrote, wroteIgnored := 0, 0
+	for b.Loop() {
+		for round := range rounds {
+			stop := ignored.makeNoise(b, wroteIgnored)
+			baseline = append(baseline, requestTokens(b, inst, tokens, calm)...)
+			wroteIgnored = stop()
+
+			stop = noisy.makeNoise(b, wrote)
+			latencies = append(latencies, requestTokens(b, inst, tokens, calm)...)
+			for _, c := range victims[round*suspensions : (round+1)*suspensions] {
+				credentials := inst.CredentialsSecret(b, c)
+				install.Change(b, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+				refusals = append(refusals, untilRejected(b, inst, credentials))
+			}
+			wrote = stop()
+			inst.AwaitReady(b, victims[round*suspensions], metav1.ConditionFalse, v1alpha1.ReasonSuspended)
+		}
+	}
+	b.ReportMetric(milliseconds(refusals, 50), "refusal-p50-ms")
+	b.ReportMetric(milliseconds(refusals, 99), "refusal-p99-ms")
+	b.ReportMetric(milliseconds(latencies, 99), "token-p99-ms")
+	b.ReportMetric(milliseconds(baseline, 99), "ignored-p99-ms")
+	b.ReportMetric(milliseconds(latencies, 99)/milliseconds(baseline, 99), "token-p99-ratio")
+	b.ReportMetric(milliseconds(latencies, 50)/milliseconds(baseline, 50), "token-p50-ratio")
+}
+
+// requestTokens requests tokens from every server at a constant rate and returns the latencies.
+func requestTokens(b *testing.B, inst *install.Installation, credentials *corev1.Secret, duration time.Duration) []time.Duration {
+	b.Helper()
+	var mu sync.Mutex
+	var latencies []time.Duration
+	var requesting sync.WaitGroup
+	for _, s := range inst.Servers() {
+		requesting.Go(func() {
+			httpClient := s.Client(b)
+			ticker := time.NewTicker(tokenInterval)
+			defer ticker.Stop()
+			for begin := time.Now(); time.Since(begin) < duration; <-ticker.C {
+				sent := time.Now()
+				a, err := install.RequestToken(b, s, httpClient, credentials)
+				took := time.Since(sent)
+				if err != nil || a.Status != http.StatusOK {
+					b.Errorf("%s responded with %d: %v", s.Name, a.Status, err)
+					return
+				}
+				mu.Lock()
+				latencies = append(latencies, took)
+				mu.Unlock()
+			}
+		})
+	}
+	requesting.Wait()
+	return latencies
+}
+
+// untilRejected returns the time until every token server rejects a client.
+func untilRejected(b *testing.B, inst *install.Installation, credentials *corev1.Secret) time.Duration {
+	b.Helper()
+	begin := time.Now()
+	var requesting sync.WaitGroup
+	for _, s := range inst.Servers() {
+		requesting.Go(func() {
+			httpClient := s.Client(b)
+			for time.Since(begin) < time.Minute {
+				if a, err := install.RequestToken(b, s, httpClient, credentials); err != nil || a.Status != http.StatusOK {
+					return
+				}
+			}
+			b.Errorf("%s still issues tokens after a minute", s.Name)
+		})
+	}
+	requesting.Wait()
+	return time.Since(begin)
+}
+
+func milliseconds(times []time.Duration, percentile int) float64 {
+	slices.Sort(times)
+	return float64(times[(len(times)-1)*percentile/100].Microseconds()) / 1000
+}
