@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -30,15 +31,21 @@ type source struct {
 	// condition is the chart value that enables the template. If empty, the template is always
 	// rendered.
 	condition string
-	// annotation is added to every object.
-	annotation string
+	// annotations are added to every object, one per line.
+	annotations []string
 }
 
-const keep = "helm.sh/resource-policy: keep"
+// keep lists the annotations that make Helm, Argo CD, and Flux keep an object. In config, only
+// objects that aren't CRDs contain the last two, because kustomize adds them to the CRDs.
+var keep = []string{
+	"helm.sh/resource-policy: keep",
+	"argocd.argoproj.io/sync-options: Prune=false,Delete=false",
+	"kustomize.toolkit.fluxcd.io/prune: disabled",
+}
 
 var sources = []source{
-	{path: "crd/bases/auth.realmkeeper.dev_apiclients.yaml", to: "crds", condition: "crds.enabled", annotation: keep},
-	{path: "crd/bases/auth.realmkeeper.dev_realms.yaml", to: "crds", condition: "crds.enabled", annotation: keep},
+	{path: "crd/bases/auth.realmkeeper.dev_apiclients.yaml", to: "crds", condition: "crds.enabled", annotations: keep},
+	{path: "crd/bases/auth.realmkeeper.dev_realms.yaml", to: "crds", condition: "crds.enabled", annotations: keep},
 	{path: "rbac/instance.yaml", to: "rbac"},
 	{path: "rbac/role.yaml", to: "rbac"},
 	{path: "rbac/role_binding.yaml", to: "rbac"},
@@ -50,7 +57,7 @@ var sources = []source{
 	{path: "admission/operator_secrets_policy.yaml", to: "admission"},
 	{path: "admission/operator_token_service_policy.yaml", to: "admission"},
 	{path: "admission/token_server_policy.yaml", to: "admission"},
-	{path: "manager/records_namespace.yaml", condition: "recordsNamespace.create", annotation: keep},
+	{path: "manager/records_namespace.yaml", condition: "recordsNamespace.create", annotations: keep[:1]},
 }
 
 func main() {
@@ -93,8 +100,8 @@ func (s source) template(manifest string) (string, error) {
 			return "", errNoMetadata
 		}
 		after = under(after, "labels", `{{- include "realmkeeper.labels" . | nindent 4 }}`)
-		if s.annotation != "" {
-			after = under(after, "annotations", s.annotation)
+		for _, annotation := range slices.Backward(s.annotations) {
+			after = under(after, "annotations", annotation)
 		}
 		objects[i] = before + "\nmetadata:\n" + after
 	}

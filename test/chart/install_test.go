@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -195,6 +196,17 @@ func TestSecondReleaseIsRejected(t *testing.T) {
 					t.Errorf("Error does not contain %q:\n%s", want, stderr)
 				}
 			}
+
+			// The same release with another records namespace would not find its records.
+			args = slices.Concat([]string{"upgrade", releaseName, chart, "--namespace", first.namespace, "--set", "recordsNamespace.name=" + other + "-records"}, values["defaults"])
+			if _, stderr, err = h.try(t, first.cluster.Kubeconfig, args...); err == nil || !strings.Contains(stderr, "cannot change roleRef") {
+				t.Errorf("Upgrade with another records namespace: got %v, want the instance binding to be rejected:\n%s", err, stderr)
+			}
+			// Helm has changed the Deployment, but its new Pods don't start. The old ones keep their permissions.
+			for _, name := range []string{operator, tokenServer} {
+				first.wantExists(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: first.recordsNamespace(), Name: name}})
+			}
+			first.helm(t, h, "rollback", releaseName)
 		})
 	}
 }

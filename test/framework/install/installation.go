@@ -228,11 +228,12 @@ func (i *Installation) cleanUp(t testing.TB) {
 	i.metrics.Release()
 	ctx, stop := cleanUpContext()
 	defer stop()
-	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); err != nil {
+	// A test can have deleted the CRDs.
+	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to delete Realms: %v", err)
 	}
 	clients := &v1alpha1.ApiClientList{}
-	if err := i.Env.Client.List(ctx, clients); err != nil {
+	if err := i.Env.Client.List(ctx, clients); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to list ApiClients: %v", err)
 	}
 	for k := range clients.Items {

@@ -26,12 +26,7 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 	inst := install.New(t, cluster, install.Settings{})
 	account := &corev1.ServiceAccount{}
 	account.Namespace, account.Name = inst.Namespace, "realmkeeper-operator"
-	pod := &corev1.Pod{Spec: corev1.PodSpec{
-		ServiceAccountName: account.Name, Containers: []corev1.Container{{Name: "operator", Image: "realmkeeper:test"}},
-	}}
-	pod.Namespace, pod.Name = inst.Namespace, "operator"
-	inst.Create(t, pod)
-	inst.Pod = pod.Name
+	inst.Pod = operatorPod(t, inst)
 	inst.StartOperator(t, "")
 	for _, obj := range tokenService(inst) {
 		install.Eventually(t, fmt.Sprintf("the %T of the token service", obj), func() error { return cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj) })
@@ -66,6 +61,17 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 			t.Errorf("%T exists again: %v", obj, err)
 		}
 	}
+}
+
+// operatorPod creates a Pod with the operator's service account and returns its name. It doesn't run.
+func operatorPod(t *testing.T, inst *install.Installation) string {
+	t.Helper()
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		ServiceAccountName: "realmkeeper-operator", Containers: []corev1.Container{{Name: "operator", Image: "realmkeeper:test"}},
+	}}
+	pod.Namespace, pod.Name = inst.Namespace, "operator"
+	inst.Create(t, pod)
+	return pod.Name
 }
 
 // tokenService returns the token service's objects with only their names set.

@@ -53,6 +53,23 @@ func TestManifests(t *testing.T) {
 		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "testing"))
 		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "production"))
 	})
+	t.Run("uninstall", func(t *testing.T) {
+		overlay := filepath.Join(manifests, "overlays", "production")
+		kubectl.run(t, "delete", "--kustomize", overlay, "--selector", "app.kubernetes.io/component notin (crd, namespace)")
+		kept := kubectl.run(t, "get", "--kustomize", overlay, "--ignore-not-found", "--output",
+			`go-template={{range .items}}{{.kind}} {{.metadata.name}}{{with .metadata.deletionTimestamp}} deleted{{end}} {{index .metadata.annotations "argocd.argoproj.io/sync-options"}} {{index .metadata.annotations "kustomize.toolkit.fluxcd.io/prune"}}{{"\n"}}{{end}}`)
+		want := ""
+		for _, object := range []string{
+			"Namespace realmkeeper-system", "Namespace realmkeeper-system-records",
+			"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev",
+		} {
+			want += object + " Prune=false,Delete=false disabled\n"
+		}
+		if kept != want {
+			t.Errorf("Kept objects: got\n%s\nwant\n%s", kept, want)
+		}
+		kubectl.run(t, "apply", "-k", overlay)
+	})
 	t.Run("samples", func(t *testing.T) {
 		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "samples"))
 		out := kubectl.run(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
