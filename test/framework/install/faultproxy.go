@@ -54,6 +54,7 @@ type FaultProxy struct {
 	writes  atomic.Int64
 	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
 	random  randomFaults
+	frozen  frozenWatches
 
 	mu     sync.Mutex
 	failed []string
@@ -110,7 +111,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if fault == NoFault {
-		p.random.serve(w, r, p.forward)
+		p.random.serve(p.frozen.wrap(w, r), r, p.forward)
 		return
 	}
 	if fault == ResponseLost {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -138,16 +139,38 @@ func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	}
 }
 
+// StartSecondOperator starts an operator in addition to the one that StartOperator started. It runs
+// until the end of the test, unless the caller stops it.
+func (i *Installation) StartSecondOperator(t testing.TB, kubeconfig string) *process.Process {
+	t.Helper()
+	command := i.operatorCommand(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig), "0")
+	command.Name = "second-operator"
+	second, err := process.Start(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := second.Stop(grace); err != nil {
+			t.Errorf("Failed to stop the second operator: %v", err)
+		}
+	})
+	return second
+}
+
 func (i *Installation) startOperator(path, kubeconfig string) (err error) {
-	i.operator, err = process.Start(process.Command{
+	i.operator, err = process.Start(i.operatorCommand(path, kubeconfig, i.metrics.Address()))
+	return err
+}
+
+func (i *Installation) operatorCommand(path, kubeconfig, metrics string) process.Command {
+	return process.Command{
 		Name: "operator", Path: path, Dir: i.dir, Env: []string{"POD_NAME=" + i.Pod},
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--records-namespace", i.RecordsNamespace, "--kubeconfig", kubeconfig,
-			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + i.metrics.Address(),
+			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + metrics,
 			"--zap-log-level=" + orDefault(i.LogLevel, "info"),
 		},
-	})
-	return err
+	}
 }
 
 // StopOperator shuts down the operator gracefully.
@@ -201,6 +224,24 @@ func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	if err != nil {
 		t.Errorf("Failed to kill and restart the operator: %v", err)
 	}
+}
+
+// FreezeOperator stops the operator with SIGSTOP, as if its node were suspended, until the returned
+// function is called or the test ends.
+func (i *Installation) FreezeOperator(t testing.TB) (thaw func()) {
+	t.Helper()
+	i.mu.Lock()
+	pid := i.operator.PID()
+	i.mu.Unlock()
+	signal := func(s syscall.Signal) {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Errorf("Failed to send %s to the operator: %v", s, err)
+		}
+	}
+	thaw = sync.OnceFunc(func() { signal(syscall.SIGCONT) })
+	t.Cleanup(thaw)
+	signal(syscall.SIGSTOP)
+	return thaw
 }
 
 // Servers returns all token servers that were started.

@@ -41,7 +41,7 @@ func (i *Installation) grantPermissions(t testing.TB) {
 	i.applyFile(t, filepath.Join(root, "config", "manager", "records_namespace.yaml"))
 	for _, file := range []string{
 		"instance.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
-		"token_server.yaml",
+		"token_server.yaml", "aggregated_roles.yaml",
 	} {
 		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
 	}
