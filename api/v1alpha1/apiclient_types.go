@@ -110,12 +110,9 @@ type ApiClientSpec struct {
 	// of the realm; otherwise the client is not Accepted (LifetimeExceedsRealm). A change applies
 	// to tokens issued after it. Defaults to the lifetime of the realm, including later changes to
 	// it.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.tokenLifetime must be a duration in hours, minutes, and whole seconds, such as 5m or 1h30m"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))`,message="spec.tokenLifetime must be between 10s and 24h"
 	// +optional
-	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
+	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
 
 	// limits restricts the client in addition to the limits of its realm. If both set the same
 	// limit, the lower value applies. If unset, only the limits of the realm apply.

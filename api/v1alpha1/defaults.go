@@ -99,9 +99,11 @@ func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
 		metav1.AddLabelToSelector(selector, key, string(value))
 	}
 	for _, r := range s.MatchExpressions {
-		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
-			Key: r.Key, Operator: r.Operator, Values: r.Values,
-		})
+		requirement := metav1.LabelSelectorRequirement{Key: string(r.Key), Operator: r.Operator}
+		for _, value := range r.Values {
+			requirement.Values = append(requirement.Values, string(value))
+		}
+		selector.MatchExpressions = append(selector.MatchExpressions, requirement)
 	}
 	return selector
 }

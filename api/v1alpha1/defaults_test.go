@@ -27,7 +27,7 @@ func TestEffectiveAlgorithm(t *testing.T) {
 }
 
 func TestEffectiveRotation(t *testing.T) {
-	every := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	every := func(d time.Duration) *v1alpha1.Duration { return &v1alpha1.Duration{Duration: d} }
 	for name, tc := range map[string]struct {
 		signing      v1alpha1.Signing
 		wantInterval time.Duration
@@ -58,7 +58,7 @@ func TestProvidedSecretDefaults(t *testing.T) {
 	}{
 		"unset": {wantKey: "client_secret"},
 		"set": {v1alpha1.ProvidedSecret{
-			SecretRef: v1alpha1.SecretKeyReference{Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: time.Hour},
+			SecretRef: v1alpha1.SecretKeyReference{Key: "PASSWORD"}, Overlap: &v1alpha1.Duration{Duration: time.Hour},
 		}, "PASSWORD", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestProvidedSecretDefaults(t *testing.T) {
 }
 
 func TestEffectiveOverlap(t *testing.T) {
-	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	of := func(d time.Duration) *v1alpha1.Duration { return &v1alpha1.Duration{Duration: d} }
 	for name, tc := range map[string]struct {
 		rotation v1alpha1.SecretRotation
 		want     time.Duration
@@ -184,7 +184,7 @@ func TestLabelSelector(t *testing.T) {
 			selector: v1alpha1.NamespaceSelector{
 				MatchLabels: map[string]v1alpha1.LabelValue{"a": "b", "c": ""},
 				MatchExpressions: []v1alpha1.NamespaceSelectorRequirement{
-					{Key: "d", Operator: metav1.LabelSelectorOpIn, Values: []string{"e", "f"}},
+					{Key: "d", Operator: metav1.LabelSelectorOpIn, Values: []v1alpha1.LabelValue{"e", "f"}},
 					{Key: "g", Operator: metav1.LabelSelectorOpExists},
 				},
 			},

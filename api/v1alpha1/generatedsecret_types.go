@@ -14,11 +14,8 @@ type GeneratedSecret struct {
 	// that name exists and the client does not own it, the operator does not modify it and the
 	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
 	// generated, and cannot be added or removed later. Defaults to the name of the ApiClient.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.generated.secretName must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
 	// +optional
-	SecretName string `json:"secretName,omitempty"`
+	SecretName DNSSubdomain `json:"secretName,omitempty"`
 
 	// template is metadata that is added to the credentials Secret. If unset, the operator adds
 	// only its own metadata.
@@ -67,12 +64,9 @@ type SecretRotation struct {
 	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
 	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
 	// their age.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.interval must be a duration in hours, minutes, and whole seconds, such as 720h"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.interval must be at least 1h"
 	// +optional
-	Interval *metav1.Duration `json:"interval,omitempty"`
+	Interval *Duration `json:"interval,omitempty"`
 
 	// overlap is how long the old secret stays valid after the new one has been written to the
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
@@ -80,11 +74,8 @@ type SecretRotation struct {
 	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
 	// had before spec.secret was changed to generated. Defaults to 24h, or half of interval if that
 	// is shorter.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.generated.rotation.overlap must be a duration in hours, minutes, and whole seconds, such as 24h"
 	// +optional
-	Overlap *metav1.Duration `json:"overlap,omitempty"`
+	Overlap *Duration `json:"overlap,omitempty"`
 
 	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
 	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
@@ -105,10 +96,9 @@ type SecretTemplate struct {
 	// them; otherwise, the client is not Accepted (MetadataNotAllowed). If unset, no labels are
 	// added.
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.labels must have valid label keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
 	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.startsWith('auth.realmkeeper.dev/'))[0]`
 	// +optional
-	Labels map[string]LabelValue `json:"labels,omitempty"`
+	Labels Labels `json:"labels,omitempty"`
 
 	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
 	// at most 4096 characters. The prefix auth.realmkeeper.dev/ is reserved for the operator. Keys

@@ -82,10 +82,8 @@ type ApiClientReference struct {
 	Namespace string `json:"namespace,omitempty"`
 
 	// name is the name of the ApiClient.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
 	// +required
-	Name string `json:"name,omitempty"`
+	Name DNSSubdomain `json:"name,omitempty"`
 }
 
 // Scopes is a set of scope tokens (RFC 6749, section 3.3).
@@ -117,9 +115,8 @@ type NamespaceSelector struct {
 	// matchLabels lists labels that a namespace must have with exactly these values. It can have at
 	// most 8 entries. If unset, no labels are required.
 	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.grants.namespaces.selector.matchLabels must have valid label keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
 	// +optional
-	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
+	MatchLabels Labels `json:"matchLabels,omitempty"`
 
 	// matchExpressions lists further requirements that the labels of a namespace must meet. It can
 	// have at most 8 entries. If unset, there are no further requirements.
@@ -129,23 +126,13 @@ type NamespaceSelector struct {
 	MatchExpressions []NamespaceSelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
-// LabelValue is a label value: empty, or at most 63 letters, digits, dots, underscores, and hyphens
-// that begin and end with a letter or digit.
-//
-// +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$')`,message="a label value must have at most 63 letters, digits, and inner . _ -"
-type LabelValue string
-
 // NamespaceSelectorRequirement is a requirement on the value of one label.
 //
 // +kubebuilder:validation:XValidation:rule=`(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)`,fieldPath=".values",messageExpression="'spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is ' + self.operator"
 type NamespaceSelectorRequirement struct {
 	// key is the label key.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule=`self.indexOf('/') <= 253 && self.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')`,message="spec.grants.namespaces.selector.matchExpressions.key must be a valid label key: an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -"
 	// +required
-	Key string `json:"key,omitempty"`
+	Key LabelKey `json:"key,omitempty"`
 
 	// operator is the relation between the label and values. In requires that the label has one of
 	// the values. NotIn requires that the label has none of them or is missing. Exists requires
@@ -157,9 +144,7 @@ type NamespaceSelectorRequirement struct {
 	// values lists label values. It can have at most 16 entries. Required if operator is In or
 	// NotIn; must be unset otherwise.
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$')`,message="spec.grants.namespaces.selector.matchExpressions.values must contain valid label values: at most 63 letters, digits, and inner . _ -"
 	// +listType=set
 	// +optional
-	Values []string `json:"values,omitempty"`
+	Values []LabelValue `json:"values,omitempty"`
 }

@@ -17,11 +17,8 @@ type ProvidedSecret struct {
 	// within the overlap, only the most recent old value stays valid. overlap also applies to the
 	// secret that the client had before spec.secret was changed to provided. Defaults to 0s, which
 	// revokes the old value immediately.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.secret.provided.overlap must be a duration in hours, minutes, and whole seconds, such as 1h"
 	// +optional
-	Overlap *metav1.Duration `json:"overlap,omitempty"`
+	Overlap *Duration `json:"overlap,omitempty"`
 }
 
 // SecretKeyReference references a data key of a Secret in the same namespace.
@@ -30,11 +27,8 @@ type SecretKeyReference struct {
 	// auth.realmkeeper.dev/client-secret with the value "true", which allows the operator to read
 	// it. If the label is missing, the client is not Accepted (SecretNotLabelled). If the Secret is
 	// missing, the client is not Accepted (SecretNotFound).
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="spec.secret.provided.secretRef.name must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
 	// +required
-	Name string `json:"name,omitempty"`
+	Name DNSSubdomain `json:"name,omitempty"`
 
 	// key is the data key that contains the client secret. The secret must have 16 to 1024
 	// characters and no control characters, such as a trailing line break; otherwise the client is

@@ -70,12 +70,9 @@ type RealmSpec struct {
 	// tokenLifetime of ApiClients. It must not exceed the instance's maximum; otherwise the realm
 	// is not Accepted (LifetimeExceedsInstanceMaximum). A change applies to tokens issued after it.
 	// Defaults to the instance's default lifetime, including later changes to it.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.tokenLifetime must be a duration in hours, minutes, and whole seconds, such as 5m or 1h30m"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))`,message="spec.tokenLifetime must be between 10s and 24h"
 	// +optional
-	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
+	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
 
 	// audiences lists the values that the aud claim of the realm's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. Each entry is an absolute URI without a fragment
@@ -184,24 +181,18 @@ type Signing struct {
 	// rotationInterval is how long a key signs tokens before the next key replaces it: a duration
 	// of at least 1h in hours, minutes, and whole seconds, such as "720h". Defaults to 720h, which
 	// is 30 days.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.signing.rotationInterval must be a duration in hours, minutes, and whole seconds, such as 720h"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.signing.rotationInterval must be at least 1h"
 	// +optional
-	RotationInterval *metav1.Duration `json:"rotationInterval,omitempty"`
+	RotationInterval *Duration `json:"rotationInterval,omitempty"`
 
 	// publishAhead is how long a key is published before it signs tokens: a duration of at least
 	// 10m and at most half of rotationInterval, in hours, minutes, and whole seconds, such as
 	// "24h". The time starts when every live token server publishes the key. Verifiers are allowed
 	// to cache the keys for 5 minutes; use a longer time if your verifiers cache keys longer or you
 	// distribute keys manually. Defaults to 1h, or half of rotationInterval if that is shorter.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([0-9]{1,5}[hms]){1,3}$')`,message="spec.signing.publishAhead must be a duration in hours, minutes, and whole seconds, such as 1h or 24h"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('10m')`,message="spec.signing.publishAhead must be at least 10m"
 	// +optional
-	PublishAhead *metav1.Duration `json:"publishAhead,omitempty"`
+	PublishAhead *Duration `json:"publishAhead,omitempty"`
 
 	// rotateAfter triggers a single rotation: when this time has passed, keys created before it are
 	// replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
@@ -252,10 +243,8 @@ type RealmStatus struct {
 
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
 	// +optional
-	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
+	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
 
 	// signingKeys lists the published keys of the realm, without their private parts.
 	// +kubebuilder:validation:MaxItems=32

@@ -189,7 +189,7 @@ func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: the token lifetime must be a duration such as 5m or 1h30m", errInput)
 		}
-		c.Spec.TokenLifetime = &metav1.Duration{Duration: lifetime}
+		c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: lifetime}
 	}
 	var err error
 	c.Spec.ExpiresAt, err = parseExpiry(f.Expires)

@@ -134,7 +134,7 @@ func conditionsOf(conditions []metav1.Condition) []conditionView {
 
 // formatLifetime formats a duration without zero units, such as 1h30m. It returns an empty string
 // for nil.
-func formatLifetime(d *metav1.Duration) string {
+func formatLifetime(d *v1alpha1.Duration) string {
 	if d == nil {
 		return ""
 	}

@@ -55,7 +55,7 @@ func newInstallation(t *testing.T) *installation {
 	i.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
 		r.Spec.Audiences = []string{audience, otherAudience}
 		r.Spec.Scopes = []string{scope, "orders.write"}
-		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 20 * time.Minute}
+		r.Spec.Signing.PublishAhead = &v1alpha1.Duration{Duration: 20 * time.Minute}
 	})
 	i.client = install.ApiClient(cluster.Namespace(t), "billing", i.realm.Name, func(c *v1alpha1.ApiClient) {
 		c.Spec.Scopes, c.Spec.Audiences = []string{scope}, []string{audience}

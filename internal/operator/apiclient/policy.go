@@ -123,7 +123,7 @@ func audiencesInRealm(seen observed, instance *config.Instance) *condition.Resul
 }
 
 func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Result {
-	lifetime, maximum := seen.client.Spec.TokenLifetime, instance.TokenLifetime(seen.realm.Spec.TokenLifetime)
+	lifetime, maximum := seen.client.Spec.TokenLifetime, instance.TokenLifetime((*metav1.Duration)(seen.realm.Spec.TokenLifetime))
 	if lifetime == nil || lifetime.Duration <= maximum {
 		return nil
 	}

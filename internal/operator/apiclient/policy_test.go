@@ -58,10 +58,10 @@ func TestAccepted(t *testing.T) {
 		"undefined audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1alpha1.ReasonAudienceNotInRealm, "orders"},
 		"issuer as audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"https://api.example.com/acme"} }}, v1alpha1.ReasonAccepted, ""},
 		"lifetime of the Realm": {[]func(*observed){func(s *observed) {
-			s.client.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour}
+			s.client.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour}
 		}}, v1alpha1.ReasonAccepted, ""},
 		"lifetime exceeds the Realm's": {[]func(*observed){func(s *observed) {
-			s.client.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour + time.Second}
+			s.client.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour + time.Second}
 		}}, v1alpha1.ReasonLifetimeExceedsRealm, "1h0m1s"},
 		"Secret without owner": {[]func(*observed){func(s *observed) {
 			s.credentials = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "billing"}}

@@ -27,7 +27,7 @@ const (
 func withProvided(overlap time.Duration) func(*observed) {
 	return func(seen *observed) {
 		seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
-			SecretRef: v1alpha1.SecretKeyReference{Name: "billing-password"}, Overlap: &metav1.Duration{Duration: overlap},
+			SecretRef: v1alpha1.SecretKeyReference{Name: "billing-password"}, Overlap: &v1alpha1.Duration{Duration: overlap},
 		}}
 	}
 }

@@ -25,7 +25,9 @@ func withRotation(seen *observed) {
 	}}
 }
 
-func hours(n int) *metav1.Duration { return &metav1.Duration{Duration: time.Duration(n) * time.Hour} }
+func hours(n int) *v1alpha1.Duration {
+	return &v1alpha1.Duration{Duration: time.Duration(n) * time.Hour}
+}
 
 // step decides at the given time and updates seen as if the decision had been written.
 func step(t *testing.T, seen *observed, at time.Time) decision {

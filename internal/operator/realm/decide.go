@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -44,7 +46,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	realm := seen.realm
 	d := decision{
 		accepted: accepted(realm, instance),
-		lifetime: instance.TokenLifetime(realm.Spec.TokenLifetime),
+		lifetime: instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
 	}
 	d.policy = policyOf(realm, instance, d.lifetime)
 	var current record.Realm
@@ -117,7 +119,7 @@ func sameButKeys(a, b record.Realm) bool {
 
 // accepted checks the instance's limits, because the schema can't.
 func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result {
-	lifetime, maximum := instance.TokenLifetime(realm.Spec.TokenLifetime), instance.Security.MaximumTokenLifetime.Duration
+	lifetime, maximum := instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)), instance.Security.MaximumTokenLifetime.Duration
 	if lifetime > maximum {
 		return condition.NotReady(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
 			"spec.tokenLifetime %s exceeds the instance maximum of %s, so clients cannot get tokens. Shorten it, or ask your administrator to raise security.maximumTokenLifetime.",

@@ -97,11 +97,11 @@ func TestDecide(t *testing.T) {
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active, EdDSA Pending", false, 5 * time.Minute, 0},
 		},
 		"shorter interval": {
-			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.RotationInterval = &metav1.Duration{Duration: 2 * time.Hour} }), settled,
+			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.RotationInterval = &v1alpha1.Duration{Duration: 2 * time.Hour} }), settled,
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active, ES256 Pending", false, 5 * time.Minute, 0},
 		},
 		"longer publishAhead": {
-			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 11 * time.Hour} }), settled,
+			acme(func(r *v1alpha1.Realm) { r.Spec.Signing.PublishAhead = &v1alpha1.Duration{Duration: 11 * time.Hour} }), settled,
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext - 10*time.Hour},
 		},
 		"rotateAfter has passed": {
@@ -120,15 +120,15 @@ func TestDecide(t *testing.T) {
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active, ES256 Pending", true, 5 * time.Minute, 0},
 		},
 		"token lifetime in the spec": {
-			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour} }), settled,
+			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour} }), settled,
 			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, time.Hour, untilNext},
 		},
 		"excessive lifetime disables the realm and keeps its keys": {
-			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour} }), settled,
+			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }), settled,
 			outcome{v1alpha1.ReasonLifetimeExceedsInstanceMaximum, "ES256 Active", true, 2 * time.Hour, 0},
 		},
 		"excessive lifetime generates no keys": {
-			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour} }), nil,
+			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }), nil,
 			outcome{v1alpha1.ReasonLifetimeExceedsInstanceMaximum, "", false, 2 * time.Hour, 0},
 		},
 		"corrupt record is kept": {
@@ -162,7 +162,7 @@ func TestDecide(t *testing.T) {
 // publishAhead. The old key is kept until its last token has expired.
 func TestRotationOverTime(t *testing.T) {
 	const publishAhead = time.Hour
-	realm := acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: time.Hour} })
+	realm := acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour} })
 	secret := recorded(t, realm, now.Add(-time.Minute), nil)
 	realm.Spec.Signing.Algorithm = v1alpha1.SigningAlgorithmES384
 	for _, step := range []struct {
@@ -230,17 +230,17 @@ func TestPolicyIsScaled(t *testing.T) {
 		},
 		"minimum": {
 			speedUp: 1, cache: 300,
-			signing: v1alpha1.Signing{RotationInterval: &metav1.Duration{Duration: time.Hour}, PublishAhead: &metav1.Duration{Duration: 10 * time.Minute}},
+			signing: v1alpha1.Signing{RotationInterval: &v1alpha1.Duration{Duration: time.Hour}, PublishAhead: &v1alpha1.Duration{Duration: 10 * time.Minute}},
 			want:    signingkey.Policy{RotationInterval: time.Hour, PublishAhead: 10 * time.Minute, Skew: 5 * time.Minute},
 		},
 		"speed-up": {
 			speedUp: 300, cache: 1,
-			signing: v1alpha1.Signing{RotationInterval: &metav1.Duration{Duration: time.Hour}, PublishAhead: &metav1.Duration{Duration: 10 * time.Minute}},
+			signing: v1alpha1.Signing{RotationInterval: &v1alpha1.Duration{Duration: time.Hour}, PublishAhead: &v1alpha1.Duration{Duration: 10 * time.Minute}},
 			want:    signingkey.Policy{RotationInterval: 12 * time.Second, PublishAhead: 2 * time.Second, Skew: time.Second},
 		},
 		"maximum speed-up": {
 			speedUp: 3600, cache: 0,
-			signing: v1alpha1.Signing{RotationInterval: &metav1.Duration{Duration: time.Hour}},
+			signing: v1alpha1.Signing{RotationInterval: &v1alpha1.Duration{Duration: time.Hour}},
 			want:    signingkey.Policy{RotationInterval: time.Second, PublishAhead: 500 * time.Millisecond, Skew: 5 * time.Minute / 3600},
 		},
 	} {

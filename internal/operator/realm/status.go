@@ -26,7 +26,7 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 		Issuer:             issuer,
 		TokenEndpoint:      issuer + oauth.TokenPath,
 		JWKSURI:            issuer + oauth.JWKSPath,
-		TokenLifetime:      &metav1.Duration{Duration: d.lifetime},
+		TokenLifetime:      &v1alpha1.Duration{Duration: d.lifetime},
 		SigningKeys:        realm.Status.SigningKeys, // replaced below if the record was written
 	}
 	if d.record != nil && state != nil {

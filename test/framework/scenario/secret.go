@@ -52,7 +52,7 @@ func ClientSecret(credentials *corev1.Secret) string {
 // RotatingSecret returns a generated secret that rotates once after the given time.
 func RotatingSecret(at *metav1.Time, overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-		RotateAfter: at, Overlap: &metav1.Duration{Duration: overlap},
+		RotateAfter: at, Overlap: &v1alpha1.Duration{Duration: overlap},
 	}}}
 }
 

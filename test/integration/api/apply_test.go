@@ -20,7 +20,7 @@ import (
 func TestApplyRealmStatus(t *testing.T) {
 	cluster := env.Start(t)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	lifetime := metav1.Duration{Duration: time.Hour}
+	lifetime := v1alpha1.Duration{Duration: time.Hour}
 	realm := &v1alpha1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: cluster.Namespace(t)},
 		Spec:       v1alpha1.RealmSpec{Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}}}},

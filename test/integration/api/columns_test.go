@@ -37,7 +37,7 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	realm.Status = v1alpha1.RealmStatus{
-		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &metav1.Duration{Duration: time.Hour},
+		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &v1alpha1.Duration{Duration: time.Hour},
 		SigningKeys: []v1alpha1.SigningKeyStatus{
 			{KeyID: "a", Algorithm: v1alpha1.SigningAlgorithmES384, State: v1alpha1.SigningKeyRetiring, CreatedAt: created, ActiveAt: &created},
 			{KeyID: "b", Algorithm: v1alpha1.SigningAlgorithmES256, State: v1alpha1.SigningKeyActive, CreatedAt: created, ActiveAt: &active},

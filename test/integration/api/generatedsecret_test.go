@@ -4,7 +4,6 @@ import "strings"
 
 const (
 	oneSecretRule  = "spec.secret must have exactly one of: generated, provided, hashed"
-	secretNameRule = "spec.secret.generated.secretName must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
 	secretKeyRule  = "a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
 	ownNameRule    = "spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: "
 	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not "
@@ -22,11 +21,11 @@ var generatedSecretValidations = map[string]validation{
 	"secretName with dots":              generated("secretName: a-1.b", "", ""),
 	"secretName of 254 characters":      generated("secretName: "+strings.Repeat("a", 254), ".secretName", "may not be more than 253"),
 	"empty secretName":                  generated(`secretName: ""`, ".secretName", tooShort),
-	"secretName in uppercase":           generated("secretName: A", ".secretName", `Invalid value: "A": `+secretNameRule),
-	"secretName with a slash":           generated("secretName: other/a", ".secretName", secretNameRule),
-	"secretName with two dots":          generated("secretName: a..b", ".secretName", secretNameRule),
-	"secretName with a trailing hyphen": generated("secretName: a-", ".secretName", secretNameRule),
-	"secretName with an underscore":     generated("secretName: a_b", ".secretName", secretNameRule),
+	"secretName in uppercase":           generated("secretName: A", ".secretName", `Invalid value: "A": `+dnsSubdomainRule),
+	"secretName with a slash":           generated("secretName: other/a", ".secretName", dnsSubdomainRule),
+	"secretName with two dots":          generated("secretName: a..b", ".secretName", dnsSubdomainRule),
+	"secretName with a trailing hyphen": generated("secretName: a-", ".secretName", dnsSubdomainRule),
+	"secretName with an underscore":     generated("secretName: a_b", ".secretName", dnsSubdomainRule),
 
 	"empty template": generated("template: {}", "", ""),
 
@@ -35,10 +34,10 @@ var generatedSecretValidations = map[string]validation{
 	"17 template labels":                      generated("template: {labels: "+labels(17)+"}", ".template.labels", "must have at most 16 items"),
 	"template label with the longest key":     generated("template: {labels: {"+longestLabelKey+": a}}", "", ""),
 	"template label with a long prefix":       generated("template: {labels: {a"+longestLabelKey+": a}}", ".template.labels", "must have valid label keys"),
-	"template label with an invalid prefix":   generated("template: {labels: {a..b/c: d}}", ".template.labels", "spec.secret.generated.template.labels must have valid label keys"+keySyntax+"a..b/c"),
+	"template label with an invalid prefix":   generated("template: {labels: {a..b/c: d}}", ".template.labels", "must have valid label keys"+keySyntax+"a..b/c"),
 	"template label with an uppercase prefix": generated("template: {labels: {A.b/c: d}}", ".template.labels", "must have valid label keys"+keySyntax+"A.b/c"),
 	"template label with an invalid name":     generated("template: {labels: {a: b, a b: c}}", ".template.labels", "must have valid label keys"+keySyntax+"a b"),
-	"template label with an invalid value":    generated("template: {labels: {a: b c}}", ".template.labels[a]", `Invalid value: "b c": `+valueRule),
+	"template label with an invalid value":    generated("template: {labels: {a: b c}}", ".template.labels[a]", `Invalid value: "b c": `+labelValueRule),
 	"template label with a long value":        generated("template: {labels: {a: "+strings.Repeat("b", 64)+"}}", ".template.labels.a", "may not be more than 63"),
 	"template label with the reserved prefix": generated("template: {labels: {auth.realmkeeper.dev/client-secret: generated}}", ".template.labels", ownLabels+"auth.realmkeeper.dev/client-secret"),
 	"template label with a similar prefix":    generated("template: {labels: {x.auth.realmkeeper.dev/a: b, auth.realmkeeper.dev: c}}", "", ""),

@@ -6,12 +6,8 @@ import (
 )
 
 const (
-	namesRule     = "spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and inner hyphens"
-	labelKeysRule = "spec.grants.namespaces.selector.matchLabels must have valid label keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not "
-	labelKeyRule  = "spec.grants.namespaces.selector.matchExpressions.key must be a valid label key: an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -"
-	valuesRule    = "spec.grants.namespaces.selector.matchExpressions.values must contain valid label values: at most 63 letters, digits, and inner . _ -"
-	operatorRule  = "spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is "
-	valueRule     = "a label value must have at most 63 letters, digits, and inner . _ -"
+	namesRule    = "spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and inner hyphens"
+	operatorRule = "spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is "
 )
 
 const (
@@ -55,6 +51,7 @@ var grantValidations = map[string]validation{
 	"released, empty namespace":    {spec: `releasedClients: [{namespace: "", name: b}]`, wantField: "spec.releasedClients[0].namespace", wantRule: tooShort},
 	"released, empty name":         {spec: `releasedClients: [{namespace: a, name: ""}]`, wantField: "spec.releasedClients[0].name", wantRule: tooShort},
 	"released, long namespace":     {spec: "releasedClients: [{namespace: " + strings.Repeat("a", 64) + ", name: b}]", wantField: "spec.releasedClients[0].namespace", wantRule: "may not be more than 63"},
+	"released, name with a slash":  {spec: "releasedClients: [{namespace: a, name: b/c}]", wantField: "spec.releasedClients[0].name", wantRule: `Invalid value: "b/c": ` + dnsSubdomainRule},
 	"released, long name":          {spec: "releasedClients: [{namespace: a, name: " + strings.Repeat("a", 254) + "}]", wantField: "spec.releasedClients[0].name", wantRule: "may not be more than 253"},
 
 	"all namespaces":      {spec: "grants: [{name: all, namespaces: {all: {}}}]"},
@@ -95,8 +92,8 @@ var grantValidations = map[string]validation{
 	"label with an empty name":          selector("{matchLabels: {a/: b}}", ".matchLabels", labelKeysRule+"a/"),
 	"label with two slashes":            selector("{matchLabels: {a/b/c: d}}", ".matchLabels", labelKeysRule+"a/b/c"),
 	"label with an empty key":           selector(`{matchLabels: {"": d}}`, ".matchLabels", strings.TrimSpace(labelKeysRule)),
-	"label with an invalid value":       selector("{matchLabels: {a: 'b c'}}", ".matchLabels[a]", `Invalid value: "b c": `+valueRule),
-	"label value with a trailing dot":   selector("{matchLabels: {a: b.}}", ".matchLabels[a]", valueRule),
+	"label with an invalid value":       selector("{matchLabels: {a: 'b c'}}", ".matchLabels[a]", `Invalid value: "b c": `+labelValueRule),
+	"label value with a trailing dot":   selector("{matchLabels: {a: b.}}", ".matchLabels[a]", labelValueRule),
 	"label with a long value":           selector("{matchLabels: {a: "+strings.Repeat("b", 64)+"}}", ".matchLabels.a", "may not be more than 63"),
 
 	"expressions with all operators":          selector("{matchExpressions: [{key: a, operator: In, values: [b, '']}, {key: c/d, operator: NotIn, values: [e]}, {key: f, operator: Exists}, {key: g, operator: DoesNotExist, values: []}]}", "", ""),
@@ -113,7 +110,7 @@ var grantValidations = map[string]validation{
 	"expression In without values":            selector("{matchExpressions: [{key: a, operator: In}]}", ".matchExpressions[0].values", operatorRule+"In"),
 	"expression NotIn with empty values":      selector("{matchExpressions: [{key: a, operator: NotIn, values: []}]}", ".matchExpressions[0].values", operatorRule+"NotIn"),
 	"expression Exists with values":           selector("{matchExpressions: [{key: a, operator: Exists, values: [b]}]}", ".matchExpressions[0].values", operatorRule+"Exists"),
-	"expression with an invalid value":        selector("{matchExpressions: [{key: a, operator: In, values: [b, -c]}]}", ".matchExpressions[0].values[1]", `Invalid value: "-c": `+valuesRule),
+	"expression with an invalid value":        selector("{matchExpressions: [{key: a, operator: In, values: [b, -c]}]}", ".matchExpressions[0].values[1]", `Invalid value: "-c": `+labelValueRule),
 	"expression with a long value":            selector("{matchExpressions: [{key: a, operator: In, values: ["+strings.Repeat("b", 64)+"]}]}", ".matchExpressions[0].values[0]", "may not be more than 63"),
 	"expression with a duplicate value":       selector("{matchExpressions: [{key: a, operator: In, values: [b, b]}]}", ".matchExpressions[0].values[1]", `Duplicate value: "b"`),
 	"expression with 16 values":               selector("{matchExpressions: [{key: a, operator: In, values: "+list("v", 16)+"}]}", "", ""),

@@ -3,8 +3,6 @@ package api_test
 import "strings"
 
 const (
-	providedNameRule  = "spec.secret.provided.secretRef.name must be a valid Secret name: lowercase letters, digits, and inner hyphens and dots"
-	providedOverlap   = "spec.secret.provided.overlap must be a duration in hours, minutes, and whole seconds, such as 1h"
 	hashedIDRule      = "spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
 	hashedHashRule    = "spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
 	providedNameField = "spec.secret.provided.secretRef.name"
@@ -22,13 +20,13 @@ var providedSecretValidations = map[string]validation{
 	"provided without secretRef":           {spec: "secret: {provided: {}}", wantField: "spec.secret.provided.secretRef", wantRule: "Required value"},
 	"provided without a name":              {spec: "secret: {provided: {secretRef: {}}}", wantField: providedNameField, wantRule: "Required value"},
 	"provided with an empty name":          {spec: `secret: {provided: {secretRef: {name: ""}}}`, wantField: providedNameField, wantRule: tooShort},
-	"provided name with a slash":           {spec: "secret: {provided: {secretRef: {name: other/a}}}", wantField: providedNameField, wantRule: `Invalid value: "other/a": ` + providedNameRule},
-	"provided name in uppercase":           {spec: "secret: {provided: {secretRef: {name: A}}}", wantField: providedNameField, wantRule: providedNameRule},
+	"provided name with a slash":           {spec: "secret: {provided: {secretRef: {name: other/a}}}", wantField: providedNameField, wantRule: `Invalid value: "other/a": ` + dnsSubdomainRule},
+	"provided name in uppercase":           {spec: "secret: {provided: {secretRef: {name: A}}}", wantField: providedNameField, wantRule: dnsSubdomainRule},
 	"provided with a long name":            {spec: "secret: {provided: {secretRef: {name: " + strings.Repeat("a", 254) + "}}}", wantField: providedNameField, wantRule: "may not be more than 253"},
 	"provided with an empty key":           {spec: `secret: {provided: {secretRef: {name: a, key: ""}}}`, wantField: providedKeyField, wantRule: tooShort},
 	"provided key with a slash":            {spec: "secret: {provided: {secretRef: {name: a, key: b/c}}}", wantField: providedKeyField, wantRule: secretKeyRule},
 	"provided with a long key":             {spec: "secret: {provided: {secretRef: {name: a, key: " + strings.Repeat("a", 254) + "}}}", wantField: providedKeyField, wantRule: "may not be more than 253"},
-	"provided with an overlap in days":     {spec: "secret: {provided: {secretRef: {name: a}, overlap: 1d}}", wantField: "spec.secret.provided.overlap", wantRule: `Invalid value: "1d": ` + providedOverlap},
+	"provided with an overlap in days":     {spec: "secret: {provided: {secretRef: {name: a}, overlap: 1d}}", wantField: "spec.secret.provided.overlap", wantRule: `Invalid value: "1d": ` + durationRule},
 	"provided with a long overlap":         {spec: "secret: {provided: {secretRef: {name: a}, overlap: " + strings.Repeat("1h", 17) + "}}", wantField: "spec.secret.provided.overlap", wantRule: "may not be more than 32"},
 	"provided with an overlap as a number": {spec: "secret: {provided: {secretRef: {name: a}, overlap: 60}}", wantField: "spec.secret.provided.overlap", wantRule: "must be of type string"},
 

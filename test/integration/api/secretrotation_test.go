@@ -3,13 +3,11 @@ package api_test
 import "strings"
 
 const (
-	secretIntervalField  = ".rotation.interval"
-	secretIntervalRule   = "spec.secret.generated.rotation.interval must be at least 1h"
-	secretIntervalFormat = "spec.secret.generated.rotation.interval must be a duration in hours, minutes, and whole seconds, such as 720h"
+	secretIntervalField = ".rotation.interval"
+	secretIntervalRule  = "spec.secret.generated.rotation.interval must be at least 1h"
 
-	overlapField  = ".rotation.overlap"
-	overlapRule   = "spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is "
-	overlapFormat = "spec.secret.generated.rotation.overlap must be a duration in hours, minutes, and whole seconds, such as 24h"
+	overlapField = ".rotation.overlap"
+	overlapRule  = "spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is "
 
 	secretRotateAfterField = ".rotation.rotateAfter"
 )
@@ -21,19 +19,19 @@ var secretRotationValidations = map[string]validation{
 	"secret interval of 1h":                        generated("rotation: {interval: 1h}", "", ""),
 	"secret interval of years":                     generated("rotation: {interval: 99999h99999h99999h}", "", ""),
 	"secret interval of 59m59s":                    generated("rotation: {interval: 59m59s}", secretIntervalField, `Invalid value: "59m59s": `+secretIntervalRule),
-	"secret interval in days":                      generated("rotation: {interval: 30d}", secretIntervalField, `Invalid value: "30d": `+secretIntervalFormat),
-	"negative secret interval":                     generated("rotation: {interval: -1h}", secretIntervalField, secretIntervalFormat),
+	"secret interval in days":                      generated("rotation: {interval: 30d}", secretIntervalField, `Invalid value: "30d": `+durationRule),
+	"negative secret interval":                     generated("rotation: {interval: -1h}", secretIntervalField, durationRule),
 	"secret interval as a number":                  generated("rotation: {interval: 3600}", secretIntervalField, "must be of type string"),
 	"long secret interval":                         generated("rotation: {interval: "+strings.Repeat("1h", 17)+"}", secretIntervalField, "may not be more than 32"),
-	"invalid secret interval with a valid overlap": generated("rotation: {interval: 30d, overlap: 1h}", secretIntervalField, secretIntervalFormat),
+	"invalid secret interval with a valid overlap": generated("rotation: {interval: 30d, overlap: 1h}", secretIntervalField, durationRule),
 
 	"overlap of 0s":                              generated("rotation: {overlap: 0s}", "", ""),
 	"overlap without an interval":                generated("rotation: {overlap: 99999h}", "", ""),
 	"overlap a second shorter than the interval": generated("rotation: {interval: 1h, overlap: 59m59s}", "", ""),
 	"overlap equal to the interval":              generated("rotation: {interval: 1h, overlap: 60m}", overlapField, overlapRule+"1h"),
 	"overlap longer than the interval":           generated("rotation: {interval: 24h, overlap: 48h}", overlapField, overlapRule+"24h"),
-	"overlap in days":                            generated("rotation: {interval: 24h, overlap: 1d}", overlapField, `Invalid value: "1d": `+overlapFormat),
-	"overlap with a fraction":                    generated("rotation: {overlap: 1.5h}", overlapField, overlapFormat),
+	"overlap in days":                            generated("rotation: {interval: 24h, overlap: 1d}", overlapField, `Invalid value: "1d": `+durationRule),
+	"overlap with a fraction":                    generated("rotation: {overlap: 1.5h}", overlapField, durationRule),
 	"long overlap":                               generated("rotation: {overlap: "+strings.Repeat("1h", 17)+"}", overlapField, "may not be more than 32"),
 	"overlap as a number":                        generated("rotation: {overlap: 3600}", overlapField, "must be of type string"),
 	"secret rotateAfter in UTC":                  generated("rotation: {rotateAfter: '2026-03-01T12:00:00Z'}", "", ""),

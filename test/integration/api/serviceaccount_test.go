@@ -6,7 +6,6 @@ import (
 )
 
 const (
-	accountNameRule  = "spec.serviceAccounts.name must be a valid service account name: lowercase letters, digits, and inner hyphens and dots"
 	accountDefault   = "spec.serviceAccounts.name must not be default, which Pods use unless they specify another service account; create a service account for this workload"
 	accountNameField = "spec.serviceAccounts[0].name"
 )
@@ -33,8 +32,8 @@ var serviceAccountValidations = map[string]validation{
 	"account without a name":                {spec: "serviceAccounts: [{}]", wantField: accountNameField, wantRule: "Required value"},
 	"account with an empty name":            {spec: `serviceAccounts: [{name: ""}]`, wantField: accountNameField, wantRule: tooShort},
 	"account default":                       {spec: "serviceAccounts: [{name: default}]", wantField: accountNameField, wantRule: `Invalid value: "default": ` + accountDefault},
-	"account name with a slash":             {spec: "serviceAccounts: [{name: other/a}]", wantField: accountNameField, wantRule: accountNameRule},
-	"account name in uppercase":             {spec: "serviceAccounts: [{name: Billing}]", wantField: accountNameField, wantRule: accountNameRule},
+	"account name with a slash":             {spec: "serviceAccounts: [{name: other/a}]", wantField: accountNameField, wantRule: dnsSubdomainRule},
+	"account name in uppercase":             {spec: "serviceAccounts: [{name: Billing}]", wantField: accountNameField, wantRule: dnsSubdomainRule},
 	"account with a name of 254 characters": {spec: "serviceAccounts: [{name: " + strings.Repeat("a", 254) + "}]", wantField: accountNameField, wantRule: "may not be more than 253"},
 }
 

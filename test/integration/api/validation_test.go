@@ -44,9 +44,6 @@ type validation struct {
 	wantRule  string // substring of the error for this path
 }
 
-// tooShort is the rule that an empty string violates.
-const tooShort = "should be at least 1 chars long"
-
 // transition is a change to a spec. The fields have the same meaning as in validation.
 type transition struct {
 	name          string

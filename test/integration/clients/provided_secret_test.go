@@ -138,7 +138,7 @@ func TestMigrationToProvidedSecret(t *testing.T) {
 
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
 		scenario.UseProvidedSecret(c)
-		c.Spec.Secret.Provided.Overlap = &metav1.Duration{Duration: 5 * time.Second}
+		c.Spec.Secret.Provided.Overlap = &v1alpha1.Duration{Duration: 5 * time.Second}
 	})
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
 	install.Eventually(t, "the credentials Secret to be deleted", func() error {

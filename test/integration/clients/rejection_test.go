@@ -46,7 +46,7 @@ func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 			wantReason: v1alpha1.ReasonAudienceNotInRealm, wantWords: []string{"spec.audiences", "orders", `"rejection"`},
 		},
 		"lifetime": {
-			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &metav1.Duration{Duration: 90 * time.Minute} },
+			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 90 * time.Minute} },
 			correct:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = nil },
 			wantReason: v1alpha1.ReasonLifetimeExceedsRealm, wantWords: []string{"spec.tokenLifetime", "1h30m0s", "1h0m0s", `"rejection"`},
 		},
@@ -70,11 +70,11 @@ func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, elsewhere, `"rejection"`, "spec.grants")
 	})
 	t.Run("realm's lifetime", func(t *testing.T) {
-		realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 3 * time.Hour} })
+		realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 3 * time.Hour} })
 		inst.Create(t, realm)
 		inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonLifetimeExceedsInstanceMaximum)
 		scenario.ExpectMessage(t, realm, v1alpha1.ConditionAccepted, "spec.tokenLifetime", "3h0m0s", "2h0m0s", "security.maximumTokenLifetime")
-		install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour} })
+		install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} })
 		inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	})
 }

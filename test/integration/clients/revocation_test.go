@@ -31,7 +31,7 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 	c := install.ApiClient(team.Name, "billing", "revocation", func(c *v1alpha1.ApiClient) {
 		c.Spec.Scopes = []string{"write"}
 		c.Spec.Audiences = []string{"billing"}
-		c.Spec.TokenLifetime = &metav1.Duration{Duration: 30 * time.Minute}
+		c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 30 * time.Minute}
 	})
 	inst.Create(t, realm, c)
 	scenario.AwaitUsable(t, inst, c)
@@ -70,7 +70,7 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 			func(r *v1alpha1.Realm) { r.Spec.Audiences = []string{"orders", "billing"} },
 		), v1alpha1.ReasonAudienceNotInRealm, "Warning AudienceNotInRealm"},
 		"realm's lifetime below the client's": {onRealm(
-			func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &metav1.Duration{Duration: time.Minute} },
+			func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Minute} },
 			func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = nil },
 		), v1alpha1.ReasonLifetimeExceedsRealm, "Warning LifetimeExceedsRealm"},
 		"namespace no longer allowed": {change{

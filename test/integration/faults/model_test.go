@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -69,7 +68,7 @@ func emptyModel(inst *install.Installation, team string) *model {
 func realmOf(name string) *v1alpha1.Realm {
 	return install.Realm(name, func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = allScopes
-		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 10 * time.Minute}
+		r.Spec.Signing.PublishAhead = &v1alpha1.Duration{Duration: 10 * time.Minute}
 	})
 }
 

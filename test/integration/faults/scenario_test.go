@@ -160,7 +160,7 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 // providedBy returns a secret source that refers to the given Secret.
 func providedBy(secret *corev1.Secret, overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
-		SecretRef: v1alpha1.SecretKeyReference{Name: secret.Name, Key: "PASSWORD"}, Overlap: &metav1.Duration{Duration: overlap},
+		SecretRef: v1alpha1.SecretKeyReference{Name: secret.Name, Key: "PASSWORD"}, Overlap: &v1alpha1.Duration{Duration: overlap},
 	}}
 }
 

@@ -78,7 +78,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 	}{
 		"suspended realm": {install.Realm("paused", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }), v1alpha1.ReasonSuspended, suspended},
 		"realm with too long a token lifetime": {install.Realm("long", func(r *v1alpha1.Realm) {
-			r.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour}
+			r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour}
 		}), v1alpha1.ReasonLifetimeExceedsInstanceMaximum, failed},
 
 		"suspended client": {newClient("paused", suspend), v1alpha1.ReasonSuspended, suspended},
@@ -94,7 +94,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 			c.Spec.Audiences = []string{"billing"}
 		}), v1alpha1.ReasonAudienceNotInRealm, failed},
 		"client with too long a token lifetime": {newClient("long", func(c *v1alpha1.ApiClient) {
-			c.Spec.TokenLifetime = &metav1.Duration{Duration: 2 * time.Hour}
+			c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour}
 		}), v1alpha1.ReasonLifetimeExceedsRealm, failed},
 		"client with a Secret that it does not own": {newClient("taken"), v1alpha1.ReasonSecretConflict, failed},
 	} {

@@ -38,7 +38,7 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	for i := range clients {
 		c := install.ApiClient(team, fmt.Sprintf("billing-%d", i), "acme", func(c *v1alpha1.ApiClient) {
 			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-				Interval: &metav1.Duration{Duration: 4 * time.Hour}, Overlap: &metav1.Duration{Duration: time.Hour},
+				Interval: &v1alpha1.Duration{Duration: 4 * time.Hour}, Overlap: &v1alpha1.Duration{Duration: time.Hour},
 			}}}
 		})
 		inst.Create(t, c)

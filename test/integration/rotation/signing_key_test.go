@@ -37,8 +37,8 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
 	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.Signing.RotationInterval = &metav1.Duration{Duration: time.Hour}
-		r.Spec.Signing.PublishAhead = &metav1.Duration{Duration: 30 * time.Minute}
+		r.Spec.Signing.RotationInterval = &v1alpha1.Duration{Duration: time.Hour}
+		r.Spec.Signing.PublishAhead = &v1alpha1.Duration{Duration: 30 * time.Minute}
 	})
 	c := install.ApiClient(cluster.Namespace(t), "billing", realm.Name)
 	inst.Create(t, realm, c)

@@ -65,7 +65,7 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: name
       type:
-        scalar: string
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.DNSSubdomain
     - name: namespace
       type:
         scalar: string
@@ -120,7 +120,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: boolean
     - name: tokenLifetime
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
     - name: tokensValidAfter
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -195,6 +195,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.DNSSubdomain
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.GeneratedSecret
   map:
     fields:
@@ -208,7 +212,7 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRotation
     - name: secretName
       type:
-        scalar: string
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.DNSSubdomain
     - name: template
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretTemplate
@@ -268,8 +272,14 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.JSONWebKey
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelKey
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Labels
+  map:
+    elementType:
+      namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Limits
   map:
     fields:
@@ -287,15 +297,13 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: atomic
     - name: matchLabels
       type:
-        map:
-          elementType:
-            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Labels
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.NamespaceSelectorRequirement
   map:
     fields:
     - name: key
       type:
-        scalar: string
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelKey
     - name: operator
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorOperator
@@ -303,7 +311,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         list:
           elementType:
-            scalar: string
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
           elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.PEMPublicKey
   scalar: string
@@ -312,7 +320,7 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: overlap
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
     - name: secretRef
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretKeyReference
@@ -397,7 +405,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: boolean
     - name: tokenLifetime
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
     - name: tokensValidAfter
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -437,7 +445,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: tokenLifetime
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Scopes
   list:
     elementType:
@@ -453,16 +461,16 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretDataKey
     - name: name
       type:
-        scalar: string
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.DNSSubdomain
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRotation
   map:
     fields:
     - name: interval
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
     - name: overlap
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
     - name: rotateAfter
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -476,15 +484,13 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.AnnotationValue
     - name: labels
       type:
-        map:
-          elementType:
-            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelValue
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Labels
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ServiceAccountReference
   map:
     fields:
     - name: name
       type:
-        scalar: string
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.DNSSubdomain
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Signing
   map:
     fields:
@@ -493,13 +499,13 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningAlgorithm
     - name: publishAhead
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
     - name: rotateAfter
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: rotationInterval
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningAlgorithm
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningKeyState
@@ -547,8 +553,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ConditionStatus
-  scalar: string
-- name: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:

@@ -50,7 +50,7 @@ type ApiClientSpecApplyConfiguration struct {
 	// of the realm; otherwise the client is not Accepted (LifetimeExceedsRealm). A change applies
 	// to tokens issued after it. Defaults to the lifetime of the realm, including later changes to
 	// it.
-	TokenLifetime *v1.Duration `json:"tokenLifetime,omitempty"`
+	TokenLifetime *apiv1alpha1.Duration `json:"tokenLifetime,omitempty"`
 	// limits restricts the client in addition to the limits of its realm. If both set the same
 	// limit, the lower value applies. If unset, only the limits of the realm apply.
 	Limits *LimitsApplyConfiguration `json:"limits,omitempty"`
@@ -149,7 +149,7 @@ func (b *ApiClientSpecApplyConfiguration) WithIntrospection(value *Introspection
 // WithTokenLifetime sets the TokenLifetime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TokenLifetime field is set to the value of the last call.
-func (b *ApiClientSpecApplyConfiguration) WithTokenLifetime(value v1.Duration) *ApiClientSpecApplyConfiguration {
+func (b *ApiClientSpecApplyConfiguration) WithTokenLifetime(value apiv1alpha1.Duration) *ApiClientSpecApplyConfiguration {
 	b.TokenLifetime = &value
 	return b
 }

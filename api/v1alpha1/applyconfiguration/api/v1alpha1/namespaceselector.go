@@ -18,7 +18,7 @@ import (
 type NamespaceSelectorApplyConfiguration struct {
 	// matchLabels lists labels that a namespace must have with exactly these values. It can have at
 	// most 8 entries. If unset, no labels are required.
-	MatchLabels map[string]apiv1alpha1.LabelValue `json:"matchLabels,omitempty"`
+	MatchLabels *apiv1alpha1.Labels `json:"matchLabels,omitempty"`
 	// matchExpressions lists further requirements that the labels of a namespace must meet. It can
 	// have at most 8 entries. If unset, there are no further requirements.
 	MatchExpressions []NamespaceSelectorRequirementApplyConfiguration `json:"matchExpressions,omitempty"`
@@ -30,17 +30,11 @@ func NamespaceSelector() *NamespaceSelectorApplyConfiguration {
 	return &NamespaceSelectorApplyConfiguration{}
 }
 
-// WithMatchLabels puts the entries into the MatchLabels field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the MatchLabels field,
-// overwriting an existing map entries in MatchLabels field with the same key.
-func (b *NamespaceSelectorApplyConfiguration) WithMatchLabels(entries map[string]apiv1alpha1.LabelValue) *NamespaceSelectorApplyConfiguration {
-	if b.MatchLabels == nil && len(entries) > 0 {
-		b.MatchLabels = make(map[string]apiv1alpha1.LabelValue, len(entries))
-	}
-	for k, v := range entries {
-		b.MatchLabels[k] = v
-	}
+// WithMatchLabels sets the MatchLabels field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MatchLabels field is set to the value of the last call.
+func (b *NamespaceSelectorApplyConfiguration) WithMatchLabels(value apiv1alpha1.Labels) *NamespaceSelectorApplyConfiguration {
+	b.MatchLabels = &value
 	return b
 }
 

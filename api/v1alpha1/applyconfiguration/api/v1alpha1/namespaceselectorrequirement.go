@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,14 +16,14 @@ import (
 // NamespaceSelectorRequirement is a requirement on the value of one label.
 type NamespaceSelectorRequirementApplyConfiguration struct {
 	// key is the label key.
-	Key *string `json:"key,omitempty"`
+	Key *apiv1alpha1.LabelKey `json:"key,omitempty"`
 	// operator is the relation between the label and values. In requires that the label has one of
 	// the values. NotIn requires that the label has none of them or is missing. Exists requires
 	// that the label is present, and DoesNotExist that it is not.
 	Operator *v1.LabelSelectorOperator `json:"operator,omitempty"`
 	// values lists label values. It can have at most 16 entries. Required if operator is In or
 	// NotIn; must be unset otherwise.
-	Values []string `json:"values,omitempty"`
+	Values []apiv1alpha1.LabelValue `json:"values,omitempty"`
 }
 
 // NamespaceSelectorRequirementApplyConfiguration constructs a declarative configuration of the NamespaceSelectorRequirement type for use with
@@ -34,7 +35,7 @@ func NamespaceSelectorRequirement() *NamespaceSelectorRequirementApplyConfigurat
 // WithKey sets the Key field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Key field is set to the value of the last call.
-func (b *NamespaceSelectorRequirementApplyConfiguration) WithKey(value string) *NamespaceSelectorRequirementApplyConfiguration {
+func (b *NamespaceSelectorRequirementApplyConfiguration) WithKey(value apiv1alpha1.LabelKey) *NamespaceSelectorRequirementApplyConfiguration {
 	b.Key = &value
 	return b
 }
@@ -50,7 +51,7 @@ func (b *NamespaceSelectorRequirementApplyConfiguration) WithOperator(value v1.L
 // WithValues adds the given value to the Values field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Values field.
-func (b *NamespaceSelectorRequirementApplyConfiguration) WithValues(values ...string) *NamespaceSelectorRequirementApplyConfiguration {
+func (b *NamespaceSelectorRequirementApplyConfiguration) WithValues(values ...apiv1alpha1.LabelValue) *NamespaceSelectorRequirementApplyConfiguration {
 	for i := range values {
 		b.Values = append(b.Values, values[i])
 	}

@@ -6,7 +6,7 @@
 package v1alpha1
 
 import (
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
 // ProvidedSecretApplyConfiguration represents a declarative configuration of the ProvidedSecret type for use
@@ -23,7 +23,7 @@ type ProvidedSecretApplyConfiguration struct {
 	// within the overlap, only the most recent old value stays valid. overlap also applies to the
 	// secret that the client had before spec.secret was changed to provided. Defaults to 0s, which
 	// revokes the old value immediately.
-	Overlap *v1.Duration `json:"overlap,omitempty"`
+	Overlap *apiv1alpha1.Duration `json:"overlap,omitempty"`
 }
 
 // ProvidedSecretApplyConfiguration constructs a declarative configuration of the ProvidedSecret type for use with
@@ -43,7 +43,7 @@ func (b *ProvidedSecretApplyConfiguration) WithSecretRef(value *SecretKeyReferen
 // WithOverlap sets the Overlap field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Overlap field is set to the value of the last call.
-func (b *ProvidedSecretApplyConfiguration) WithOverlap(value v1.Duration) *ProvidedSecretApplyConfiguration {
+func (b *ProvidedSecretApplyConfiguration) WithOverlap(value apiv1alpha1.Duration) *ProvidedSecretApplyConfiguration {
 	b.Overlap = &value
 	return b
 }

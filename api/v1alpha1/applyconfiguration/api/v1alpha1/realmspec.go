@@ -23,7 +23,7 @@ type RealmSpecApplyConfiguration struct {
 	// tokenLifetime of ApiClients. It must not exceed the instance's maximum; otherwise the realm
 	// is not Accepted (LifetimeExceedsInstanceMaximum). A change applies to tokens issued after it.
 	// Defaults to the instance's default lifetime, including later changes to it.
-	TokenLifetime *v1.Duration `json:"tokenLifetime,omitempty"`
+	TokenLifetime *apiv1alpha1.Duration `json:"tokenLifetime,omitempty"`
 	// audiences lists the values that the aud claim of the realm's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. Each entry is an absolute URI without a fragment
 	// (RFC 8707, section 2), such as "https://orders.example.com", or a name without a colon (RFC
@@ -84,7 +84,7 @@ func (b *RealmSpecApplyConfiguration) WithDisplayName(value string) *RealmSpecAp
 // WithTokenLifetime sets the TokenLifetime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TokenLifetime field is set to the value of the last call.
-func (b *RealmSpecApplyConfiguration) WithTokenLifetime(value v1.Duration) *RealmSpecApplyConfiguration {
+func (b *RealmSpecApplyConfiguration) WithTokenLifetime(value apiv1alpha1.Duration) *RealmSpecApplyConfiguration {
 	b.TokenLifetime = &value
 	return b
 }

@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
@@ -31,7 +32,7 @@ type RealmStatusApplyConfiguration struct {
 	JWKSURI *string `json:"jwksUri,omitempty"`
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.
-	TokenLifetime *metav1.Duration `json:"tokenLifetime,omitempty"`
+	TokenLifetime *apiv1alpha1.Duration `json:"tokenLifetime,omitempty"`
 	// signingKeys lists the published keys of the realm, without their private parts.
 	SigningKeys []SigningKeyStatusApplyConfiguration `json:"signingKeys,omitempty"`
 	// nextKeyTransitionTime is the time of the next change to the signing keys: a new key is
@@ -94,7 +95,7 @@ func (b *RealmStatusApplyConfiguration) WithJWKSURI(value string) *RealmStatusAp
 // WithTokenLifetime sets the TokenLifetime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TokenLifetime field is set to the value of the last call.
-func (b *RealmStatusApplyConfiguration) WithTokenLifetime(value metav1.Duration) *RealmStatusApplyConfiguration {
+func (b *RealmStatusApplyConfiguration) WithTokenLifetime(value apiv1alpha1.Duration) *RealmStatusApplyConfiguration {
 	b.TokenLifetime = &value
 	return b
 }

@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -23,14 +24,14 @@ type SecretRotationApplyConfiguration struct {
 	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
 	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
 	// their age.
-	Interval *v1.Duration `json:"interval,omitempty"`
+	Interval *apiv1alpha1.Duration `json:"interval,omitempty"`
 	// overlap is how long the old secret stays valid after the new one has been written to the
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
 	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
 	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
 	// had before spec.secret was changed to generated. Defaults to 24h, or half of interval if that
 	// is shorter.
-	Overlap *v1.Duration `json:"overlap,omitempty"`
+	Overlap *apiv1alpha1.Duration `json:"overlap,omitempty"`
 	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
 	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
@@ -48,7 +49,7 @@ func SecretRotation() *SecretRotationApplyConfiguration {
 // WithInterval sets the Interval field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Interval field is set to the value of the last call.
-func (b *SecretRotationApplyConfiguration) WithInterval(value v1.Duration) *SecretRotationApplyConfiguration {
+func (b *SecretRotationApplyConfiguration) WithInterval(value apiv1alpha1.Duration) *SecretRotationApplyConfiguration {
 	b.Interval = &value
 	return b
 }
@@ -56,7 +57,7 @@ func (b *SecretRotationApplyConfiguration) WithInterval(value v1.Duration) *Secr
 // WithOverlap sets the Overlap field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Overlap field is set to the value of the last call.
-func (b *SecretRotationApplyConfiguration) WithOverlap(value v1.Duration) *SecretRotationApplyConfiguration {
+func (b *SecretRotationApplyConfiguration) WithOverlap(value apiv1alpha1.Duration) *SecretRotationApplyConfiguration {
 	b.Overlap = &value
 	return b
 }

@@ -19,7 +19,7 @@ type SecretTemplateApplyConfiguration struct {
 	// app.kubernetes.io/ are allowed, and other prefixes only if the instance configuration lists
 	// them; otherwise, the client is not Accepted (MetadataNotAllowed). If unset, no labels are
 	// added.
-	Labels map[string]apiv1alpha1.LabelValue `json:"labels,omitempty"`
+	Labels *apiv1alpha1.Labels `json:"labels,omitempty"`
 	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
 	// at most 4096 characters. The prefix auth.realmkeeper.dev/ is reserved for the operator. Keys
 	// without a prefix and with the prefix app.kubernetes.io/ are allowed, and other prefixes only
@@ -34,17 +34,11 @@ func SecretTemplate() *SecretTemplateApplyConfiguration {
 	return &SecretTemplateApplyConfiguration{}
 }
 
-// WithLabels puts the entries into the Labels field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, the entries provided by each call will be put on the Labels field,
-// overwriting an existing map entries in Labels field with the same key.
-func (b *SecretTemplateApplyConfiguration) WithLabels(entries map[string]apiv1alpha1.LabelValue) *SecretTemplateApplyConfiguration {
-	if b.Labels == nil && len(entries) > 0 {
-		b.Labels = make(map[string]apiv1alpha1.LabelValue, len(entries))
-	}
-	for k, v := range entries {
-		b.Labels[k] = v
-	}
+// WithLabels sets the Labels field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Labels field is set to the value of the last call.
+func (b *SecretTemplateApplyConfiguration) WithLabels(value apiv1alpha1.Labels) *SecretTemplateApplyConfiguration {
+	b.Labels = &value
 	return b
 }
 

@@ -26,13 +26,13 @@ type SigningApplyConfiguration struct {
 	// rotationInterval is how long a key signs tokens before the next key replaces it: a duration
 	// of at least 1h in hours, minutes, and whole seconds, such as "720h". Defaults to 720h, which
 	// is 30 days.
-	RotationInterval *v1.Duration `json:"rotationInterval,omitempty"`
+	RotationInterval *apiv1alpha1.Duration `json:"rotationInterval,omitempty"`
 	// publishAhead is how long a key is published before it signs tokens: a duration of at least
 	// 10m and at most half of rotationInterval, in hours, minutes, and whole seconds, such as
 	// "24h". The time starts when every live token server publishes the key. Verifiers are allowed
 	// to cache the keys for 5 minutes; use a longer time if your verifiers cache keys longer or you
 	// distribute keys manually. Defaults to 1h, or half of rotationInterval if that is shorter.
-	PublishAhead *v1.Duration `json:"publishAhead,omitempty"`
+	PublishAhead *apiv1alpha1.Duration `json:"publishAhead,omitempty"`
 	// rotateAfter triggers a single rotation: when this time has passed, keys created before it are
 	// replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". The new key is published in advance like any other key. Newer keys
@@ -58,7 +58,7 @@ func (b *SigningApplyConfiguration) WithAlgorithm(value apiv1alpha1.SigningAlgor
 // WithRotationInterval sets the RotationInterval field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RotationInterval field is set to the value of the last call.
-func (b *SigningApplyConfiguration) WithRotationInterval(value v1.Duration) *SigningApplyConfiguration {
+func (b *SigningApplyConfiguration) WithRotationInterval(value apiv1alpha1.Duration) *SigningApplyConfiguration {
 	b.RotationInterval = &value
 	return b
 }
@@ -66,7 +66,7 @@ func (b *SigningApplyConfiguration) WithRotationInterval(value v1.Duration) *Sig
 // WithPublishAhead sets the PublishAhead field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the PublishAhead field is set to the value of the last call.
-func (b *SigningApplyConfiguration) WithPublishAhead(value v1.Duration) *SigningApplyConfiguration {
+func (b *SigningApplyConfiguration) WithPublishAhead(value apiv1alpha1.Duration) *SigningApplyConfiguration {
 	b.PublishAhead = &value
 	return b
 }
