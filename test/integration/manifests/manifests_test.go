@@ -40,8 +40,8 @@ func TestManifests(t *testing.T) {
 				"serviceaccount/realmkeeper-operator ",
 				"serviceaccount/realmkeeper-token-server ",
 				"rolebinding.rbac.authorization.k8s.io/realmkeeper-token-server ",
-				"validatingadmissionpolicy.admissionregistration.k8s.io/realmkeeper-operator-secrets ",
-				"validatingadmissionpolicybinding.admissionregistration.k8s.io/realmkeeper-operator-secrets ",
+				"validatingadmissionpolicy.admissionregistration.k8s.io/realmkeeper-operator-secrets.realmkeeper-system ",
+				"validatingadmissionpolicybinding.admissionregistration.k8s.io/realmkeeper-operator-secrets.realmkeeper-system ",
 			} {
 				if !strings.Contains(out, want) {
 					t.Errorf("%s was not applied:\n%s", want, out)

@@ -33,10 +33,9 @@ const (
 
 // The refusals that tests expect, as parts of the API server's message.
 const (
-	noPermission       = " is forbidden: User "
-	secretsPolicy      = "ValidatingAdmissionPolicy 'realmkeeper-operator-secrets' with binding 'realmkeeper-operator-secrets' denied request: "
-	tokenServicePolicy = "ValidatingAdmissionPolicy 'realmkeeper-operator-token-service' with binding 'realmkeeper-operator-token-service' denied request: "
-	tokenServerPolicy  = "ValidatingAdmissionPolicy 'realmkeeper-token-server' with binding 'realmkeeper-token-server' denied request: "
+	noPermission = " is forbidden: User "
+	// deniedByPolicy precedes the message of a policy.
+	deniedByPolicy = "' denied request: "
 )
 
 // attempt is a request that must be denied.
@@ -68,13 +67,13 @@ var errAllowed = errors.New("the request is allowed")
 
 // awaitDenied waits until the API server enforces a policy, which it does shortly after the policy
 // is applied. do must be a dry run.
-func awaitDenied(t *testing.T, by string, do func() error) {
+func awaitDenied(t *testing.T, policy string, do func() error) {
 	t.Helper()
-	install.Eventually(t, by, func() error {
+	install.Eventually(t, policy, func() error {
 		switch err := do(); {
 		case err == nil:
 			return errAllowed
-		case !strings.Contains(err.Error(), by):
+		case !strings.Contains(err.Error(), deniedByPolicy):
 			return err
 		}
 		return nil
@@ -113,8 +112,8 @@ func operator(t *testing.T) (*install.Installation, client.Client) {
 	inst.StartOperator(t, "")
 	c := as(t, inst, operatorAccount, "")
 	dry := client.NewDryRunClient(c)
-	awaitDenied(t, secretsPolicy, func() error { return dry.Create(t.Context(), secret(inst.Namespace, "probe", nil)) })
-	awaitDenied(t, tokenServicePolicy, func() error { return dry.Create(t.Context(), deployment(inst.Namespace, "probe", nil)) })
+	awaitDenied(t, "policy for the operator's Secrets", func() error { return dry.Create(t.Context(), secret(inst.Namespace, "probe", nil)) })
+	awaitDenied(t, "policy for the token service", func() error { return dry.Create(t.Context(), deployment(inst.Namespace, "probe", nil)) })
 	servers := &appsv1.Deployment{ObjectMeta: key(inst.Namespace, config.TokenServiceName)}
 	install.Eventually(t, "the Deployment of the token servers", func() error {
 		return inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(servers), servers)

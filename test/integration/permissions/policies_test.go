@@ -2,6 +2,7 @@ package permissions_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -16,14 +17,19 @@ var errUnchecked = errors.New("the expressions have not been checked")
 // mistake, such as a misspelt field, would only show when an expression is evaluated.
 func TestPoliciesAreWellTyped(t *testing.T) {
 	cluster := env.Start(t)
-	install.New(t, cluster, install.Settings{})
+	inst := install.New(t, cluster, install.Settings{})
 	install.Eventually(t, "the type check of the policies", func() error {
 		policies := &admissionregistrationv1.ValidatingAdmissionPolicyList{}
 		if err := cluster.Client.List(t.Context(), policies); err != nil {
 			return err
 		}
+		checked := 0
 		for i := range policies.Items {
 			p := &policies.Items[i]
+			if !strings.HasSuffix(p.Name, "."+inst.Namespace) {
+				continue
+			}
+			checked++
 			if p.Status.ObservedGeneration != p.Generation || p.Status.TypeChecking == nil {
 				return errUnchecked
 			}
@@ -31,8 +37,8 @@ func TestPoliciesAreWellTyped(t *testing.T) {
 				t.Errorf("%s: %s: %s", p.Name, warning.FieldRef, warning.Warning)
 			}
 		}
-		if want := 3; len(policies.Items) != want {
-			t.Errorf("got %d policies, want %d", len(policies.Items), want)
+		if want := 3; checked != want {
+			t.Errorf("got %d policies, want %d", checked, want)
 		}
 		return nil
 	})

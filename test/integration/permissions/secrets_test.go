@@ -73,7 +73,7 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 	inst.Create(t, foreign, token, userProvided, credentials, session)
 
 	want := func(verb, namespace, name string) string {
-		return secretsPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
+		return deniedByPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
 	}
 	deny(t, operator, map[string]attempt{
 		"create a service account token Secret": {create(secret(tenant, "new", generated, accountToken)), want("create", tenant, "new")},

@@ -61,7 +61,7 @@ func TestTokenServerWritesOnlyItsLease(t *testing.T) {
 	server := as(t, inst, config.TokenServiceName, own.Name)
 	ownLease, otherLease := heartbeat.LeaseName(own.Name), heartbeat.LeaseName(other.Name)
 	dry := client.NewDryRunClient(server)
-	awaitDenied(t, tokenServerPolicy, func() error { return dry.Create(t.Context(), lease(inst.RecordsNamespace, "probe")) })
+	awaitDenied(t, "policy for the token servers", func() error { return dry.Create(t.Context(), lease(inst.RecordsNamespace, "probe")) })
 
 	const renew = `{"spec": {"leaseDurationSeconds": 30}}`
 	for _, do := range []func(context.Context, client.Client) error{
@@ -75,7 +75,7 @@ func TestTokenServerWritesOnlyItsLease(t *testing.T) {
 	}
 	inst.Create(t, lease(inst.RecordsNamespace, otherLease))
 	want := func(verb, name string) string {
-		return tokenServerPolicy + "A Realmkeeper token server must not " + verb + " Lease " + inst.RecordsNamespace + "/" + name + ". "
+		return deniedByPolicy + "A Realmkeeper token server must not " + verb + " Lease " + inst.RecordsNamespace + "/" + name + ". "
 	}
 	deny(t, server, map[string]attempt{
 		"create a Lease for another server":  {create(lease(inst.RecordsNamespace, "token-server-server-2")), want("create", "token-server-server-2")},

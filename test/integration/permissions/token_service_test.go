@@ -32,9 +32,9 @@ func deployment(namespace, name string, change func(*corev1.PodSpec)) *appsv1.De
 }
 
 const (
-	otherAccount   = tokenServicePolicy + "The Realmkeeper operator can run Pods only with the service account realmkeeper-token-server."
-	accessToNode   = tokenServicePolicy + "The Realmkeeper operator can run Pods only without host namespaces and with no volumes other than secret and emptyDir."
-	morePrivileges = tokenServicePolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
+	otherAccount   = deniedByPolicy + "The Realmkeeper operator can run Pods only with the service account realmkeeper-token-server."
+	accessToNode   = deniedByPolicy + "The Realmkeeper operator can run Pods only without host namespaces and with no volumes other than secret and emptyDir."
+	morePrivileges = deniedByPolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
 )
 
 func TestOperatorRunsOnlyTokenServers(t *testing.T) {
@@ -64,7 +64,7 @@ func TestOperatorRunsOnlyTokenServers(t *testing.T) {
 		return change(func(p *corev1.PodSpec) { f(p.Containers[0].SecurityContext) })
 	}
 	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}
-	another := tokenServicePolicy + "The Realmkeeper operator must not create Deployment " + inst.Namespace + "/another."
+	another := deniedByPolicy + "The Realmkeeper operator must not create Deployment " + inst.Namespace + "/another."
 	deny(t, operator, map[string]attempt{
 		"run another Deployment as the initial admin": {create(deployment(inst.Namespace, "another", asAdmin)), another},
 		"run another Deployment":                      {create(deployment(inst.Namespace, "another", nil)), another},
@@ -116,7 +116,7 @@ func TestOperatorLeavesOtherObjectsAlone(t *testing.T) {
 	inst.Create(t, own, portal, network, budget)
 
 	want := func(verb, kind, name string) string {
-		return tokenServicePolicy + "The Realmkeeper operator must not " + verb + " " + kind + " " + inst.Namespace + "/" + name + "."
+		return deniedByPolicy + "The Realmkeeper operator must not " + verb + " " + kind + " " + inst.Namespace + "/" + name + "."
 	}
 	deny(t, operator, map[string]attempt{
 		"delete the operator's Deployment": {remove(own), want("delete", "Deployment", operatorAccount)},
