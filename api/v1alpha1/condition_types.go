@@ -15,9 +15,9 @@ const (
 	// It is False on an ApiClient with ReasonRealmNotFound, ReasonNamespaceNotAllowed,
 	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonNotGranted,
 	// ReasonLifetimeExceedsRealm, ReasonClientIDReleased, ReasonClientIDConflict,
-	// ReasonSecretConflict, ReasonMetadataNotAllowed, ReasonSecretNotFound,
-	// ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
-	// ReasonPublicKeyNotSupported, or ReasonServiceAccountNotFound.
+	// ReasonCredentialsSecretsDisabled, ReasonSecretConflict, ReasonMetadataNotAllowed,
+	// ReasonSecretNotFound, ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable,
+	// ReasonHashNotSupported, ReasonPublicKeyNotSupported, or ReasonServiceAccountNotFound.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed reports whether every live token server has acknowledged this generation
@@ -144,6 +144,11 @@ const (
 	// ReasonExpired is used with the Ready condition when it is False because spec.expiresAt, or
 	// the expiresAt of every secret in spec.secret.hashed, has passed.
 	ReasonExpired ConditionReason = "Expired"
+
+	// ReasonCredentialsSecretsDisabled is used with the Accepted condition when it is False because
+	// the client's secret is generated or provided, but the operator was installed without
+	// permissions for Secrets.
+	ReasonCredentialsSecretsDisabled ConditionReason = "CredentialsSecretsDisabled"
 
 	// ReasonRecordUnreadable is used with the Programmed and Ready conditions when they are False
 	// because the client's record, a Secret in the records namespace, cannot be read. Token servers

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -35,6 +36,27 @@ type source struct {
 	annotations []string
 }
 
+// scope describes when and where the chart creates an object of config that isn't always
+// cluster-scoped.
+type scope struct {
+	// begin and end enclose the object.
+	begin, end string
+	// namespaced creates the object in $namespace if that isn't empty.
+	namespaced bool
+}
+
+// scopes contains the objects whose scope depends on the values, by name.
+var scopes = map[string]scope{
+	"realmkeeper-operator-clients": {
+		begin: `{{- range $namespace := include "realmkeeper.servedNamespaces" . | fromYamlArray }}`, end: "{{- end }}", namespaced: true,
+	},
+	"realmkeeper-operator-credentials": {
+		begin: `{{- range $namespace := include "realmkeeper.servedNamespaces" . | fromYamlArray }}` + "\n{{- if $.Values.credentialsSecrets.enabled }}",
+		end:   "{{- end }}\n{{- end }}", namespaced: true,
+	},
+	"realmkeeper-operator-namespaces": {begin: "{{- if not .Values.operator.watchNamespaces }}", end: "{{- end }}"},
+}
+
 // keep lists the annotations that make Helm, Argo CD, and Flux keep an object. In config, only
 // objects that aren't CRDs contain the last two, because kustomize adds them to the CRDs.
 var keep = []string{
@@ -49,6 +71,7 @@ var sources = []source{
 	{path: "rbac/instance.yaml", to: "rbac"},
 	{path: "rbac/role.yaml", to: "rbac"},
 	{path: "rbac/role_binding.yaml", to: "rbac"},
+	{path: "rbac/served_namespaces_role_binding.yaml", to: "rbac"},
 	{path: "rbac/leader_election_role.yaml", to: "rbac"},
 	{path: "rbac/leader_election_role_binding.yaml", to: "rbac"},
 	{path: "rbac/token_server.yaml", to: "rbac"},
@@ -103,7 +126,7 @@ func (s source) template(manifest string) (string, error) {
 		for _, annotation := range slices.Backward(s.annotations) {
 			after = under(after, "annotations", annotation)
 		}
-		objects[i] = before + "\nmetadata:\n" + after
+		objects[i] = scoped(before + "\nmetadata:\n" + after)
 	}
 	body := strings.Join(objects, "\n---\n")
 	body = strings.ReplaceAll(body, shippedRecordsNamespace, `{{ include "realmkeeper.recordsNamespace" . }}`)
@@ -113,6 +136,25 @@ func (s source) template(manifest string) (string, error) {
 	}
 	return "{{- /* Generated from config/" + s.path + " by make generate. */}}\n" + body, nil
 }
+
+// scoped applies the scope of an object in a template, if it has one.
+func scoped(object string) string {
+	name := objectName.FindStringSubmatch(object)
+	s, ok := scopes[name[1]]
+	if !ok {
+		return object
+	}
+	if s.namespaced {
+		object = strings.ReplaceAll(object, "kind: ClusterRole", `kind: {{ if $namespace }}Role{{ else }}ClusterRole{{ end }}`)
+		object = strings.Replace(object, name[0], name[0]+"  {{- with $namespace }}\n  namespace: {{ . }}\n  {{- end }}\n", 1)
+		object = strings.ReplaceAll(object, `"realmkeeper.labels" .`, `"realmkeeper.labels" $`)
+		object = strings.ReplaceAll(object, shippedNamespace, "{{ $.Release.Namespace }}")
+	}
+	return s.begin + "\n---\n" + strings.TrimSuffix(object, "\n") + "\n" + s.end + "\n"
+}
+
+// objectName matches the name of an object, up to the system namespace that it may contain.
+var objectName = regexp.MustCompile(`\n  name: ([-.a-z0-9]+)\S*\n`)
 
 // under inserts a line into the named map of the metadata at the beginning of text. It adds the map
 // if it is missing.

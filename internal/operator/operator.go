@@ -34,6 +34,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
@@ -106,9 +107,13 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err := checkInstallation(ctx, reader, o.Instance); err != nil {
 		return nil, err
 	}
+	served, err := servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(o.Instance, digests),
+		Cache:                         cacheOptions(o.Instance, served, digests),
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              leaderLease,
 		LeaderElectionNamespace:       namespace,
@@ -122,7 +127,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, o, digests, now.Now); err != nil {
+	if err := addControllers(ctx, mgr, o, served, digests, now.Now); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -134,7 +139,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	return mgr, nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, digests *provided.Digests, now func() time.Time) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []string, digests *provided.Digests, now func() time.Time) error {
 	system, err := secretCache(mgr, o.Instance.SystemNamespace)
 	if err != nil {
 		return err
@@ -167,8 +172,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, digests *p
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
-		Hasher:    hasher,
-		Instance:  o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
+		Hasher:    hasher, Namespaces: namespaces.New(mgr.GetCache(), mgr.GetAPIReader(), served, o.Instance.Scaled(pollInterval)),
+		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
@@ -184,17 +189,23 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, digests *p
 	return nil
 }
 
-// cacheOptions limits the manager's cache. It contains only Secrets with a client secret label.
-// Heartbeat Leases are cached only from the records namespace, and the token service's objects only
-// from the system namespace.
-func cacheOptions(instance *config.Instance, digests *provided.Digests) cache.Options {
+// cacheOptions limits the manager's cache. It contains ApiClients, ServiceAccounts, and Secrets with a
+// client secret label from the served namespaces, or from all namespaces if served is empty. Heartbeat
+// Leases are cached only from the records namespace, and the token service's objects only from the
+// system namespace.
+func cacheOptions(instance *config.Instance, served []string, digests *provided.Digests) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}
+	clients := map[string]cache.Config{}
+	for _, namespace := range served {
+		clients[namespace] = cache.Config{}
+	}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Secret{}:                {Label: clientSecrets(), Transform: stripSecrets(digests)},
+		&v1alpha1.ApiClient{}:           {Namespaces: clients},
+		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets(digests)},
+		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: heartbeats},
-		&corev1.ServiceAccount{}:        {Transform: onlyIdentity},
 		&corev1.Service{}:               {Namespaces: system},
 		&networkingv1.NetworkPolicy{}:   {Namespaces: system},
 		&policyv1.PodDisruptionBudget{}: {Namespaces: system},

@@ -29,19 +29,51 @@ const (
 	tokenServer = "realmkeeper-token-server"
 )
 
+// modes contains the values that change the operator's permissions.
+var modes = []struct{ title, set string }{
+	{"operator with watchNamespaces", "operator.watchNamespaces={watched}"},
+	{"operator without credentialsSecrets", "credentialsSecrets.enabled=false"},
+	{"operator with watchNamespaces and without credentialsSecrets", "operator.watchNamespaces={watched},credentialsSecrets.enabled=false"},
+}
+
 // TestPermissions compares all permissions that the API server reports with the golden file, both
-// for the chart and for the manifests in config.
+// for the chart in each mode and for the manifests in config.
 func TestPermissions(t *testing.T) {
 	cluster := env.Start(t)
 	golden := readGolden(t)
+	var kustomize, helm, reduced string
 	t.Run("kustomize", func(t *testing.T) {
 		deployed(t, cluster, "../../config/overlays/testing")
-		golden.wantAll(t, installed(t, cluster, golden, "realmkeeper-system"))
+		kustomize = installed(t, cluster, golden, "realmkeeper-system")
 	})
 	t.Run("Helm", func(t *testing.T) {
 		r := installChart(t, helm4, values["defaults"]...)
-		golden.wantAll(t, installed(t, cluster, golden, r.namespace))
+		helm = installed(t, cluster, golden, r.namespace)
 	})
+	kubectl(t, cluster, "create", "namespace", "watched")
+	for _, mode := range modes {
+		t.Run(mode.title, func(t *testing.T) {
+			r := installChart(t, helm4, append(slices.Clone(values["defaults"]), "--set", mode.set)...)
+			reduced += golden.await(t, func(b *strings.Builder) { operatorPermissions(t, cluster, b, mode.title, r.namespace) })
+		})
+	}
+	if kustomize != helm {
+		t.Errorf("Permissions (-kustomize +Helm):\n%s", cmp.Diff(kustomize, helm))
+	}
+	golden.wantAll(t, helm+reduced)
+}
+
+// operatorPermissions writes the operator's permissions in each kind of namespace.
+func operatorPermissions(t *testing.T, cluster *env.Env, b *strings.Builder, title, namespace string) {
+	t.Helper()
+	account := serviceAccount(namespace, operator)
+	everywhere := permissionsIn(t, cluster, "default", account)
+	section(b, title+", in every namespace", everywhere)
+	if watched := permissionsIn(t, cluster, "watched", account).without(everywhere); len(watched) > 0 {
+		section(b, title+", additionally in a watched namespace", watched)
+	}
+	section(b, title+", additionally in the system namespace", permissionsIn(t, cluster, namespace, account).without(everywhere))
+	section(b, title+", additionally in the records namespace", permissionsIn(t, cluster, namespace+"-records", account).without(everywhere))
 }
 
 // deployed applies a directory in config and deletes its objects when the test ends.
@@ -62,12 +94,7 @@ func installed(t *testing.T, cluster *env.Env, golden *golden, namespace string)
 		users[role] = holder(t, cluster, role)
 	}
 	return golden.await(t, func(b *strings.Builder) {
-		everywhere := permissionsIn(t, cluster, elsewhere, serviceAccount(namespace, operator))
-		here := permissionsIn(t, cluster, namespace, serviceAccount(namespace, operator))
-		section(b, "operator, in every namespace", everywhere)
-		section(b, "operator, additionally in the system namespace", here.without(everywhere))
-		records := permissionsIn(t, cluster, recordsNamespace, serviceAccount(namespace, operator))
-		section(b, "operator, additionally in the records namespace", records.without(everywhere))
+		operatorPermissions(t, cluster, b, "operator", namespace)
 		section(b, "token server, in the records namespace", permissionsIn(t, cluster, recordsNamespace, serviceAccount(namespace, tokenServer)))
 		section(b, "token server, in the system namespace", permissionsIn(t, cluster, namespace, serviceAccount(namespace, tokenServer)))
 		section(b, "token server, in every other namespace", permissionsIn(t, cluster, elsewhere, serviceAccount(namespace, tokenServer)))

@@ -41,6 +41,20 @@ realmkeeper-token-server.{{ .Release.Namespace }}.svc
 {{- $name -}}
 {{- end }}
 
+{{/*
+The namespaces in which the operator has its permissions for clients, as a YAML list. The empty name
+stands for all namespaces.
+*/}}
+{{- define "realmkeeper.servedNamespaces" -}}
+{{- .Values.operator.watchNamespaces | default (list "") | toYaml -}}
+{{- end }}
+
+{{/* Not empty if helm test can get a token in the release namespace. */}}
+{{- define "realmkeeper.testable" -}}
+{{- $served := or (not .Values.operator.watchNamespaces) (has .Release.Namespace .Values.operator.watchNamespaces) -}}
+{{- if and .Values.test.enabled .Values.credentialsSecrets.enabled $served }}true{{ end -}}
+{{- end }}
+
 {{/* The host name of the portal. */}}
 {{- define "realmkeeper.portal.host" -}}
 {{- .Values.portal.host | default (printf "portal.%s" (include "realmkeeper.domain" .)) -}}
@@ -110,6 +124,9 @@ apiVersion: config.realmkeeper.dev/v1alpha1
 kind: InstanceConfiguration
 instanceDomain: {{ include "realmkeeper.domain" . | quote }}
 externalPort: {{ int .Values.instance.externalPort }}
+{{- with .Values.operator.watchNamespaces }}
+watchNamespaces: {{ toJson . }}
+{{- end }}
 credentialsSecrets:
   {{- toYaml .Values.credentialsSecrets | nindent 2 }}
 security:

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -23,6 +22,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
@@ -30,12 +30,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients,verbs=get;list;watch
-// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
-// The controller reads only the metadata of service accounts.
-// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch
+// The permissions in the namespaces that the operator serves have roles of their own, because these
+// can be granted in each namespace instead of the whole cluster. Those for Secrets can be omitted. The
+// controller reads only the metadata of service accounts.
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients,verbs=get;list;watch,roleName=realmkeeper-operator-clients
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients/status,verbs=patch,roleName=realmkeeper-operator-clients
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch,roleName=realmkeeper-operator-clients
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete,roleName=realmkeeper-operator-credentials
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch,roleName=realmkeeper-operator-namespaces
 
 // concurrency is the number of ApiClients reconciled in parallel. A reconcile spends nearly all of
 // its time waiting for the API server.
@@ -43,18 +45,19 @@ const concurrency = 16
 
 // Reconciler reconciles ApiClients. All exported fields are required.
 type Reconciler struct {
-	Client    client.Client
-	Live      client.Reader // reads from the API server instead of the cache
-	Accounts  cache.Cache   // metadata of all service accounts
-	Records   *recordstore.Store
-	Authority *servingcert.AuthorityReader
-	Tracker   *acknowledgement.Tracker
-	Hasher    *provided.Hasher
-	Instance  *config.Instance
-	Metrics   *metrics.Metrics
-	Events    *notice.Recorder
-	Now       func() time.Time
-	Random    io.Reader
+	Client     client.Client
+	Live       client.Reader // reads from the API server instead of the cache
+	Accounts   cache.Cache   // metadata of all service accounts
+	Records    *recordstore.Store
+	Authority  *servingcert.AuthorityReader
+	Tracker    *acknowledgement.Tracker
+	Hasher     *provided.Hasher
+	Namespaces *namespaces.Namespaces
+	Instance   *config.Instance
+	Metrics    *metrics.Metrics
+	Events     *notice.Recorder
+	Now        func() time.Time
+	Random     io.Reader
 
 	// pending holds the secrets that are recorded but not delivered, because token servers have not
 	// acknowledged them or because the credentials Secret cannot be written, for example due to a
@@ -74,18 +77,21 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("indexing ApiClients: %w", err)
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	watches := ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.ApiClient{}, builder.WithPredicates(condition.Changed())).
-		Owns(&corev1.Secret{}).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret)).
 		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters())).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfNamespace), builder.WithPredicates(predicate.LabelChangedPredicate{})).
+		WatchesRawSource(r.Namespaces.Source(r.clientsOfNamespace)).
 		WatchesRawSource(r.accountSource()).
 		WatchesRawSource(r.Records.Source(record.KindClient)).
 		WatchesRawSource(r.Records.DeletionSource(record.KindClient, r.clientsWaitingForID)).
 		WatchesRawSource(r.Authority.Source(r.allClients)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
-		WatchesRawSource(r.Hasher.Source()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, NewQueue: r.newQueue}).
-		Complete(apply.RetryConflicts(r))
+		WatchesRawSource(r.Hasher.Source())
+	if r.Instance.ManagesCredentialsSecrets() {
+		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
+			return fmt.Errorf("indexing Secrets: %w", err)
+		}
+		watches.Owns(&corev1.Secret{}).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret))
+	}
+	return watches.WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, NewQueue: r.newQueue}).Complete(apply.RetryConflicts(r))
 }

@@ -130,6 +130,9 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 		seen.authorityMissing = seen.authority == nil
 	}
 
+	if !r.Instance.ManagesCredentialsSecrets() {
+		return nil
+	}
 	seen.pending = r.pending.get(client.ObjectKeyFromObject(seen.client))
 	owned := &corev1.SecretList{}
 	err = r.Client.List(ctx, owned, client.InNamespace(seen.client.Namespace), client.MatchingFields{byOwner: string(seen.client.UID)})

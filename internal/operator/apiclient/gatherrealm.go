@@ -19,7 +19,7 @@ import (
 
 // gatherRealm reads the Realm and the namespaces that its grants depend on, from the cache.
 func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
-	return readRealm(ctx, r.Client, seen)
+	return readRealm(ctx, r.Client, r.Namespaces.Labels, seen)
 }
 
 // gatherRecord reads the record with the client's ID. If the client would acquire an ID that it
@@ -40,7 +40,7 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 		seen.state = r.Tracker.State(acknowledgement.Client, req, seen.record.ResourceVersion)
 	case seen.holder.Name == "" && seen.client.Spec.ClientID != "":
 		cached := seen.realm
-		if err := readRealm(ctx, r.Live, seen); err != nil {
+		if err := readRealm(ctx, r.Live, r.Namespaces.LiveLabels, seen); err != nil {
 			return err
 		}
 		if seen.realm != nil && seen.realm.UID != cached.UID {
@@ -50,7 +50,10 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-func readRealm(ctx context.Context, from client.Reader, seen *observed) error {
+// labelsOf returns the labels of a namespace, and whether the operator serves it.
+type labelsOf func(ctx context.Context, namespace string) (map[string]string, bool, error)
+
+func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *observed) error {
 	c := seen.client
 	seen.realm, seen.namespaceLabels, seen.otherNamespace = nil, nil, ""
 	realm := &v1alpha1.Realm{}
@@ -63,34 +66,18 @@ func readRealm(ctx context.Context, from client.Reader, seen *observed) error {
 	case realm.DeletionTimestamp.IsZero():
 		seen.realm = realm
 	}
-	namespace, err := readNamespace(ctx, from, c.Namespace)
-	if err != nil {
+	if seen.namespaceLabels, _, err = labels(ctx, c.Namespace); err != nil {
 		return err
-	}
-	if namespace != nil {
-		seen.namespaceLabels = namespace.Labels
 	}
 	other, _, found := strings.Cut(c.Spec.ClientID, ".")
 	if !found || other == "" || other == c.Namespace {
 		return nil
 	}
-	if namespace, err = readNamespace(ctx, from, other); namespace != nil {
+	_, exists, err := labels(ctx, other)
+	if exists {
 		seen.otherNamespace = other
 	}
 	return err
-}
-
-// readNamespace returns nil if the namespace does not exist.
-func readNamespace(ctx context.Context, from client.Reader, name string) (*corev1.Namespace, error) {
-	namespace := &corev1.Namespace{}
-	err := from.Get(ctx, client.ObjectKey{Name: name}, namespace)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // A missing namespace is not an error.
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Namespace %q: %w", name, err)
-	}
-	return namespace, nil
 }
 
 // deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
@@ -103,6 +90,11 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 	current := func(ctx context.Context) (recordstore.Orphaned, error) {
 		c := &v1alpha1.ApiClient{}
 		uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
+		if apierrors.IsForbidden(err) {
+			if gone, goneErr := r.Namespaces.Gone(ctx, req.Namespace); gone && goneErr == nil {
+				uid, err = "", nil // The permissions were deleted with the namespace.
+			}
+		}
 		if err != nil || uid == "" {
 			return orphaned("", ""), err
 		}

@@ -29,6 +29,7 @@ var policies = []policy{
 	lifetimeWithinRealm,
 	clientIDNotReleased,
 	clientIDFree,
+	secretsManaged,
 	secretNameFree,
 	metadataAllowed,
 	secretProvided,
@@ -129,6 +130,16 @@ func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Re
 	}
 	return notReady(v1alpha1.ReasonLifetimeExceedsRealm, "spec.tokenLifetime %s exceeds %s, the token lifetime of Realm %q. Shorten or remove it.",
 		lifetime.Duration, maximum, seen.realm.Name)
+}
+
+// secretsManaged rejects clients whose secret is in a Secret if the operator has no permissions for
+// Secrets.
+func secretsManaged(seen observed, instance *config.Instance) *condition.Result {
+	source := secretSource(seen.client)
+	if instance.ManagesCredentialsSecrets() || source.Generated == nil && source.Provided == nil {
+		return nil
+	}
+	return notReady(v1alpha1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided by spec.secret.hashed, spec.publicKeys, or spec.serviceAccounts.")
 }
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Result {

@@ -20,6 +20,13 @@ const recheckInterval = time.Minute
 
 // Reconcile reconciles one ApiClient. It writes the status even if another write fails.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	served, err := r.Namespaces.Serves(ctx, req.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !served {
+		return ctrl.Result{}, r.withdraw(ctx, req)
+	}
 	seen, err := r.gather(ctx, req)
 	if err != nil || seen.client == nil {
 		return ctrl.Result{}, err

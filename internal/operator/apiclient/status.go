@@ -88,21 +88,22 @@ func timeOrNil(at time.Time) *metav1.Time {
 // stuck lists the reasons that need user action. The others are intentional, or resolve when
 // another object appears.
 var stuck = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonNamespaceNotAllowed:   true,
-	v1alpha1.ReasonNotGranted:            true,
-	v1alpha1.ReasonClientIDReleased:      true,
-	v1alpha1.ReasonClientIDConflict:      true,
-	v1alpha1.ReasonScopeNotInRealm:       true,
-	v1alpha1.ReasonAudienceNotInRealm:    true,
-	v1alpha1.ReasonLifetimeExceedsRealm:  true,
-	v1alpha1.ReasonSecretConflict:        true,
-	v1alpha1.ReasonSecretNotLabelled:     true,
-	v1alpha1.ReasonSecretTooShort:        true,
-	v1alpha1.ReasonSecretNotUsable:       true,
-	v1alpha1.ReasonHashNotSupported:      true,
-	v1alpha1.ReasonMetadataNotAllowed:    true,
-	v1alpha1.ReasonPublicKeyNotSupported: true,
-	v1alpha1.ReasonRecordUnreadable:      true,
+	v1alpha1.ReasonNamespaceNotAllowed:        true,
+	v1alpha1.ReasonNotGranted:                 true,
+	v1alpha1.ReasonClientIDReleased:           true,
+	v1alpha1.ReasonClientIDConflict:           true,
+	v1alpha1.ReasonScopeNotInRealm:            true,
+	v1alpha1.ReasonAudienceNotInRealm:         true,
+	v1alpha1.ReasonLifetimeExceedsRealm:       true,
+	v1alpha1.ReasonCredentialsSecretsDisabled: true,
+	v1alpha1.ReasonSecretConflict:             true,
+	v1alpha1.ReasonSecretNotLabelled:          true,
+	v1alpha1.ReasonSecretTooShort:             true,
+	v1alpha1.ReasonSecretNotUsable:            true,
+	v1alpha1.ReasonHashNotSupported:           true,
+	v1alpha1.ReasonMetadataNotAllowed:         true,
+	v1alpha1.ReasonPublicKeyNotSupported:      true,
+	v1alpha1.ReasonRecordUnreadable:           true,
 }
 
 func programmed(d decision, done applied) condition.Result {

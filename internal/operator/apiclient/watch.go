@@ -48,9 +48,11 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 			return err
 		}
 	}
-	if err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byAccount, accountNames); err != nil {
-		return err
-	}
+	return indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byAccount, accountNames)
+}
+
+// indexSecrets makes the manager cache Secrets.
+func indexSecrets(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		owner := metav1.GetControllerOf(obj)
 		if owner == nil || owner.Kind != kind || obj.GetLabels()[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {

@@ -44,6 +44,8 @@ type Instance struct {
 	// the URLs omit.
 	ExternalPort int32 `json:"externalPort,omitempty"`
 
+	// WatchNamespaces are the namespaces whose ApiClients are served. Defaults to all namespaces.
+	WatchNamespaces []string `json:"watchNamespaces,omitempty"`
 	// CredentialsSecrets configures the use of Secrets in the namespaces of ApiClients.
 	CredentialsSecrets CredentialsSecrets `json:"credentialsSecrets,omitzero"`
 
@@ -63,6 +65,9 @@ type Instance struct {
 
 // CredentialsSecrets configures the use of Secrets in the namespaces of ApiClients.
 type CredentialsSecrets struct {
+	// Enabled allows ApiClients with generated and provided secrets, for which the operator needs
+	// permissions for Secrets. Defaults to true.
+	Enabled *bool `json:"enabled,omitempty"`
 	// AllowedMetadataPrefixes are the prefixes of labels and annotations, such as
 	// reloader.stakater.com, that ApiClients may set on their credentials Secrets. Keys without a
 	// prefix and with the prefix app.kubernetes.io are always allowed. Defaults to none.
@@ -217,6 +222,10 @@ func (i *Instance) setDefaults() {
 	if i.ExternalPort == 0 {
 		i.ExternalPort = 443
 	}
+	if i.CredentialsSecrets.Enabled == nil {
+		enabled := true
+		i.CredentialsSecrets.Enabled = &enabled
+	}
 	if i.Security.MaximumTokenLifetime.Duration == 0 {
 		i.Security.MaximumTokenLifetime.Duration = maxTokenLifetime
 	}
@@ -246,6 +255,11 @@ func (i *Instance) setDefaults() {
 	if i.TLS.SecretName == "" && i.TLS.Managed == nil {
 		i.TLS.Managed = &ManagedTLS{}
 	}
+}
+
+// ManagesCredentialsSecrets reports whether ApiClients can have generated and provided secrets.
+func (i *Instance) ManagesCredentialsSecrets() bool {
+	return i.CredentialsSecrets.Enabled == nil || *i.CredentialsSecrets.Enabled
 }
 
 // Host returns the external host name of the token service.

@@ -30,7 +30,8 @@ security:
 const full = header + `
 instanceDomain: realmkeeper.localhost
 externalPort: 8443
-credentialsSecrets: {allowedMetadataPrefixes: [reloader.stakater.com]}
+watchNamespaces: [acme-apps, shop]
+credentialsSecrets: {enabled: false, allowedMetadataPrefixes: [reloader.stakater.com]}
 security:
   defaultTokenLifetime: 1h
   maximumTokenLifetime: 12h
@@ -65,7 +66,7 @@ func TestParse(t *testing.T) {
 	}{
 		"minimal configuration with defaults": {minimal, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
-			InstanceDomain: "example.com", ExternalPort: 443,
+			InstanceDomain: "example.com", ExternalPort: 443, CredentialsSecrets: config.CredentialsSecrets{Enabled: new(true)},
 			Security: config.Security{DefaultTokenLifetime: lifetime(5 * time.Minute), MaximumTokenLifetime: lifetime(24 * time.Hour)},
 			TokenServer: config.TokenServer{Replicas: new(int32(2)), Audit: config.AuditStdout, Resources: &corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -77,7 +78,8 @@ func TestParse(t *testing.T) {
 		"all fields": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
 			InstanceDomain: "realmkeeper.localhost", ExternalPort: 8443,
-			CredentialsSecrets: config.CredentialsSecrets{AllowedMetadataPrefixes: []string{"reloader.stakater.com"}},
+			WatchNamespaces:    []string{"acme-apps", "shop"},
+			CredentialsSecrets: config.CredentialsSecrets{Enabled: new(false), AllowedMetadataPrefixes: []string{"reloader.stakater.com"}},
 			Security:           config.Security{DefaultTokenLifetime: lifetime(time.Hour), MaximumTokenLifetime: lifetime(12 * time.Hour)},
 			TokenServer: config.TokenServer{
 				Image: "registry.example.com/realmkeeper:v1", ImagePullPolicy: corev1.PullAlways, Replicas: new(int32(3)),
@@ -146,6 +148,9 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"port exceeds 32 bits":               {with("8443", "99999999999"), "externalPort"},
 		"pull secret without a name":         {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
 		"text as port":                       {with("8443", "https"), "externalPort"},
+		"invalid namespace":                  {with("acme-apps, shop", "Acme"), "watchNamespaces"},
+		"duplicate namespace":                {with("acme-apps, shop", "shop, shop"), "watchNamespaces"},
+		"text as switch":                     {with("enabled: false", "enabled: sometimes"), "credentialsSecrets.enabled"},
 		"prefix with a slash":                {with("reloader.stakater.com", "reloader.stakater.com/"), "credentialsSecrets.allowedMetadataPrefixes"},
 		"uppercase prefix":                   {with("reloader.stakater.com", "Reloader.stakater.com"), "credentialsSecrets.allowedMetadataPrefixes"},
 		"empty prefix":                       {with("reloader.stakater.com", `""`), "credentialsSecrets.allowedMetadataPrefixes"},

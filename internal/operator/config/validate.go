@@ -23,6 +23,9 @@ func (i *Instance) validate() error {
 	if i.ExternalPort < 1 || i.ExternalPort > 65535 {
 		return invalid("externalPort must be between 1 and 65535, not %d", i.ExternalPort)
 	}
+	if err := i.validateNamespaces(); err != nil {
+		return err
+	}
 	if err := i.CredentialsSecrets.validate(); err != nil {
 		return err
 	}
@@ -36,6 +39,20 @@ func (i *Instance) validate() error {
 		return err
 	}
 	return i.TLS.validate()
+}
+
+func (i *Instance) validateNamespaces() error {
+	seen := map[string]bool{}
+	for _, name := range i.WatchNamespaces {
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			return invalid("watchNamespaces: %q is not a valid namespace name: %s", name, problems[0])
+		}
+		if seen[name] {
+			return invalid("watchNamespaces contains %q twice; remove one", name)
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 func (c *CredentialsSecrets) validate() error {

@@ -108,6 +108,15 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 	return apply.Secret(ctx, s.client, live, desired)
 }
 
+// OfOwner returns the records of all owners that have or had the given name.
+func (s *Store) OfOwner(ctx context.Context, kind record.Kind, owner types.NamespacedName) ([]corev1.Secret, error) {
+	records := &corev1.SecretList{}
+	if err := s.cache.List(ctx, records, client.MatchingFields{byOwner: ownerKey(kind, owner)}); err != nil {
+		return nil, fmt.Errorf("listing the records of %s %s: %w", kind, owner, err)
+	}
+	return records.Items, nil
+}
+
 // Orphaned reports whether a record belongs to an owner that no longer exists.
 type Orphaned func(*corev1.Secret) bool
 
@@ -115,12 +124,12 @@ type Orphaned func(*corev1.Secret) bool
 // restored, so DeleteOrphans deletes a record only if it is orphaned according to the API server
 // too: current returns the check for the state there.
 func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, cached Orphaned, current func(context.Context) (Orphaned, error)) error {
-	records := &corev1.SecretList{}
-	if err := s.cache.List(ctx, records, client.MatchingFields{byOwner: ownerKey(kind, owner)}); err != nil {
-		return fmt.Errorf("listing the records of %s %s: %w", kind, owner, err)
+	records, err := s.OfOwner(ctx, kind, owner)
+	if err != nil {
+		return err
 	}
-	for i := range records.Items {
-		orphan := &records.Items[i]
+	for i := range records {
+		orphan := &records[i]
 		if !cached(orphan) {
 			continue
 		}

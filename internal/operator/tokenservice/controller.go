@@ -33,6 +33,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
+// The operator makes its own service account the owner of the objects.
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=realmkeeper-operator,verbs=get,namespace=realmkeeper-system
 // The operator reads the default token server image from its own Pod.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get,namespace=realmkeeper-system
 // The managed CA and the serving certificate.

@@ -68,9 +68,11 @@ type Installation struct {
 
 // Settings contains the fields of the instance configuration that tests change.
 type Settings struct {
-	DefaultTokenLifetime string // defaults to 1h
-	MaximumTokenLifetime string // defaults to 24h
-	SpeedUp              int    // speeds up rotation by this factor; defaults to 1
+	WatchNamespaces      []string // defaults to all namespaces
+	NoCredentialsSecrets bool     // disables credentialsSecrets
+	DefaultTokenLifetime string   // defaults to 1h
+	MaximumTokenLifetime string   // defaults to 24h
+	SpeedUp              int      // speeds up rotation by this factor; defaults to 1
 
 	AllowedMetadataPrefixes []string // of credentials Secrets; defaults to none
 }
@@ -79,7 +81,7 @@ type Settings struct {
 func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 	t.Helper()
 	i := In(t, cluster, cluster.Namespace(t), settings)
-	i.grantPermissions(t)
+	i.grantPermissions(t, settings)
 	return i
 }
 
@@ -111,14 +113,23 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n")
 	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
+	fmt.Fprintf(&b, "watchNamespaces: [%s]\n", strings.Join(s.WatchNamespaces, ", "))
 	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
 		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
-	fmt.Fprintf(&b, "credentialsSecrets:\n  allowedMetadataPrefixes: [%s]\n", strings.Join(s.AllowedMetadataPrefixes, ", "))
+	fmt.Fprintf(&b, "credentialsSecrets:\n  enabled: %t\n  allowedMetadataPrefixes: [%s]\n", !s.NoCredentialsSecrets, strings.Join(s.AllowedMetadataPrefixes, ", "))
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
 	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", max(1, s.SpeedUp))
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Reconfigure writes the instance configuration and grants the permissions that the operator needs for
+// it. The operator reads the configuration when it starts.
+func (i *Installation) Reconfigure(t testing.TB, s Settings) {
+	t.Helper()
+	i.Configure(t, s)
+	i.grantPermissions(t, s)
 }
 
 func orDefault(s, otherwise string) string {

@@ -27,18 +27,24 @@ const (
 	// namespace starts with it.
 	shippedNamespace = "realmkeeper-system"
 	operatorAccount  = "realmkeeper-operator"
+	// Roles of the operator that depend on the settings.
+	credentialsRole = "realmkeeper-operator-credentials"
+	namespacesRole  = "realmkeeper-operator-namespaces"
 )
 
 // grantPermissions creates the records namespace and applies the RBAC manifests and admission policies
 // that are shipped to users, adapted to the installation's namespaces. Tests therefore fail if a
 // permission is missing.
-func (i *Installation) grantPermissions(t testing.TB) {
+func (i *Installation) grantPermissions(t testing.TB, settings Settings) {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	i.applyFile(t, filepath.Join(root, "config", "manager", "records_namespace.yaml"))
+	for _, binding := range i.readFile(t, filepath.Join(root, "config", "rbac", "served_namespaces_role_binding.yaml")) {
+		i.bindServed(t, settings, binding)
+	}
 	for _, file := range []string{
 		"instance.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
 		"token_server.yaml", "aggregated_roles.yaml",
@@ -62,8 +68,55 @@ func (i *Installation) releaseCluster(ctx context.Context, t testing.TB) {
 	}
 }
 
+// bindServed applies a ClusterRoleBinding of the operator, reduced to the settings as
+// docs/operations.md describes it for kustomize.
+func (i *Installation) bindServed(t testing.TB, settings Settings, binding *unstructured.Unstructured) {
+	t.Helper()
+	namespaces := settings.WatchNamespaces
+	switch {
+	case strings.HasPrefix(binding.GetName(), credentialsRole) && settings.NoCredentialsSecrets:
+	case len(namespaces) == 0:
+		i.apply(t, binding)
+	case strings.HasPrefix(binding.GetName(), namespacesRole):
+		name := namespacesRole + "-" + i.Namespace
+		names := make([]any, 0, len(namespaces))
+		for _, namespace := range namespaces {
+			names = append(names, namespace)
+		}
+		rule := map[string]any{"apiGroups": []any{""}, "resources": []any{"namespaces"}, "resourceNames": names, "verbs": []any{"get"}}
+		i.apply(t, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name}, "rules": []any{rule},
+		}})
+		binding.SetName(name)
+		binding.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+		i.apply(t, binding)
+	default:
+		binding.SetKind("RoleBinding")
+		for _, namespace := range namespaces {
+			binding.SetNamespace(namespace)
+			i.apply(t, binding)
+		}
+	}
+}
+
 // applyFile applies a manifest, adapted to the installation's namespaces.
 func (i *Installation) applyFile(t testing.TB, path string) {
+	t.Helper()
+	for _, obj := range i.readFile(t, path) {
+		i.apply(t, obj)
+	}
+}
+
+func (i *Installation) apply(t testing.TB, obj *unstructured.Unstructured) {
+	t.Helper()
+	err := i.Env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner("install"), client.ForceOwnership)
+	if err != nil {
+		t.Fatalf("Failed to apply %s %s: %v", obj.GetKind(), obj.GetName(), err)
+	}
+}
+
+// readFile returns the objects in a manifest, adapted to the installation's namespaces.
+func (i *Installation) readFile(t testing.TB, path string) (objects []*unstructured.Unstructured) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -74,7 +127,7 @@ func (i *Installation) applyFile(t testing.TB, path string) {
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			return
+			return objects
 		}
 		obj := &unstructured.Unstructured{}
 		if err == nil {
@@ -83,12 +136,8 @@ func (i *Installation) applyFile(t testing.TB, path string) {
 		if err != nil {
 			t.Fatalf("Failed to read %s: %v", path, err)
 		}
-		if len(obj.Object) == 0 {
-			continue
-		}
-		err = i.Env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("install"), client.ForceOwnership)
-		if err != nil {
-			t.Fatalf("Failed to apply %s: %v", path, err)
+		if len(obj.Object) > 0 {
+			objects = append(objects, obj)
 		}
 	}
 }

@@ -1,0 +1,125 @@
+// Package namespaces tells which namespaces the operator serves and reads their labels.
+package namespaces
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Namespaces reads the namespaces that the operator serves: all of them from a cache, or the named
+// ones from the API server. The operator can't watch namespaces by name, so it polls them.
+type Namespaces struct {
+	cache cache.Cache
+	live  client.Reader // bypasses the cache
+	// names is empty if the operator serves all namespaces.
+	names    []string
+	interval time.Duration
+
+	mu sync.Mutex
+	// polled holds the latest answer for each named namespace.
+	polled map[string]answer
+}
+
+// answer describes a namespace at one time.
+type answer struct {
+	exists bool
+	labels map[string]string
+}
+
+// New returns the named namespaces, or all namespaces if there are no names. Named namespaces are
+// polled at the given interval.
+func New(c cache.Cache, live client.Reader, names []string, interval time.Duration) *Namespaces {
+	return &Namespaces{cache: c, live: live, names: names, interval: interval, polled: map[string]answer{}}
+}
+
+// Labels returns the labels of a namespace, and whether the operator serves it, which requires that
+// the namespace exists.
+func (n *Namespaces) Labels(ctx context.Context, name string) (map[string]string, bool, error) {
+	if n.all() {
+		return read(ctx, n.cache, name)
+	}
+	n.mu.Lock()
+	a, known := n.polled[name]
+	n.mu.Unlock()
+	if known {
+		return a.labels, a.exists, nil
+	}
+	return n.LiveLabels(ctx, name)
+}
+
+// LiveLabels is like Labels but always asks the API server.
+func (n *Namespaces) LiveLabels(ctx context.Context, name string) (map[string]string, bool, error) {
+	if n.all() {
+		return read(ctx, n.live, name)
+	}
+	if !slices.Contains(n.names, name) {
+		return nil, false, nil
+	}
+	a, err := n.poll(ctx, name)
+	return a.labels, a.exists, err
+}
+
+// Serves reports whether the operator serves ApiClients in a namespace. It doesn't if the namespace
+// isn't one of the named ones, or was deleted. If the operator serves all namespaces, the deletion of
+// a namespace needs no attention because it deletes the ApiClients.
+func (n *Namespaces) Serves(ctx context.Context, name string) (bool, error) {
+	if n.all() {
+		return true, nil
+	}
+	_, exists, err := n.Labels(ctx, name)
+	return exists, err
+}
+
+// Gone asks the API server whether a namespace was deleted or is being deleted. With it, the operator
+// loses its permissions in the namespace, maybe before it sees the deletion of an ApiClient there. Gone
+// returns false for a namespace that the operator may not read because it isn't one of the named ones.
+func (n *Namespaces) Gone(ctx context.Context, name string) (bool, error) {
+	namespace := &corev1.Namespace{}
+	err := n.live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case apierrors.IsForbidden(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Namespace %q: %w", name, err)
+	}
+	return !namespace.DeletionTimestamp.IsZero(), nil
+}
+
+func (n *Namespaces) all() bool { return len(n.names) == 0 }
+
+// poll reads a named namespace and remembers the answer.
+func (n *Namespaces) poll(ctx context.Context, name string) (answer, error) {
+	labels, exists, err := read(ctx, n.live, name)
+	if err != nil {
+		return answer{}, err
+	}
+	a := answer{exists: exists, labels: labels}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.polled[name] = a
+	return a, nil
+}
+
+// read returns the labels of a namespace and whether it exists. A namespace that is being deleted
+// still exists.
+func read(ctx context.Context, from client.Reader, name string) (map[string]string, bool, error) {
+	namespace := &corev1.Namespace{}
+	err := from.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading Namespace %q: %w", name, err)
+	}
+	return namespace.Labels, true, nil
+}

@@ -1,0 +1,59 @@
+package namespaces
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Source returns a source that enqueues the requests returned by toRequests when a namespace's labels
+// change. If namespaces are polled, it also does so when one is created or deleted.
+func (n *Namespaces) Source(toRequests handler.MapFunc) source.Source {
+	if n.all() {
+		return source.Kind(n.cache, client.Object(&corev1.Namespace{}), handler.EnqueueRequestsFromMapFunc(toRequests), predicate.LabelChangedPredicate{})
+	}
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		go n.watch(ctx, func(name string) {
+			for _, request := range toRequests(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}) {
+				queue.Add(request)
+			}
+		})
+		return nil
+	})
+}
+
+// watch polls the named namespaces until ctx is done, and calls changed for each that has changed.
+func (n *Namespaces) watch(ctx context.Context, changed func(name string)) {
+	ticker := time.NewTicker(n.interval)
+	defer ticker.Stop()
+	for {
+		for _, name := range n.names {
+			n.mu.Lock()
+			before, known := n.polled[name]
+			n.mu.Unlock()
+			after, err := n.poll(ctx, name)
+			if err != nil {
+				ctrl.LoggerFrom(ctx).Error(err, "Failed to read a namespace, will retry", "namespace", name)
+				continue
+			}
+			if known && (before.exists != after.exists || !maps.Equal(before.labels, after.labels)) {
+				changed(name)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
