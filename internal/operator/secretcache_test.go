@@ -37,7 +37,7 @@ func TestCachedSecretsAreSmall(t *testing.T) {
 			}
 		},
 		"field managers": func(s *corev1.Secret) {
-			s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: &metav1.FieldsV1{Raw: bytes.Repeat([]byte("x"), mebibyte)}}}
+			s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", mebibyte))}}
 		},
 		"finalizers": func(s *corev1.Secret) { s.Finalizers = slicesOf("example.com/finalizer", 10_000) },
 		"owners": func(s *corev1.Secret) {

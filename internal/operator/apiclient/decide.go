@@ -52,15 +52,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.hash = mustHash(&seen, d.accepted)
 	if d.accepted.Status != metav1.ConditionTrue {
-		if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.record != nil; d.release {
-			return d, nil
-		}
-		if seen.record != nil {
-			current := seen.current
-			current.Disabled = true
-			current.Secrets = secrets.Look(secrets.Facts{Recorded: current.Secrets}, now).Valid
-			d.record = &current
-		}
+		d.reject(&seen, now)
 		return d, nil
 	}
 	plan, err := secrets.Make(secretFacts(&seen), wantedSecret(&seen, instance), now, random)
@@ -86,6 +78,20 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		d.credentials = newCredentials(seen, plan.Deliver, instance)
 	}
 	return d, nil
+}
+
+// reject disables the record of a client that is not Accepted, or releases it.
+func (d *decision) reject(seen *observed, now time.Time) {
+	if seen.record == nil {
+		return
+	}
+	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased; d.release {
+		return
+	}
+	current := seen.current
+	current.Disabled = true
+	current.Secrets = secrets.Look(secrets.Facts{Recorded: current.Secrets}, now).Valid
+	d.record = &current
 }
 
 // differInSecretsOnly reports whether two records are equal apart from their secrets.

@@ -47,9 +47,8 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	if !provided.Readable(secret) || seen.providedUnchanged() {
 		return nil
 	}
-	known := false
-	seen.value, known = r.Hasher.Lookup(secret, providedKey(seen.client), seen.recordedProvided().Hash)
-	seen.hashing = !known
+	value, known := r.Hasher.Lookup(secret, providedKey(seen.client), seen.recordedProvided().Hash)
+	seen.value, seen.hashing = value, !known
 	return nil
 }
 

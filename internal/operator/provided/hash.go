@@ -30,8 +30,8 @@ func Hash(data map[string][]byte, key, recorded, earlier string, random io.Reade
 		return Result{Err: ErrNoKey}, nil
 	}
 	value := string(raw)
-	if err := clientsecret.CheckChosen(value); err != nil {
-		return Result{Err: err}, nil
+	if unusable := clientsecret.CheckChosen(value); unusable != nil {
+		return Result{Err: unusable}, nil
 	}
 	if verifier, err := clientsecret.ParseVerifier(recorded); err == nil && verifier.Verify(value) {
 		return Result{Hash: recorded}, nil

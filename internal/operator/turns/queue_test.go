@@ -3,6 +3,7 @@ package turns_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -149,7 +150,7 @@ func TestEveryRequestRuns(t *testing.T) {
 		if i%3 == 0 {
 			name = fmt.Sprint("urgent", i)
 		}
-		f.Add(request(fmt.Sprint(i%7), name))
+		f.Add(request(strconv.Itoa(i%7), name))
 	}
 	processed.Wait()
 	f.ShutDown()
