@@ -1,0 +1,120 @@
+package apiclient
+
+import (
+	"crypto/rand"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+)
+
+// rotating returns the observed state of a client whose provided secret has changed and is not
+// hashed yet.
+func rotating(t *testing.T) observed {
+	t.Helper()
+	seen := observe(withProvided(0))
+	seen.provided = providedSecret(1, password)
+	step(t, &seen, now)
+	seen.provided, seen.value, seen.hashing = providedSecret(2, newPassword), provided.Result{}, true
+	return seen
+}
+
+func mustDecide(t *testing.T, seen observed) decision {
+	t.Helper()
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// While a new value is hashed, the client keeps its secrets, and every other change takes effect.
+func TestChangesDoNotWaitForHash(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.ApiClientSpec){
+		"suspended":           func(s *v1alpha1.ApiClientSpec) { s.Suspend = true },
+		"expired":             func(s *v1alpha1.ApiClientSpec) { s.ExpiresAt = &metav1.Time{Time: now} },
+		"earlier tokens":      func(s *v1alpha1.ApiClientSpec) { s.TokensValidAfter = &metav1.Time{Time: now} },
+		"scopes were changed": func(s *v1alpha1.ApiClientSpec) { s.Scopes = []string{"read"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := rotating(t)
+			before := seen.current
+			change(&seen.client.Spec)
+			d := mustDecide(t, seen)
+			if !d.hash || d.record == nil {
+				t.Fatalf("hash %t, record %+v", d.hash, d.record)
+			}
+			if diff := cmp.Diff(before.Secrets, d.record.Secrets); diff != "" {
+				t.Errorf("secrets (-before +after):\n%s", diff)
+			}
+			want := newRecord(&seen, before.Audiences, before.Secrets)
+			if diff := cmp.Diff(want, d.record); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusWhileHashing(t *testing.T) {
+	reasons := func(seen observed, d decision) []string {
+		state := acknowledgement.Acknowledged
+		var reasons []string
+		for _, c := range status(seen, d, applied{recorded: d.record != nil, state: &state}, instance(), now).Conditions {
+			if c.Type == string(v1alpha1.ConditionReady) || c.Type == string(v1alpha1.ConditionProgrammed) {
+				reasons = append(reasons, c.Reason)
+			}
+		}
+		slices.Sort(reasons)
+		return reasons
+	}
+	seen := rotating(t)
+	want(t, reasons(seen, mustDecide(t, seen)), "Progressing", "Progressing")
+	seen.client.Spec.Suspend = true
+	want(t, reasons(seen, mustDecide(t, seen)), "Progressing", "Suspended")
+
+	first := observe(withProvided(0))
+	first.provided, first.hashing = providedSecret(1, password), true
+	d := mustDecide(t, first)
+	if d.record != nil || !d.hash {
+		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.record)
+	}
+	want(t, reasons(first, d), "Progressing", "Progressing")
+}
+
+func want(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A client that was rejected because of its provided secret, or is disabled, stays so until the
+// current value is checked.
+func TestHashingEnablesNoClient(t *testing.T) {
+	seen := rotating(t)
+	seen.current.Disabled = true
+	if d := mustDecide(t, seen); d.record == nil || !d.record.Disabled || !d.hash {
+		t.Errorf("a disabled client: hash %t, record %+v", d.hash, d.record)
+	}
+	seen.client.Status.Conditions = []metav1.Condition{{
+		Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonSecretTooShort), Message: "as before",
+	}}
+	d := mustDecide(t, seen)
+	if d.accepted.Reason != v1alpha1.ReasonSecretTooShort || d.accepted.Message != "as before" || !d.record.Disabled || !d.hash {
+		t.Errorf("a rejected client: %+v, hash %t, record %+v", d.accepted, d.hash, d.record)
+	}
+}
+
+// A client that is rejected for another reason causes no slow hash.
+func TestRejectedClientIsNotHashed(t *testing.T) {
+	seen := rotating(t)
+	seen.realm.Spec.Grants = nil
+	if d := mustDecide(t, seen); d.hash {
+		t.Errorf("a client that no grant covers is hashed: %+v", d.accepted)
+	}
+}
