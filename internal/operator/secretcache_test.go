@@ -84,6 +84,11 @@ func TestCredentialsSecretsAreCached(t *testing.T) {
 	if got := cached.(*corev1.Secret); err != nil || len(got.Data) != 2 || len(got.ManagedFields) != 1 || got.Annotations["note"] != "kept" {
 		t.Errorf("error %v, cached %+v", err, cached)
 	}
+	secret.Labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretProvided
+	if cached, err = stripSecrets(digests)(secret.DeepCopy()); err != nil || bytes.Equal(cached.(*corev1.Secret).Data["client_secret"], secret.Data["client_secret"]) {
+		t.Errorf("a provided Secret with an owner: error %v, cached %+v", err, cached)
+	}
+	secret.Labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretGenerated
 	secret.OwnerReferences = nil
 	if cached, err = stripSecrets(digests)(secret); err != nil || cached.(*corev1.Secret).Data != nil {
 		t.Errorf("without an owner: error %v, cached %+v", err, cached)

@@ -168,6 +168,15 @@ func TestEachValueIsHashedOnce(t *testing.T) {
 	if f.random.n != 1 {
 		t.Errorf("%d hashes, want 1", f.random.n)
 	}
+	previous, err := clientsecret.HashArgon2id("a password before the change", rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Request(request("team", "two"), touched, "password", previous.String())
+	f.next()
+	if again := f.wantHash(t, touched, previous.String(), password); again != hash || f.random.n != 1 {
+		t.Errorf("for a client with another recorded hash, the value is hashed again")
+	}
 
 	other := f.api.put(newSecret("other", "a", 1, password))
 	if _, known := f.Lookup(f.Strip(other), "password", ""); known {
