@@ -22,12 +22,12 @@ type policy func(seen observed, instance *config.Instance) *condition.Result
 // violation is reported.
 var policies = []policy{
 	realmExists,
+	clientIDNotReleased, // before the grants, so that a client without a grant can be released
 	namespaceAllowed,
 	scopesInRealm,
 	audiencesInRealm,
 	granted,
 	lifetimeWithinRealm,
-	clientIDNotReleased,
 	clientIDFree,
 	secretsManaged,
 	secretNameFree,
