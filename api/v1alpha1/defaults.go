@@ -2,9 +2,11 @@ package v1alpha1
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // GetConditions returns the conditions of the realm.
@@ -106,4 +108,24 @@ func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
 		selector.MatchExpressions = append(selector.MatchExpressions, requirement)
 	}
 	return selector
+}
+
+// Includes reports whether n includes a namespace with the given labels.
+func (n *GrantedNamespaces) Includes(namespace string, namespaceLabels map[string]string) bool {
+	switch {
+	case n.All != nil:
+		return true
+	case n.Selector != nil:
+		selector, err := metav1.LabelSelectorAsSelector(n.Selector.LabelSelector())
+		return err == nil && selector.Matches(labels.Set(namespaceLabels))
+	}
+	return slices.Contains(n.Names, namespace)
+}
+
+// AllScopes in the scopes of a Grant stands for every scope of the Realm.
+const AllScopes = "*"
+
+// AllowsScope reports whether an ApiClient that the grant covers can have a scope.
+func (g *Grant) AllowsScope(scope string) bool {
+	return slices.Contains(g.Scopes, AllScopes) || slices.Contains(g.Scopes, scope)
 }

@@ -5,9 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
@@ -29,7 +26,7 @@ func covered(seen *observed, instance *config.Instance) coverage {
 	best := coverage{}
 	for i := range seen.realm.Spec.Grants {
 		grant := &seen.realm.Spec.Grants[i]
-		if !includes(grant.Namespaces, seen.client.Namespace, seen.namespaceLabels) {
+		if !grant.Namespaces.Includes(seen.client.Namespace, seen.namespaceLabels) {
 			continue
 		}
 		c := coverageOf(seen, grant, instance)
@@ -50,8 +47,8 @@ func coverageOf(seen *observed, grant *v1alpha1.Grant, instance *config.Instance
 	if len(spec.Audiences) > 0 {
 		c.audiences = slices.Sorted(slices.Values(spec.Audiences))
 	}
-	if !slices.Contains(grant.Scopes, allScopes) {
-		for _, scope := range difference(spec.Scopes, grant.Scopes) {
+	for _, scope := range slices.Sorted(slices.Values(spec.Scopes)) {
+		if !grant.AllowsScope(scope) {
 			c.lacks = append(c.lacks, fmt.Sprintf("scope %q", scope))
 		}
 	}
@@ -59,18 +56,15 @@ func coverageOf(seen *observed, grant *v1alpha1.Grant, instance *config.Instance
 		c.lacks = append(c.lacks, fmt.Sprintf("audience %q", audience))
 	}
 	if len(c.audiences) == 0 {
-		c.lacks = append(c.lacks, "any audience of the realm")
+		c.lacks = append(c.lacks, "an audience that the Realm defines")
 	}
 	if spec.ClientID != "" && !slices.ContainsFunc(grant.ClientIDs, func(pattern string) bool {
 		return coversClientID(pattern, spec.ClientID, seen.otherNamespace)
 	}) {
-		c.lacks = append(c.lacks, fmt.Sprintf("client ID %q", spec.ClientID))
+		c.lacks = append(c.lacks, lackingClientID(spec.ClientID, seen.otherNamespace))
 	}
 	return c
 }
-
-// allScopes in the scopes of a grant stands for every scope of the Realm.
-const allScopes = "*"
 
 // realmAudiences returns the Realm's audiences, sorted. There is at least one.
 func realmAudiences(realm *v1alpha1.Realm, instance *config.Instance) []string {
@@ -91,14 +85,11 @@ func coversClientID(entry, clientID, otherNamespace string) bool {
 	return otherNamespace == "" && strings.HasPrefix(clientID, prefix)
 }
 
-// includes reports whether a grant includes a namespace with the given labels.
-func includes(granted v1alpha1.GrantedNamespaces, namespace string, namespaceLabels map[string]string) bool {
-	switch {
-	case granted.All != nil:
-		return true
-	case granted.Selector != nil:
-		selector, err := metav1.LabelSelectorAsSelector(granted.Selector.LabelSelector())
-		return err == nil && selector.Matches(labels.Set(namespaceLabels))
+// lackingClientID describes a client ID that no entry covers. If there is another namespace with such
+// default client IDs, the ID may match a prefix, so the description says why that isn't enough.
+func lackingClientID(clientID, otherNamespace string) string {
+	if otherNamespace == "" {
+		return fmt.Sprintf("client ID %q", clientID)
 	}
-	return slices.Contains(granted.Names, namespace)
+	return fmt.Sprintf("client ID %q (it looks like a default client ID of namespace %q, which no prefix covers)", clientID, otherNamespace)
 }

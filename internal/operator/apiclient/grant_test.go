@@ -37,7 +37,7 @@ func TestGrantCoversClient(t *testing.T) {
 		"introspection within the grant":        {grants: []v1alpha1.Grant{read}, introspection: v1alpha1.Audiences{"prod"}},
 		"introspection of another audience":     {grants: []v1alpha1.Grant{read}, introspection: v1alpha1.Audiences{"test"}, wantNotLike: `lacks audience "test"`},
 		"introspection by another grant":        {grants: []v1alpha1.Grant{read, admin}, scopes: v1alpha1.Scopes{"read"}, introspection: v1alpha1.Audiences{"test"}, wantNotLike: "which lacks"},
-		"audiences that the realm has no more":  {grants: []v1alpha1.Grant{grant("old", func(g *v1alpha1.Grant) { g.Audiences = v1alpha1.Audiences{"retired"} })}, wantNotLike: "lacks any audience of the realm"},
+		"audiences that the realm has no more":  {grants: []v1alpha1.Grant{grant("old", func(g *v1alpha1.Grant) { g.Audiences = v1alpha1.Audiences{"retired"} })}, wantNotLike: "lacks an audience that the Realm defines"},
 		"grant that lacks the least is nearest": {grants: []v1alpha1.Grant{grant("none", func(*v1alpha1.Grant) {}), read}, scopes: v1alpha1.Scopes{"read", "admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
 	} {
 		t.Run(name, func(t *testing.T) {

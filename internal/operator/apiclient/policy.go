@@ -74,7 +74,7 @@ func granted(seen observed, instance *config.Instance) *condition.Result {
 	if len(c.lacks) == 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonNotGranted, "No single grant of Realm %q covers this client. The nearest is grant %q, which lacks %s. Remove it from the client, or add it to that grant in spec.grants of the Realm.",
+	return notReady(v1alpha1.ReasonNotGranted, "No single grant of Realm %q covers this client, and grants are never combined. The nearest is grant %q, which lacks %s. Change the client so that one grant covers it, or extend that grant in spec.grants of the Realm.",
 		seen.realm.Name, c.grant.Name, enumerate(c.lacks))
 }
 

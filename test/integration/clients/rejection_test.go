@@ -149,6 +149,28 @@ func testClientIDIsHeldWithoutGrant(t *testing.T, inst *install.Installation) {
 	inst.AwaitTokens(t, credentials, false)
 }
 
+// A prefix in a grant covers client IDs with the name of a namespace only until the namespace exists.
+// The client still holds its ID, so that no one else gets it.
+func testNewNamespaceLimitsPrefix(t *testing.T, inst *install.Installation) {
+	realm := install.Realm("prefix", func(r *v1alpha1.Realm) { r.Spec.Grants[0].ClientIDs = []string{"prefixed-*"} })
+	claimed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prefixed-apps"}}
+	c := install.ApiClient(inst.Env.Namespace(t), "billing", realm.Name, func(c *v1alpha1.ApiClient) { c.Spec.ClientID = claimed.Name + ".billing" })
+	inst.Create(t, realm, c)
+	scenario.AwaitUsable(t, inst, c)
+	credentials := inst.CredentialsSecret(t, c)
+
+	inst.Create(t, claimed)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
+	inst.AwaitTokens(t, credentials, false)
+	own := install.ApiClient(claimed.Name, "billing", realm.Name)
+	inst.Create(t, own)
+	inst.AwaitReady(t, own, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: c.Namespace, Name: c.Name}}
+	})
+	scenario.AwaitUsable(t, inst, own)
+}
+
 // The operator restores a label that was removed from a record. The record's keys or hashes remain
 // valid.
 func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {

@@ -24,6 +24,7 @@ func TestClients(t *testing.T) {
 		"rejected specs":                    testRejectedSpecs,
 		"client ID conflict":                testClientIDConflict,
 		"client ID is held without a grant": testClientIDIsHeldWithoutGrant,
+		"new namespace limits a prefix":     testNewNamespaceLimitsPrefix,
 		"record labels are restored":        testRecordLabelsAreRestored,
 		"unowned Secret is not changed":     testUnownedSecretIsNotChanged,
 		"credentials Secret is restored":    testCredentialsSecretIsRestored,
