@@ -19,21 +19,24 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
-// createPage is the form for a new client, or for the selection of its realm.
+// createPage is the form for a new client, or for the selection of its realm and namespace.
 type createPage struct {
-	// Realms are the realms to select from. Hidden is set if the user isn't allowed to list
-	// them and must enter the name.
-	Realms []realmView
-	Hidden bool
-	// Realm is the selected realm. If the user is allowed to read it, RealmKnown is set and Scopes
-	// and Lifetime contain its values.
-	Realm, Lifetime string
-	Scopes          []string
-	RealmKnown      bool
-	// Namespaces are the namespaces to select from. It is empty if the user must enter the name.
+	// Selected is set if Realm and Form.Namespace are selected.
+	Selected bool
+	// Realms and Namespaces are the names to select from. Hidden is set if the user isn't allowed to
+	// list realms. Users enter a name if there is none to select from.
+	Realms     []realmView
+	Hidden     bool
 	Namespaces []string
-	// Form is the user's input. Problem describes invalid input.
+	// Realm is the selected realm. If the user is allowed to read it, RealmKnown is set, Lifetime is
+	// its token lifetime, and Offer contains what it grants to clients in the namespace.
+	Realm, Lifetime string
+	RealmKnown      bool
+	Offer           offer
+	// Form is the user's input. Invalid contains the problems by form field, and Problem any other
+	// problem.
 	Form    clientForm
+	Invalid map[string]string
 	Problem string
 	// Grant is nil if the user has the role.
 	Grant *grant
@@ -41,8 +44,8 @@ type createPage struct {
 
 // clientForm contains the submitted form values.
 type clientForm struct {
-	Namespace, Name, Description, Lifetime, Expires string
-	Scopes                                          []string
+	Namespace, Name, ClientID, Description, Lifetime, Expires string
+	Scopes                                                    []string
 }
 
 // Has reports whether a scope is selected.
@@ -50,56 +53,55 @@ func (f clientForm) Has(scope string) bool { return slices.Contains(f.Scopes, sc
 
 func (p *portal) showCreate(w http.ResponseWriter, req *request) error {
 	query := req.r.URL.Query()
-	form := clientForm{Namespace: query.Get("namespace")}
-	if form.Namespace == "" {
-		form.Namespace = req.ownNamespace()
-	}
-	return p.renderCreate(w, req, http.StatusOK, query.Get("realm"), form, "")
+	return p.renderCreate(w, req, http.StatusOK, createPage{Realm: query.Get("realm"), Form: clientForm{Namespace: query.Get("namespace")}})
 }
 
-func (p *portal) renderCreate(w http.ResponseWriter, req *request, status int, realm string, form clientForm, problem string) error {
-	page := createPage{Realm: realm, Form: form, Problem: problem}
-	if realm == "" {
-		realms, hidden, err := req.realms()
-		if err != nil {
-			return err
-		}
-		page.Hidden = hidden
-		for k := range realms {
-			page.Realms = append(page.Realms, viewRealm(&realms[k]))
-		}
-		p.render(w, req, status, "create.html", "Create client", page)
-		return nil
+func (p *portal) renderCreate(w http.ResponseWriter, req *request, status int, page createPage) error {
+	if page.Form.Namespace != "" && !validName(page.Form.Namespace) {
+		page.Form.Namespace, page.Problem = "", "The namespace name is not valid."
 	}
-	if err := req.describeRealm(&page); err != nil {
-		return err
+	page.Selected = page.Realm != "" && page.Form.Namespace != ""
+	complete := req.listChoices
+	if page.Selected {
+		complete = req.describeRealm
 	}
-	if !validName(form.Namespace) {
-		form.Namespace, page.Problem = "", "The namespace name is not valid."
-	}
-	allowed, err := access.Allowed(req.ctx(), req.api, "create", form.Namespace, "")
-	if err != nil {
-		return err
-	}
-	if !allowed {
-		page.Grant = req.grant(form.Namespace)
-	}
-	if page.Namespaces, err = req.namespaces(); err != nil {
+	if err := complete(&page); err != nil {
 		return err
 	}
 	p.render(w, req, status, "create.html", "Create client", page)
 	return nil
 }
 
-// describeRealm sets the realm's scopes and token lifetime on the page if the user is allowed to
-// read the realm.
+// listChoices sets the realms and namespaces to select from.
+func (req *request) listChoices(page *createPage) error {
+	realms, hidden, err := req.realms()
+	if err != nil {
+		return err
+	}
+	page.Hidden = hidden
+	for k := range realms {
+		page.Realms = append(page.Realms, viewRealm(&realms[k]))
+	}
+	page.Form.Namespace = cmp.Or(page.Form.Namespace, req.ownNamespace())
+	page.Namespaces, err = req.namespaces()
+	return err
+}
+
+// describeRealm sets what the page shows about the realm if the user is allowed to read it.
 func (req *request) describeRealm(page *createPage) error {
+	allowed, err := access.Allowed(req.ctx(), req.api, "create", page.Form.Namespace, "")
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		page.Grant = req.grant(page.Form.Namespace)
+	}
 	live := &v1alpha1.Realm{}
 	if !validName(page.Realm) {
 		page.Problem = cmp.Or(page.Problem, "The realm name is not valid.")
 		return nil
 	}
-	err := req.api.Get(req.ctx(), client.ObjectKey{Name: page.Realm}, live)
+	err = req.api.Get(req.ctx(), client.ObjectKey{Name: page.Realm}, live)
 	switch {
 	case apierrors.IsNotFound(err):
 		page.Problem = cmp.Or(page.Problem, "This realm doesn't exist. The client can't get tokens until the realm is created.")
@@ -107,7 +109,9 @@ func (req *request) describeRealm(page *createPage) error {
 	case err != nil:
 		return err
 	default:
-		page.RealmKnown, page.Scopes, page.Lifetime = true, live.Spec.Scopes, formatLifetime(live.Status.TokenLifetime)
+		page.RealmKnown, page.Lifetime = true, formatLifetime(live.Status.TokenLifetime)
+		page.Offer, err = req.offer(live, page.Form.Namespace)
+		return err
 	}
 	return nil
 }
@@ -140,12 +144,14 @@ func (p *portal) create(w http.ResponseWriter, req *request) error {
 	values := req.r.PostForm
 	get := func(key string) string { return strings.TrimSpace(values.Get(key)) }
 	form := clientForm{
-		Namespace: get("namespace"), Name: get("name"), Description: get("description"), Lifetime: get("lifetime"), Expires: get("expires"),
+		Namespace: get("namespace"), Name: get("name"), ClientID: get("clientId"), Description: get("description"), Lifetime: get("lifetime"), Expires: get("expires"),
 		Scopes: strings.Fields(strings.Join(values["scope"], " ")),
 	}
-	created, err := form.client(get("realm"))
+	page := createPage{Realm: get("realm"), Form: form}
+	created, err := form.client(page.Realm)
 	if err != nil {
-		return p.renderCreate(w, req, http.StatusUnprocessableEntity, get("realm"), form, sentence(err))
+		page.Problem = sentence(err)
+		return p.renderCreate(w, req, http.StatusUnprocessableEntity, page)
 	}
 	secret, err := generateSecret(p.Random)
 	if err != nil {
@@ -155,17 +161,20 @@ func (p *portal) create(w http.ResponseWriter, req *request) error {
 	// If a client with this name exists, Create fails, but Apply would change that client.
 	err = req.api.Create(req.ctx(), created, client.FieldOwner(FieldOwner))
 	p.audit(req, change{action: audit.ActionCreate, client: created, secretID: secret.id}, err)
+	status := http.StatusUnprocessableEntity
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return p.renderCreate(w, req, http.StatusConflict, get("realm"), form, "A client with this name already exists in this namespace. Choose another name.")
+		status, page.Invalid = http.StatusConflict, map[string]string{"name": "A client with this name already exists in this namespace. Choose another name."}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return p.renderCreate(w, req, http.StatusUnprocessableEntity, get("realm"), form, apiMessage(err))
+		page.Invalid, page.Problem = invalidFields(err)
 	case apierrors.IsNotFound(err):
-		return p.renderCreate(w, req, http.StatusUnprocessableEntity, get("realm"), form, "This namespace doesn't exist.")
+		page.Problem = "This namespace doesn't exist."
 	case err != nil:
 		return err
+	default:
+		return p.showSecret(w, req, created, secret)
 	}
-	return p.showSecret(w, req, created, secret)
+	return p.renderCreate(w, req, status, page)
 }
 
 var errMissing = errors.New("enter a realm, a namespace and a name")
@@ -181,7 +190,7 @@ func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
 	c := &v1alpha1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name},
 		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: realm}, Description: f.Description, Scopes: f.Scopes,
+			RealmRef: v1alpha1.RealmReference{Name: realm}, ClientID: f.ClientID, Description: f.Description, Scopes: f.Scopes,
 		},
 	}
 	if f.Lifetime != "" {

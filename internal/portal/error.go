@@ -121,3 +121,33 @@ func apiMessage(err error) string {
 	}
 	return err.Error()
 }
+
+// formFields maps fields of an ApiClient to fields of the form that creates it.
+var formFields = map[string]string{
+	"metadata.name": "name", "spec.clientId": "clientId", "spec.description": "description",
+	"spec.scopes": "scope", "spec.tokenLifetime": "lifetime", "spec.expiresAt": "expires",
+}
+
+// invalidFields returns the messages of an API server error by form field, and a message for
+// everything else.
+func invalidFields(err error) (byField map[string]string, other string) {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil {
+		return nil, apiMessage(err)
+	}
+	byField = map[string]string{}
+	for _, cause := range status.ErrStatus.Details.Causes {
+		path, _, _ := strings.Cut(cause.Field, "[")
+		field, ok := formFields[path]
+		switch {
+		case !ok && cause.Field != "<nil>": // "<nil>" only says that some rules were not checked
+			return nil, apiMessage(err)
+		case ok:
+			byField[field] = strings.TrimSpace(byField[field] + " " + cause.Message)
+		}
+	}
+	if len(byField) == 0 {
+		return nil, apiMessage(err)
+	}
+	return byField, "The client wasn't created. Correct the marked fields."
+}

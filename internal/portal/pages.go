@@ -70,6 +70,7 @@ func parsePages() pages {
 		"client":    clientPath,
 		"time":      showTime,
 		"date":      func(t metav1.Time) template.HTML { return showTime(&t) },
+		"field":     func(name string, invalid map[string]string) formField { return formField{name, invalid[name]} },
 		"join":      func(s []string) string { return strings.Join(s, " ") },
 		"role":      func() string { return access.Role },
 		"roleTitle": func() string { return access.RoleTitle },
@@ -85,6 +86,9 @@ func parsePages() pages {
 	}
 	return all
 }
+
+// formField is a field of a form, with the problem of its value, if any.
+type formField struct{ Name, Problem string }
 
 // layout is the data of the layout template.
 type layout struct {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -50,7 +51,7 @@ func namespacesOf(granted v1alpha1.GrantedNamespaces) string {
 	case granted.All != nil:
 		return "All namespaces"
 	case granted.Selector != nil:
-		return "Namespaces with matching labels"
+		return "Namespaces with the labels " + metav1.FormatLabelSelector(granted.Selector.LabelSelector())
 	}
 	return strings.Join(granted.Names, ", ")
 }

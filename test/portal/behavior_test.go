@@ -50,7 +50,7 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 	if evaluate[bool](b, "'hacked' in window") {
 		t.Error("Form executes user input")
 	}
-	b.wantText("metadata.name")
+	b.wantText("RFC 1123")
 }
 
 // concurrentEdits tests that a change based on a stale page is rejected and doesn't overwrite the
@@ -247,4 +247,64 @@ func pagedLists(t *testing.T, i *instance, b *browser) {
 		}
 		return nil
 	})
+}
+
+// grantedClient tests that the form for a new client offers only what the grants for its namespace
+// allow, and shows the API server's errors next to the fields.
+func grantedClient(t *testing.T, i *instance, b *browser) {
+	team, other, third := i.Env.Namespace(t), i.Env.Namespace(t), i.Env.Namespace(t)
+	i.Create(t, install.Realm("granting", func(r *v1alpha1.Realm) {
+		r.Spec.Scopes = []string{"read", "write", "admin"}
+		r.Spec.Grants = []v1alpha1.Grant{
+			{
+				Name: "team", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{team}},
+				Scopes: v1alpha1.Scopes{"read"}, ClientIDs: []string{"payments"},
+			},
+			{
+				Name: "labeled", Scopes: v1alpha1.Scopes{"write"}, Namespaces: v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{
+					MatchLabels: map[string]v1alpha1.LabelValue{corev1.LabelMetadataName: v1alpha1.LabelValue(team)},
+				}},
+			},
+			{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{other}}, Scopes: v1alpha1.Scopes{"*"}},
+		}
+	}))
+	b.signIn(i.admin)
+	for namespace, want := range map[string]string{team: "read write", other: "read write admin", third: ""} {
+		b.open("/clients/new?realm=granting&namespace=" + namespace)
+		got := evaluate[string](b, `Array.from(document.querySelectorAll("input[name=scope]"), (s) => s.value).join(" ")`)
+		if got != want {
+			t.Errorf("Scopes offered in namespace %s: %q, want %q", namespace, got, want)
+		}
+		if hasID := evaluate[bool](b, `document.querySelector("#clientId") !== null`); hasID != (namespace == team) {
+			t.Errorf("Client ID offered in namespace %s: %t", namespace, hasID)
+		}
+	}
+	b.open("/clients/new?realm=granting&namespace=" + third)
+	b.wantText("No grant of this realm includes the namespace")
+
+	b.open("/clients/new?realm=granting&namespace=" + team)
+	b.fill("#name", "explicit")
+	b.fill("#clientId", "pay ments")
+	b.click(`input[value="read"]`)
+	b.press("Create client")
+	if got := b.read("#clientId-problem"); !strings.Contains(got, "printable ASCII characters except space") {
+		t.Errorf("Problem of the client ID: %q", got)
+	}
+	b.fill("#clientId", "payments")
+	b.press("Create client")
+	b.secret()
+	i.AwaitReady(t, install.ApiClient(team, "explicit", "granting"), metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.open("/clients/" + team + "/explicit")
+	if got := b.read("#client-id"); got != "payments" {
+		t.Errorf("Client ID %q, want payments", got)
+	}
+
+	b.open("/clients/new?realm=granting&namespace=" + team)
+	b.fill("#name", "both")
+	b.click(`input[value="read"]`)
+	b.click(`input[value="write"]`)
+	b.press("Create client")
+	i.AwaitReady(t, install.ApiClient(team, "both", "granting"), metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
+	b.open("/clients/" + team + "/both")
+	b.wantText(`The nearest is grant "team", which lacks scope "write".`)
 }

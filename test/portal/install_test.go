@@ -36,6 +36,12 @@ func startInstance(t testing.TB) *instance {
 	i.Create(t, install.Realm("acme", func(r *v1alpha1.Realm) {
 		r.Spec.DisplayName = "Acme Corporation"
 		r.Spec.Scopes = []string{"orders.read", "orders.write"}
+		r.Spec.Grants[0].ClientIDs = nil
+		r.Spec.Grants = append(r.Spec.Grants, v1alpha1.Grant{
+			Name: "acme", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"acme-apps"}},
+			Scopes: v1alpha1.Scopes{"orders.read"}, ClientIDs: []string{"payments", "legacy-*"},
+		})
+		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "old-apps", Name: "payments"}}
 	}))
 	i.StartOperator(t, "")
 	i.StartTokenServer(t)

@@ -9,6 +9,7 @@ func TestPortal(t *testing.T) {
 	b := startBrowser(t, i.portal.URL)
 	for name, test := range map[string]func(*testing.T, *instance, *browser){
 		"client lifecycle":                           clientLifecycle,
+		"form offers what is granted":                grantedClient,
 		"viewer can't change clients":                viewerPermissions,
 		"role is limited to its namespace":           namespacedRole,
 		"sign-in with OpenID Connect":                oidcSignIn,

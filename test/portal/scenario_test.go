@@ -37,6 +37,7 @@ func clientLifecycle(t *testing.T, i *instance, b *browser) {
 	b.wantText("Acme Corporation")
 	b.press("Create client")
 	run(b, "Selecting the namespace", chromedp.SetValue("#namespace", team))
+	b.press("Continue")
 	b.fill("#name", "billing")
 	b.fill("#description", "Billing of Acme")
 	b.click(`input[value="orders.read"]`)
