@@ -100,6 +100,7 @@ generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the 
 		object:headerFile=hack/boilerplate.go.txt \
 		applyconfiguration:headerFile=hack/boilerplate.go.txt \
 		crd output:crd:dir=config/crd/bases
+	@go run ./hack/descriptions config/crd/bases/*.yaml
 	@$(TOOL) controller-gen paths=./internal/... paths=./cmd/... \
 		rbac:roleName=realmkeeper-operator output:rbac:dir=config/rbac
 	@go run ./hack/chart

@@ -104,7 +104,13 @@ func TestAPIConventions(t *testing.T) {
 // unset matches a description that states a default or what an unset field means.
 var unset = regexp.MustCompile(`(?i)\bdefaults to|\bunset\b`)
 
+// ragged matches a line break inside a paragraph, at which kubectl explain breaks the line again.
+var ragged = regexp.MustCompile(`[^\n]\n *[^\n -]`)
+
 func checkDescription(t *testing.T, n node) {
+	if line := ragged.FindString(n.schema.Description); line != "" {
+		t.Errorf("Description has a line break inside a paragraph: %q", line)
+	}
 	switch field := n.field(); {
 	case field == "": // The field that contains items and values describes them.
 	case !strings.HasPrefix(n.schema.Description, field+" "):
