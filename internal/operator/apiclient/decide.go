@@ -47,6 +47,9 @@ type decision struct {
 // the random source does.
 func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen, instance)}
+	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.record != nil; d.release {
+		return d, nil
+	}
 	if d.blocked = seen.unreadable; d.blocked != nil {
 		return d, nil
 	}
@@ -80,12 +83,9 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	return d, nil
 }
 
-// reject disables the record of a client that is not Accepted, or releases it.
+// reject disables the record of a client that is not Accepted.
 func (d *decision) reject(seen *observed, now time.Time) {
 	if seen.record == nil {
-		return
-	}
-	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased; d.release {
 		return
 	}
 	current := seen.current

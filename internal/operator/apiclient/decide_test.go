@@ -297,6 +297,13 @@ func TestDecideReleasesOnlyListedClient(t *testing.T) {
 	if err != nil || !d.release || d.record != nil || d.accepted.Reason != v1alpha1.ReasonClientIDReleased {
 		t.Errorf("released: %+v, error %v", d, err)
 	}
+	damaged := seen
+	damaged.record = seen.record.DeepCopy()
+	damaged.record.Data = nil
+	damaged.read(damaged.record)
+	if d, err = decide(damaged, instance(), now, rand.Reader); err != nil || !d.release {
+		t.Errorf("released with an unreadable record: %+v, error %v", d, err)
+	}
 	seen.realm.Spec.ReleasedClients, seen.realm.Spec.Grants = nil, nil
 	d, err = decide(seen, instance(), now, rand.Reader)
 	if err != nil || d.release || d.record == nil || !d.record.Disabled {

@@ -54,6 +54,13 @@ func TestAccepted(t *testing.T) {
 		"released": {[]func(*observed){func(s *observed) {
 			s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
 		}}, v1alpha1.ReasonClientIDReleased, "spec.releasedClients"},
+		"released without a grant": {[]func(*observed){allow("other"), func(s *observed) {
+			s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+		}}, v1alpha1.ReasonClientIDReleased, "spec.releasedClients"},
+		"released with an invalid spec": {[]func(*observed){func(s *observed) {
+			s.client.Spec.Scopes = []string{"write"}
+			s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+		}}, v1alpha1.ReasonClientIDReleased, "spec.releasedClients"},
 		"undefined scope":    {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1alpha1.ReasonScopeNotInRealm, "write"},
 		"undefined audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1alpha1.ReasonAudienceNotInRealm, "orders"},
 		"issuer as audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"https://api.example.com/acme"} }}, v1alpha1.ReasonAccepted, ""},

@@ -270,6 +270,9 @@ func testReleasedClients(t *testing.T, b *bank) {
 	before := newHolder(t, b.inst, attacker.apiClient("released", bankName, "released"))
 	waiting := owner.apiClient("waiting", bankName, "released")(t)
 	expectRejected(t, b.inst, waiting, v1alpha1.ReasonClientIDConflict)
+	// Nor does it keep the ID because its spec has become invalid.
+	install.Change(t, b.inst, before.client, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"undefined"} })
+	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm)
 	b.change(t, func(r *v1alpha1.Realm) {
 		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1alpha1.ApiClientReference{Namespace: attacker.namespace, Name: "released"})
 	})

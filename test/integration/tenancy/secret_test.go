@@ -55,6 +55,32 @@ func testForeignCredentialsSecret(t *testing.T, b *bank) {
 	expectUnchanged(t, b.inst, foreign)
 }
 
+// An attacker has the operator write a Secret with metadata on which other controllers act, for
+// example one that makes Argo CD accept the Secret as a cluster.
+func testForeignMetadata(t *testing.T, b *bank) {
+	attacker := newTenant(t, b.inst)
+	b.grant(t, attacker)
+	for name, template := range map[string]v1alpha1.SecretTemplate{
+		"label":      {Labels: map[string]v1alpha1.LabelValue{"argocd.argoproj.io/secret-type": "cluster"}},
+		"annotation": {Annotations: map[string]v1alpha1.AnnotationValue{"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}},
+	} {
+		c := attacker.apiClient(name, bankName, "", func(c *v1alpha1.ApiClient) {
+			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Template: template}}
+		})(t)
+		expectRejected(t, b.inst, c, v1alpha1.ReasonMetadataNotAllowed)
+	}
+	for _, key := range []string{v1alpha1.ClientSecretLabel, v1alpha1.RecordLabel} {
+		c := install.ApiClient(attacker.namespace, "own-label", bankName, func(c *v1alpha1.ApiClient) {
+			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
+				Template: v1alpha1.SecretTemplate{Labels: map[string]v1alpha1.LabelValue{key: "x"}},
+			}}
+		})
+		if err := attacker.Create(t.Context(), c); !apierrors.IsInvalid(err) {
+			t.Errorf("a client with label %s in its template gets %v, want 422", key, err)
+		}
+	}
+}
+
 // An attacker creates Secrets that look like the victim's credentials Secret: with the label, and
 // with an owner reference to the victim. It does so in its own namespace and, with a permission to
 // create Secrets only, in the victim's.

@@ -33,6 +33,7 @@ func TestTakeover(t *testing.T) {
 			"many competitors":                         testManyCompetitors,
 			"provided Secret of another namespace":     testForeignProvidedSecret,
 			"credentials Secret of another client":     testForeignCredentialsSecret,
+			"metadata for other controllers":           testForeignMetadata,
 			"owner references to the victim":           testForeignOwnerReferences,
 			"labels on foreign Secrets and look-alike": testForeignLabels,
 			"introspection of foreign tokens":          testForeignIntrospection,
