@@ -67,7 +67,7 @@ curl --cacert %s --user %s --request POST %s`,
 // showNext prints commands to try next, to run in the repository.
 func (d *demo) showNext(c *v1alpha1.ApiClient) {
 	d.Say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), c.Name, c.Namespace, systemNamespace,
-		d.short("run/"+tokenServer(1)+".pid"), d.short("run/kube-apiserver.pid"))
+		d.short("run/"+tokenServer(1)+".pid"), d.short("run/kube-apiserver.pid"), recordsNamespace)
 }
 
 const runningNow = `
@@ -87,7 +87,8 @@ List the objects and see what the operator has created:
 
   kubectl get realms,apiclients --all-namespaces
   kubectl describe apiclient %[2]s --namespace %[3]s
-  kubectl get deployments,pods,leases --namespace %[4]s
+  kubectl get deployments,pods --namespace %[4]s
+  kubectl get leases,secrets --namespace %[7]s
 
 Suspend the client, get 401 invalid_client, and resume it with the same secret:
 
