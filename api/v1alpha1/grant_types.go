@@ -33,8 +33,9 @@ type Grant struct {
 	// clientIds lists the values that an ApiClient can have in spec.clientId, at most 64. An entry
 	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
 	// another existing namespace and a dot, because those are the default client IDs of that
-	// namespace. The default client ID "<namespace>.<name>" needs no entry. If unset or empty, the
-	// grant covers only ApiClients without spec.clientId.
+	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
+	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
+	// without spec.clientId.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256

@@ -36,6 +36,8 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	seen.read(secret)
 	switch {
 	case seen.record != nil:
+		// The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
+		seen.otherNamespace = ""
 		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
 		seen.state = r.Tracker.State(acknowledgement.Client, req, seen.record.ResourceVersion)
 	case seen.holder.Name == "" && seen.client.Spec.ClientID != "":

@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"context"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,7 +22,6 @@ const (
 	byClientID = "clientID" // name of the Realm and client ID
 	byProvided = "provided" // name of the provided Secret
 	byAccount  = "account"  // names of the service accounts
-	byPrefix   = "prefix"   // part of spec.clientId before the first dot
 )
 
 // byOwner indexes credentials Secrets by the UID of the ApiClient that owns them.
@@ -33,7 +31,6 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, key := range map[string]func(*v1alpha1.ApiClient) string{
 		byRealm:    func(c *v1alpha1.ApiClient) string { return c.Spec.RealmRef.Name },
 		byClientID: clientIDKey,
-		byPrefix:   namespaceInClientID,
 		byProvided: func(c *v1alpha1.ApiClient) string {
 			if provided := secretSource(c).Provided; provided != nil {
 				return provided.SecretRef.Name
@@ -63,16 +60,6 @@ func indexSecrets(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		return []string{string(owner.UID)}
 	})
-}
-
-// namespaceInClientID returns the part of spec.clientId before the first dot, which may be a
-// namespace.
-func namespaceInClientID(c *v1alpha1.ApiClient) string {
-	namespace, _, found := strings.Cut(c.Spec.ClientID, ".")
-	if !found {
-		return ""
-	}
-	return namespace
 }
 
 func clientIDKey(c *v1alpha1.ApiClient) string {
@@ -112,12 +99,10 @@ func (r *Reconciler) clientsOfRealm(ctx context.Context, realm client.Object) []
 	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
 }
 
-// clientsOfNamespace returns the ApiClients in a namespace, and those whose client ID looks like a
-// default client ID of the namespace. The namespace's labels determine which grants include the
-// former, and its existence which grants cover the latter.
+// clientsOfNamespace returns the ApiClients in a namespace. The namespace's labels determine which
+// grants include it.
 func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return append(r.requests(ctx, client.InNamespace(namespace.GetName())),
-		r.requests(ctx, client.MatchingFields{byPrefix: namespace.GetName()})...)
+	return r.requests(ctx, client.InNamespace(namespace.GetName()))
 }
 
 // clientsOfProvidedSecret returns the ApiClients that refer to a provided Secret.

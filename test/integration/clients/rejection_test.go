@@ -149,24 +149,33 @@ func testClientIDIsHeldWithoutGrant(t *testing.T, inst *install.Installation) {
 	inst.AwaitTokens(t, credentials, false)
 }
 
-// A prefix in a grant covers client IDs with the name of a namespace only until the namespace exists.
-// The client still holds its ID, so that no one else gets it.
+// A prefix in a grant doesn't cover the default client IDs of another existing namespace. A client
+// that already holds such an ID keeps it when the namespace is created; otherwise, anyone who can
+// create a namespace could stop the client.
 func testNewNamespaceLimitsPrefix(t *testing.T, inst *install.Installation) {
 	realm := install.Realm("prefix", func(r *v1alpha1.Realm) { r.Spec.Grants[0].ClientIDs = []string{"prefixed-*"} })
 	claimed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prefixed-apps"}}
-	c := install.ApiClient(inst.Env.Namespace(t), "billing", realm.Name, func(c *v1alpha1.ApiClient) { c.Spec.ClientID = claimed.Name + ".billing" })
-	inst.Create(t, realm, c)
-	scenario.AwaitUsable(t, inst, c)
-	credentials := inst.CredentialsSecret(t, c)
+	prefixed := func(name string) *v1alpha1.ApiClient {
+		return install.ApiClient(inst.Env.Namespace(t), name, realm.Name, func(c *v1alpha1.ApiClient) { c.Spec.ClientID = claimed.Name + "." + name })
+	}
+	holder := prefixed("billing")
+	inst.Create(t, realm, holder)
+	scenario.AwaitUsable(t, inst, holder)
+	credentials := inst.CredentialsSecret(t, holder)
 
 	inst.Create(t, claimed)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
-	inst.AwaitTokens(t, credentials, false)
+	late := prefixed("late")
 	own := install.ApiClient(claimed.Name, "billing", realm.Name)
-	inst.Create(t, own)
+	inst.Create(t, late, own)
+	inst.AwaitReady(t, late, metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
+	scenario.ExpectMessage(t, late, v1alpha1.ConditionAccepted, claimed.Name+".late", `"`+claimed.Name+`"`)
 	inst.AwaitReady(t, own, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	install.Change(t, inst, holder, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Reconcile." })
+	scenario.AwaitUsable(t, inst, holder)
+	inst.AwaitTokens(t, credentials, true)
+
 	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: c.Namespace, Name: c.Name}}
+		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: holder.Namespace, Name: holder.Name}}
 	})
 	scenario.AwaitUsable(t, inst, own)
 }
