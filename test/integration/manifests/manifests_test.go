@@ -58,13 +58,11 @@ func TestManifests(t *testing.T) {
 		kubectl.run(t, "delete", "--kustomize", overlay, "--selector", "app.kubernetes.io/component notin (crd, namespace)")
 		kept := kubectl.run(t, "get", "--kustomize", overlay, "--ignore-not-found", "--output",
 			`go-template={{range .items}}{{.kind}} {{.metadata.name}}{{with .metadata.deletionTimestamp}} deleted{{end}} {{index .metadata.annotations "argocd.argoproj.io/sync-options"}} {{index .metadata.annotations "kustomize.toolkit.fluxcd.io/prune"}}{{"\n"}}{{end}}`)
-		want := ""
-		for _, object := range []string{
+		const protected = " Prune=false,Delete=false disabled\n"
+		want := strings.Join([]string{
 			"Namespace realmkeeper-system", "Namespace realmkeeper-system-records",
-			"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev",
-		} {
-			want += object + " Prune=false,Delete=false disabled\n"
-		}
+			"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev", "",
+		}, protected)
 		if kept != want {
 			t.Errorf("Kept objects: got\n%s\nwant\n%s", kept, want)
 		}
