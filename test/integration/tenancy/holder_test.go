@@ -87,7 +87,8 @@ func claimsOf(token string) (claims, error) {
 		return claims{}, err
 	}
 	var c claims
-	return c, json.Unmarshal(payload, &c)
+	err = json.Unmarshal(payload, &c)
+	return c, err
 }
 
 // expectUnharmed checks that nothing about the holder has changed, and that every token server

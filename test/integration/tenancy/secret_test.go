@@ -1,6 +1,7 @@
 package tenancy_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -92,9 +93,7 @@ func testForeignOwnerReferences(t *testing.T, b *bank) {
 		own, _ := hashedSecret(t)
 		fake := func(namespace, name string) *corev1.Secret {
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: v.credentials.Labels}, Data: map[string][]byte{}}
-			for key, value := range v.credentials.Data {
-				s.Data[key] = value
-			}
+			maps.Copy(s.Data, v.credentials.Data)
 			s.Data[v1alpha1.SecretKeyClientSecret] = []byte(own)
 			s.OwnerReferences = v.credentials.OwnerReferences
 			return s
