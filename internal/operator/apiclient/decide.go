@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -62,14 +63,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if err != nil {
 		return decision{}, err
 	}
-	if seen.authorityMissing && seen.client.GeneratesSecret() && !plan.Continuous {
-		d.blocked = notReady(v1alpha1.ReasonProgressing,
-			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", servingcert.AuthoritySecret)
-		d.blocked.Status = metav1.ConditionUnknown
-		return d, nil
-	}
-	if d.hash && seen.record == nil {
-		d.blocked = new(hashing)
+	if d.blocked = waiting(&seen, d.hash, plan); d.blocked != nil {
 		return d, nil
 	}
 	d.plan = plan
@@ -81,6 +75,19 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		d.credentials = newCredentials(seen, plan.Deliver, instance)
 	}
 	return d, nil
+}
+
+// waiting returns what an accepted client waits for before its record can be written; nil if nothing.
+func waiting(seen *observed, hash bool, plan secrets.Plan) *condition.Result {
+	switch {
+	case seen.authorityMissing && seen.client.GeneratesSecret() && !plan.Continuous:
+		result := condition.Progressing(fmt.Sprintf(
+			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", servingcert.AuthoritySecret))
+		return &result
+	case hash && seen.record == nil:
+		return new(hashing)
+	}
+	return nil
 }
 
 // reject disables the record of a client that is not Accepted.

@@ -31,7 +31,7 @@ func Hash(data map[string][]byte, key, recorded, earlier string, random io.Reade
 	}
 	value := string(raw)
 	if unusable := clientsecret.CheckChosen(value); unusable != nil {
-		return Result{Err: unusable}, nil
+		return Result{Err: unusable}, nil //nolint:nilerr // The result contains the error, which is one of the value.
 	}
 	if verifier, err := clientsecret.ParseVerifier(recorded); err == nil && verifier.Verify(value) {
 		return Result{Hash: recorded}, nil
