@@ -151,6 +151,9 @@ func TestStaleOperator(t *testing.T) {
 		before := newHolder(t, inst, attacker.apiClient("lost", bankName, "lost"))
 		waiting := owner.apiClient("lost", bankName, "lost")(t)
 		expectRejected(t, inst, waiting, v1alpha1.ReasonClientIDConflict)
+		// After its first change, only the version of the record protects it from a stale write.
+		install.Change(t, inst, before.client, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} })
+		inst.AwaitReady(t, before.client, metav1.ConditionTrue, v1alpha1.ReasonReady)
 		// The operator knows only the attacker's record. While it is suspended, another operator
 		// gives the ID to the other tenant.
 		thawSecrets, thawRealms, resume := proxy.FreezeWatches("secrets"), proxy.FreezeWatches("realms"), inst.FreezeOperator(t)
