@@ -29,15 +29,23 @@ type changeScenario struct {
 	// deleted, the credentials Secret is deleted, the provided secret changes, the hash changes, and
 	// the client switches to a different kind of secret.
 	rotated, deleted, lost, provided, hashed, moved *v1alpha1.ApiClient
-	external, other                                 *corev1.Secret
-	before, after, third                            string // client secrets chosen by users
+	// holder loses its grant and is released, and heir then acquires its client ID.
+	holder, heir         *v1alpha1.ApiClient
+	external, other      *corev1.Secret
+	before, after, third string // client secrets chosen by users
 }
+
+// granted is an audience that the realm's grant covers throughout, and withdrawn is one that it
+// covers only at first.
+const granted, withdrawn = "https://orders.example.com", "https://stock.example.com"
 
 func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	t.Helper()
 	s := &changeScenario{inst: install.New(t, cluster, install.Settings{SpeedUp: 3600}), team: cluster.Namespace(t)}
 	s.before, s.after, s.third = generateSecret(t), generateSecret(t), generateSecret(t)
-	s.realm = install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} })
+	s.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.Scopes, r.Spec.Audiences = []string{"read"}, []string{granted, withdrawn}
+	})
 	s.external, s.other = labeledSecret(s.team, "external", s.before), labeledSecret(s.team, "other", s.third)
 	s.rotated = install.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	s.deleted = install.ApiClient(s.team, "deleted", "acme")
@@ -45,6 +53,13 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.external, 3600*time.Hour) })
 	s.hashed = install.ApiClient(s.team, "hashed", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
 	s.moved = install.ApiClient(s.team, "moved", "acme")
+	introspecting := func(audience string) func(*v1alpha1.ApiClient) {
+		return func(c *v1alpha1.ApiClient) {
+			c.Spec.ClientID, c.Spec.Introspection.Audiences = "inherited", []string{audience}
+		}
+	}
+	s.holder = install.ApiClient(s.team, "holder", "acme", introspecting(withdrawn))
+	s.heir = install.ApiClient(s.team, "heir", "acme", introspecting(granted))
 	return s
 }
 
@@ -53,7 +68,7 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.FaultProxy {
 	t.Helper()
 	s.inst.Create(t, s.realm, s.external, s.other)
-	all := []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.provided, s.hashed, s.moved}
+	all := []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.provided, s.hashed, s.moved, s.holder}
 	for _, c := range all {
 		s.inst.Create(t, c)
 	}
@@ -65,15 +80,18 @@ func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.Fault
 	prober := scenario.StartProber(t, s.inst)
 	for _, c := range all {
 		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-		if c != s.deleted {
+		if c != s.deleted && c != s.holder {
 			prober.Watch(c.Name, s.credentials(c))
 		}
 	}
+	s.inst.Create(t, s.heir)
+	s.inst.AwaitReady(t, s.heir, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
 	former := map[*v1alpha1.ApiClient]*corev1.Secret{}
-	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.moved} {
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.moved, s.holder} {
 		former[c] = s.inst.CredentialsSecret(t, c)
 	}
 	s.change(t, prober, former)
+	s.inherit(t)
 	s.awaitChanged(t, former)
 	for _, old := range former {
 		s.inst.AwaitTokens(t, old, false)
@@ -105,6 +123,7 @@ func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former ma
 	t.Helper()
 	install.Change(t, s.inst, s.realm, func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read", "write"}
+		r.Spec.Grants[0].Audiences = []string{granted}
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
 	})
 	scenario.RotateSecret(t, s.inst, s.rotated)
@@ -120,14 +139,27 @@ func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former ma
 	install.Change(t, s.inst, s.moved, func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.other, time.Second) })
 }
 
+// inherit releases the client that has lost its grant, so that the other one acquires its ID.
+func (s *changeScenario) inherit(t *testing.T) {
+	t.Helper()
+	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
+	s.inst.AwaitReady(t, s.heir, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	install.Change(t, s.inst, s.realm, func(r *v1alpha1.Realm) {
+		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: s.team, Name: s.holder.Name}}
+	})
+	s.inst.AwaitReady(t, s.heir, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	s.inst.AwaitTokens(t, s.inst.CredentialsSecret(t, s.heir), true)
+	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1alpha1.ReasonClientIDReleased)
+}
+
 // awaitChanged waits until all changes are complete.
 func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev1.Secret) {
 	t.Helper()
 	scenario.AwaitSecretRotated(t, s.inst, s.rotated)
 	scenario.AwaitSigningKeys(t, s.inst, s.realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
 	install.Eventually(t, "obsolete objects to be deleted", func() error {
-		if records := scenario.Records(t, s.inst); len(records) != 6 {
-			return fmt.Errorf("there are %d records, want 6", len(records))
+		if records := scenario.Records(t, s.inst); len(records) != 7 {
+			return fmt.Errorf("there are %d records, want 7", len(records))
 		}
 		for _, c := range []*v1alpha1.ApiClient{s.deleted, s.moved} {
 			if err := install.NotFound(s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})); err != nil {
@@ -150,7 +182,7 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 		})
 		s.inst.AwaitTokens(t, s.inst.CredentialsSecret(t, c), true)
 	}
-	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost, s.provided, s.hashed, s.moved} {
+	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost, s.provided, s.hashed, s.moved, s.heir} {
 		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
 	s.inst.AwaitReady(t, s.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
