@@ -21,7 +21,7 @@ func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
 	install(t, "helm", chart, firstVersion)
 	apps := namespace(t, "apps")
 	c := apiClient(apps, "ledger", "acme")
-	c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "ledger"}}
+	c.Spec.Secret, c.Spec.ServiceAccounts = nil, []v1alpha1.ServiceAccountReference{{Name: "ledger"}}
 	create(t, realm("acme"), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: apps, Name: "ledger"}}, c)
 	awaitReady(t, c)
 
