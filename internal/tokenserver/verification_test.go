@@ -207,8 +207,8 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 	}
 }
 
-// A client that is created with the ID of a deleted client doesn't inherit its tokens, whatever the
-// clocks of the servers say.
+// A client that is created with the ID of a deleted client doesn't inherit its tokens, even if the
+// clocks of the servers differ.
 func TestTokensOfAPredecessorAreRejected(t *testing.T) {
 	for name, issuedAt := range map[string]time.Duration{
 		"issued before": -4 * time.Minute, "issued in the same instant": 0, "issued by a server whose clock is ahead": 29 * time.Second,

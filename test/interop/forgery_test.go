@@ -81,8 +81,8 @@ func testForgedTokens(t *testing.T, i *installation) {
 }
 
 // testPredecessor checks that tokens of a deleted client don't count for the client that is created
-// with the same name, whatever times they contain. A token server whose clock is ahead could have
-// issued them.
+// with the same name, regardless of the times in them. A token server whose clock is ahead could
+// have issued them.
 func testPredecessor(t *testing.T, i *installation) {
 	create := func() (*v1alpha1.ApiClient, *corev1.Secret) {
 		c := install.ApiClient(i.client.Namespace, "reborn", i.realm.Name, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{scope} })

@@ -46,7 +46,7 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 			return err
 		}
 		if seen.realm != nil && seen.realm.UID != cached.UID {
-			seen.realm = nil // The record belongs to a Realm that has been replaced.
+			seen.realm = nil // The cache is about to deliver the recreated Realm, which has other records.
 		}
 	}
 	return nil

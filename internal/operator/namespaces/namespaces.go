@@ -1,4 +1,4 @@
-// Package namespaces tells which namespaces the operator serves and reads their labels.
+// Package namespaces reports which namespaces the operator serves, and reads their labels.
 package namespaces
 
 import (
@@ -24,11 +24,11 @@ type Namespaces struct {
 	interval time.Duration
 
 	mu sync.Mutex
-	// polled holds the latest answer for each named namespace.
+	// polled holds the latest state of each named namespace.
 	polled map[string]answer
 }
 
-// answer describes a namespace at one time.
+// answer is the state of a namespace when it was read.
 type answer struct {
 	exists bool
 	labels map[string]string
@@ -55,7 +55,7 @@ func (n *Namespaces) Labels(ctx context.Context, name string) (map[string]string
 	return n.LiveLabels(ctx, name)
 }
 
-// LiveLabels is like Labels but always asks the API server.
+// LiveLabels is like Labels but always reads from the API server.
 func (n *Namespaces) LiveLabels(ctx context.Context, name string) (map[string]string, bool, error) {
 	if n.all() {
 		return read(ctx, n.live, name)
@@ -78,9 +78,9 @@ func (n *Namespaces) Serves(ctx context.Context, name string) (bool, error) {
 	return exists, err
 }
 
-// Gone asks the API server whether a namespace was deleted or is being deleted. With it, the operator
-// loses its permissions in the namespace, maybe before it sees the deletion of an ApiClient there. Gone
-// returns false for a namespace that the operator may not read because it isn't one of the named ones.
+// Gone reports whether a namespace was deleted or is being deleted, according to the API server. The
+// operator loses its permissions in such a namespace, possibly before it sees the deletion of an
+// ApiClient there. Gone returns false for a namespace that the operator may not read because it isn't one of the named ones.
 func (n *Namespaces) Gone(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := n.live.Get(ctx, client.ObjectKey{Name: name}, namespace)
@@ -97,7 +97,7 @@ func (n *Namespaces) Gone(ctx context.Context, name string) (bool, error) {
 
 func (n *Namespaces) all() bool { return len(n.names) == 0 }
 
-// poll reads a named namespace and remembers the answer.
+// poll reads a named namespace and remembers its state.
 func (n *Namespaces) poll(ctx context.Context, name string) (answer, error) {
 	labels, exists, err := read(ctx, n.live, name)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestCheckSelfSigned(t *testing.T) {
 }
 
 // An assertion is verified with the key that its kid names. Without a kid, it is verified with every
-// key of its algorithm, wherever the right one stands in the list.
+// key of its algorithm, regardless of the order of the keys.
 func TestVerifyWithAny(t *testing.T) {
 	ecdsa, rsa := keys()[signingkey.ES256], keys()[signingkey.RS256]
 	another, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)

@@ -157,7 +157,7 @@ func testForeignLabels(t *testing.T, b *bank) {
 	}
 }
 
-// expectUnchanged checks that nobody has changed an object since it was created.
+// expectUnchanged checks that a Secret has not changed since it was created.
 func expectUnchanged(t *testing.T, inst *install.Installation, created *corev1.Secret) {
 	t.Helper()
 	now := &corev1.Secret{}
@@ -166,7 +166,8 @@ func expectUnchanged(t *testing.T, inst *install.Installation, created *corev1.S
 	}
 }
 
-// A tenant can't write status, and status that somebody else wrote gives no access and takes none.
+// A tenant can't write status. A status that someone else has forged neither grants nor removes
+// access.
 func testForgedStatus(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
 	b.grant(t, attacker, paymentsID)

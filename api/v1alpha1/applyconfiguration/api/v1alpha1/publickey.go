@@ -29,8 +29,8 @@ type PublicKeyApplyConfiguration struct {
 	// must be set.
 	JWK *apiv1alpha1.JSONWebKey `json:"jwk,omitempty"`
 	// pem is the key as one PEM block of the type PUBLIC KEY (RFC 7468, section 13), at most 4096
-	// characters. Certificates are not accepted, because nobody would check that they are still
-	// valid. If unset, jwk must be set.
+	// characters. Certificates are not accepted, because the operator does not check
+	// validity periods. If unset, jwk must be set.
 	PEM *apiv1alpha1.PEMPublicKey `json:"pem,omitempty"`
 }
 
