@@ -8,12 +8,12 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/source"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -79,7 +79,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "Path of the `directory` for the last known good records. After a restart they are served if the API server is unavailable. They contain private keys, so the directory must be in memory and private. If empty, no records are saved")
 	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, with one line of JSON for each credential decision. Use - for standard output. If empty, the audit log is disabled")
 	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", func(list string) (err error) {
-		o.trustedProxies, err = parseNetworks(list)
+		o.trustedProxies, err = source.ParseNetworks(list)
 		return err
 	})
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "Time to keep accepting connections after SIGTERM so that load balancers can stop routing here")
@@ -111,17 +111,4 @@ func parse(args []string, help io.Writer) (options, error) {
 		return options{}, fmt.Errorf("%w: --name %q cannot be part of a Lease name: %s", errUsage, o.name, problems[0])
 	}
 	return o, nil
-}
-
-// parseNetworks parses comma-separated networks in CIDR notation.
-func parseNetworks(list string) ([]netip.Prefix, error) {
-	var networks []netip.Prefix
-	for network := range strings.SplitSeq(list, ",") {
-		prefix, err := netip.ParsePrefix(network)
-		if err != nil {
-			return nil, err
-		}
-		networks = append(networks, prefix)
-	}
-	return networks, nil
 }

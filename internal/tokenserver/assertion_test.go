@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 

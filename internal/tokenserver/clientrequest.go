@@ -9,6 +9,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/source"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
@@ -42,7 +43,7 @@ type clientRequest struct {
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest, error) {
-	request := clientRequest{realmName: realmName, source: sourceOf(r, e.TrustedProxies), now: e.Now(), started: time.Now()}
+	request := clientRequest{realmName: realmName, source: source.Of(r, e.TrustedProxies), now: e.Now(), started: time.Now()}
 	if r.Method != http.MethodPost {
 		return request, oauth.ErrMethod
 	}

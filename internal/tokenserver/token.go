@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 

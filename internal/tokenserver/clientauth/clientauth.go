@@ -12,9 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 

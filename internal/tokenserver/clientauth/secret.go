@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 

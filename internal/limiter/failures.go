@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/source"
 )
 
 const (
@@ -18,10 +20,6 @@ const (
 	// The table always has 65,536 slots, which use 1 MiB.
 	setCount = 1024
 	setSize  = 64
-
-	// sourceBits6 is the IPv6 prefix length that counts as one source. Attackers usually control a
-	// whole network, not just one address.
-	sourceBits6 = 64
 )
 
 // Attempt is the key for counting failures.
@@ -103,7 +101,7 @@ func (f *Failures) Undo(a Attempt) {
 }
 
 func (f *Failures) find(a Attempt) (id uint64, s *set) {
-	a.Source = network(a.Source)
+	a.Source = source.Network(a.Source)
 	return maphash.Comparable(f.seed, a), &f.sets[maphash.Comparable(f.seed, a.Source)%setCount]
 }
 
@@ -121,15 +119,4 @@ func (s *set) slotOf(id uint64) *slot {
 		}
 	}
 	return least
-}
-
-// network returns the address under which failures from a source are counted.
-func network(source netip.Addr) netip.Addr {
-	source = source.Unmap().WithZone("")
-	if source.Is6() {
-		if prefix, err := source.Prefix(sourceBits6); err == nil {
-			return prefix.Addr()
-		}
-	}
-	return source
 }

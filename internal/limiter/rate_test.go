@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 )
 
 func TestRateLimitPerClient(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 )
 
 var (

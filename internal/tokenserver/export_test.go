@@ -1,4 +1,0 @@
-package tokenserver
-
-// SourceOf exports sourceOf.
-var SourceOf = sourceOf
