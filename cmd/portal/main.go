@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
 
+	"github.com/realmkeeper/realmkeeper/internal/source"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -35,6 +37,7 @@ type options struct {
 	sessionKeyFile    string
 	initialAdmin      string
 	publicURL         string
+	trustedProxies    []netip.Prefix
 	oidc              oidcOptions
 	debug             bool
 }
@@ -84,6 +87,10 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.oidc.clientSecretFile, "oidc-client-secret-file", "", "Path of the `file` with the client secret. If empty, the client is a public client")
 	flags.StringVar(&o.oidc.caFile, "oidc-ca-file", "", "Path of the PEM `file` with the certificate authority of the issuer. Defaults to the system roots")
 	flags.StringVar(&o.oidc.scopes, "oidc-scopes", "profile email", "Space-separated `scopes` to request in addition to openid, such as scopes for the claims that the API server uses")
+	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", func(list string) (err error) {
+		o.trustedProxies, err = source.ParseNetworks(list)
+		return err
+	})
 	flags.BoolVar(&o.debug, "debug", false, "Log at debug level. Secrets and tokens are never logged")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

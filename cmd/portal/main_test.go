@@ -49,6 +49,7 @@ func TestInvalidInput(t *testing.T) {
 		"public URL with a path":             {issuer("--public-url", "https://example.com/portal"), "--public-url"},
 		"missing client secret file":         {issuer("--oidc-client-secret-file", none), "--oidc-client-secret-file"},
 		"authority file without certificate": {issuer("--oidc-ca-file", key), "--oidc-ca-file"},
+		"proxy is not a network":             {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
 		"unknown flag":                       {with("--nonsense"), "nonsense"},
 		"positional argument":                {with("surplus"), "surplus"},
 		"invalid listen address":             {with("--listen", "nowhere"), "--listen"},

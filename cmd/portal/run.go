@@ -78,7 +78,7 @@ func newHandler(o options, logger *slog.Logger, auditLog *audit.Log) (http.Handl
 		return nil, err
 	}
 	return portal.New(portal.Options{
-		Cluster: cluster, Sessions: sessions, Provider: provider, InitialAdmin: o.initialAdmin,
+		Cluster: cluster, Sessions: sessions, Provider: provider, InitialAdmin: o.initialAdmin, TrustedProxies: o.trustedProxies,
 		Logger: logger, Audit: auditLog, Now: time.Now, Random: rand.Reader,
 	}), nil
 }

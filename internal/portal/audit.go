@@ -2,12 +2,12 @@ package portal
 
 import (
 	"errors"
-	"net/netip"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/source"
 )
 
 // change describes a change to a client for its audit event.
@@ -20,11 +20,10 @@ type change struct {
 // audit writes an audit event with the outcome of a change.
 func (p *portal) audit(req *request, c change, err error) {
 	outcome, reason := outcomeOf(err)
-	source, _ := netip.ParseAddrPort(req.r.RemoteAddr) // an invalid address is omitted from the event
 	p.Audit.Write(audit.Event{
 		Time: p.Now(), Action: c.action, Outcome: outcome, Reason: reason, Actor: req.session.User.Name,
 		Realm: c.client.Spec.RealmRef.Name, ClientID: c.client.EffectiveClientID(), ClientUID: string(c.client.UID),
-		SecretID: c.secretID, Source: source.Addr(),
+		SecretID: c.secretID, Source: source.Of(req.r, p.TrustedProxies),
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
@@ -26,7 +27,9 @@ type Options struct {
 	// InitialAdmin is the service account, as namespace/name, in the command on the sign-in page.
 	// If it is empty, the command contains placeholders.
 	InitialAdmin string
-	Logger       *slog.Logger
+	// TrustedProxies are the proxies whose X-Forwarded-For is trusted.
+	TrustedProxies []netip.Prefix
+	Logger         *slog.Logger
 	// Audit receives an event for each change.
 	Audit *audit.Log
 	// Now returns the current time. Random is the random source for secrets and salts.
