@@ -58,7 +58,7 @@ func run(o options) error {
 		Client: client, Namespace: o.namespace, Server: o.name,
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
-	tokenserver.RegisterAudit(metrics, auditLog)
+	auditLog.RegisterMetrics(metrics)
 	clusterKeys := newClusterKeys(client, metrics, logger)
 
 	// The feed must outlive the public port, because a draining server must still apply changes.

@@ -33,7 +33,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 var full = audit.Event{
 	Time: now, Action: audit.ActionToken, Outcome: audit.Granted, Reason: audit.ReasonBusy, Realm: "acme",
 	ClientID: `a "<client>"`, ClientUID: "uid", SecretID: "a51436ac026b", Source: netip.MustParseAddr("2001:db8::1"),
-	Actor: "user@example.com", TokenID: "jti", Lost: 3,
+	Actor: "user@example.com", TokenID: "jti", Lost: 3, Suppressed: 4,
 }
 
 // sink is a writer that can block or fail.
@@ -247,11 +247,11 @@ func TestSchema(t *testing.T) {
 	l := open(out)
 	l.Write(full)
 	for _, reason := range audit.Reasons {
-		l.Write(audit.Event{Time: now, Action: audit.ActionToken, Outcome: audit.Refused, Reason: reason})
+		l.Write(audit.Event{Time: now, Action: audit.ActionToken, Outcome: audit.Refused, Reason: reason, Actor: "user"})
 	}
 	for _, action := range audit.Actions {
 		for _, outcome := range audit.Outcomes {
-			l.Write(audit.Event{Time: now, Action: action, Outcome: outcome})
+			l.Write(audit.Event{Time: now, Action: action, Outcome: outcome, Actor: "user"})
 		}
 	}
 	closeLog(t, l)

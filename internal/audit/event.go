@@ -34,6 +34,9 @@ type Event struct {
 	TokenID string `json:"jti,omitempty"`
 	// Lost is the number of events lost before this one. Only events of ActionAudit have it.
 	Lost uint64 `json:"lost,omitempty"`
+	// Suppressed is the number of events with this outcome and reason that were not written, because
+	// their sources caused too many. Only events of ActionAudit have it.
+	Suppressed uint64 `json:"suppressed,omitempty"`
 }
 
 // Action is the requested action.

@@ -28,6 +28,10 @@ func (e *Event) appendLine(b []byte) []byte {
 		b = append(b, `,"lost":`...)
 		b = strconv.AppendUint(b, e.Lost, 10)
 	}
+	if e.Suppressed > 0 {
+		b = append(b, `,"suppressed":`...)
+		b = strconv.AppendUint(b, e.Suppressed, 10)
+	}
 	return append(b, "}\n"...)
 }
 

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// maxPending is the maximum number of events that wait for a slow sink. A fully loaded token
-	// server with two cores produces that many in half a second.
+	// maxPending is the maximum number of decisions that wait for a slow sink. A fully loaded token
+	// server with two cores produces that many in half a second. Sampled events don't count, because
+	// the sampler already limits them.
 	maxPending = 16_384
 	// batchDelay is how long an event waits to be batched with later ones.
 	batchDelay = 10 * time.Millisecond
@@ -23,17 +24,24 @@ const (
 // Log writes events as lines in its own goroutine. Callers never wait for the sink: if too many
 // events are pending or the sink fails, events are lost. The log counts lost events and writes a
 // line with the count when the sink works again.
+//
+// Events that anyone can cause are sampled per source, so that a flood of them neither displaces
+// decisions nor fills the disk. Suppressed events are counted, and a line reports their number at
+// the end of each SamplePeriod.
 type Log struct {
-	out    io.Writer
-	logger *slog.Logger
-	now    func() time.Time
-	wake   chan struct{} // signals that events are pending
-	stop   chan struct{}
-	done   chan struct{}
-	lost   atomic.Uint64 // events
+	out        io.Writer
+	logger     *slog.Logger
+	now        func() time.Time
+	wake       chan struct{} // signals that events are pending
+	stop       chan struct{}
+	done       chan struct{}
+	lost       atomic.Uint64 // events
+	suppressed atomic.Uint64 // events
 
-	mu      sync.Mutex
-	pending []Event
+	mu        sync.Mutex
+	pending   []Event
+	decisions int // in pending
+	sampler   sampler
 
 	// The following fields belong to the writing goroutine.
 	spare    []Event // the other half of the double buffer
@@ -41,6 +49,8 @@ type Log struct {
 	reported uint64 // number of lost events already reported in the log
 	failed   bool   // the last write failed
 	partial  bool   // the last write ended mid-line
+	// unreported contains suppressed events that no line has reported yet.
+	unreported map[kind]uint64
 }
 
 // Open returns a log that writes to out until Close. It logs write errors to logger.
@@ -48,6 +58,7 @@ func Open(out io.Writer, logger *slog.Logger, now func() time.Time) *Log {
 	l := &Log{
 		out: out, logger: logger, now: now,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		sampler: newSampler(), unreported: map[kind]uint64{},
 	}
 	go l.run()
 	return l
@@ -58,22 +69,34 @@ func (l *Log) Write(e Event) {
 	if l == nil {
 		return
 	}
-	l.mu.Lock()
-	first := len(l.pending) == 0
-	full := len(l.pending) >= maxPending
-	if !full {
-		l.pending = append(l.pending, e)
-	}
-	l.mu.Unlock()
-	switch {
-	case full:
-		l.lost.Add(1)
-	case first:
+	if l.add(&e) {
 		select {
 		case l.wake <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// add adds the event to the pending ones, unless it is suppressed or lost. It reports whether the
+// event is the first pending one.
+func (l *Log) add(e *Event) (first bool) {
+	c := e.class()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case c != decision:
+		if !l.sampler.allow(e, c) {
+			l.suppressed.Add(1)
+			return false
+		}
+	case l.decisions >= maxPending:
+		l.lost.Add(1)
+		return false
+	default:
+		l.decisions++
+	}
+	l.pending = append(l.pending, *e)
+	return len(l.pending) == 1
 }
 
 // Lost returns the number of events lost since Open.
@@ -82,6 +105,14 @@ func (l *Log) Lost() uint64 {
 		return 0
 	}
 	return l.lost.Load()
+}
+
+// Suppressed returns the number of events suppressed by sampling since Open.
+func (l *Log) Suppressed() uint64 {
+	if l == nil {
+		return 0
+	}
+	return l.suppressed.Load()
 }
 
 // Close writes the pending events and stops the log. Write must not be called after Close.
@@ -102,11 +133,18 @@ func (l *Log) Close(ctx context.Context) error {
 
 func (l *Log) run() {
 	defer close(l.done)
+	periods := time.NewTicker(SamplePeriod)
+	defer periods.Stop()
 	for {
 		select {
 		case <-l.stop:
 			l.flush()
+			l.reportSuppressed()
 			return
+		case <-periods.C:
+			l.flush()
+			l.reportSuppressed()
+			continue
 		case <-l.wake:
 		}
 		select {
@@ -121,7 +159,7 @@ func (l *Log) run() {
 func (l *Log) flush() {
 	l.mu.Lock()
 	events := l.pending
-	l.pending = l.spare[:0]
+	l.pending, l.decisions = l.spare[:0], 0
 	l.mu.Unlock()
 
 	lines, written := l.buffer[:0], 0
@@ -151,6 +189,27 @@ func (l *Log) reportLost(buffer []byte) {
 	e := Event{Time: l.now(), Action: ActionAudit, Outcome: Failed, Reason: ReasonLinesLost, Lost: lost - l.reported}
 	if l.write(e.appendLine(buffer), 0) == nil {
 		l.reported = lost
+	}
+}
+
+// reportSuppressed starts a new SamplePeriod and writes a line for each kind of events that were
+// suppressed in the last one.
+func (l *Log) reportSuppressed() {
+	l.mu.Lock()
+	suppressed := l.sampler.reset()
+	l.mu.Unlock()
+	for kind, count := range suppressed {
+		l.unreported[kind] += count
+	}
+	if len(l.unreported) == 0 {
+		return
+	}
+	lines := l.buffer[:0]
+	for _, e := range suppressedEvents(l.unreported, l.now()) {
+		lines = e.appendLine(lines)
+	}
+	if l.write(lines, 0) == nil {
+		clear(l.unreported)
 	}
 }
 

@@ -78,14 +78,6 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	}
 }
 
-// RegisterAudit registers the metrics of the audit log.
-func RegisterAudit(registerer prometheus.Registerer, log *audit.Log) {
-	registerer.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "realmkeeper_audit_lost_total",
-		Help: "Audit events that could not be written, or not in time.",
-	}, func() float64 { return float64(log.Lost()) }))
-}
-
 // of returns the metrics of a realm. Only the names of existing realms become labels, never text
 // from a request.
 func (m *Metrics) of(realm *registry.Realm) *realmMetrics {
