@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/source"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
@@ -21,6 +22,8 @@ type clientEndpoint struct {
 	Options
 	clients *clientauth.Authenticator
 	delayed chan struct{} // limits concurrent delays
+	// exposures limits the log lines about credentials in the query, because anyone can cause them.
+	exposures *limiter.RateLimiter
 }
 
 // clientRequest is a request from a client. The client is authenticated unless read returned an
@@ -104,7 +107,9 @@ func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request 
 	event.Reason = reasonOf(err, response)
 	// The secret is exposed regardless of why the request failed.
 	if oauth.ExposesCredentials(r.URL.RawQuery) {
-		e.Logger.Warn("Received credentials in the query string; treat them as compromised", "realm", request.realmName, "source", request.source)
+		if e.exposures.Allow("", 1, request.now) {
+			e.Logger.Warn("Received credentials in the query string; treat them as compromised", "realm", request.realmName, "source", request.source)
+		}
 		event.Reason, request.audited = audit.ReasonCredentialsExposed, true
 	}
 	if request.audited {

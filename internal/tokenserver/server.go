@@ -48,7 +48,8 @@ func New(o Options) http.Handler {
 		clients: clientauth.New(clientauth.Options{
 			ClusterKeys: o.Cluster, Argon2idChecks: o.Metrics.argon2idChecks, Logger: o.Logger,
 		}),
-		delayed: make(chan struct{}, maxDelayed),
+		delayed:   make(chan struct{}, maxDelayed),
+		exposures: limiter.NewRateLimiter(),
 	}
 	(&tokenEndpoint{clients, limiter.NewRateLimiter()}).mount(mux)
 	(&introspectionEndpoint{clients}).mount(mux)
