@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -25,17 +24,20 @@ const (
 )
 
 // The accepted parameters of hashes created elsewhere. The upper bounds limit the memory and time
-// of one verification on a token server. The lower bounds come from RFC 9106.
+// of one verification on a token server.
 const (
-	maxMemoryKiB    = 64 << 10
-	maxIterations   = 4
-	maxParallelism  = 4
-	minMemoryFactor = 8 // KiB per lane
-	minArgon2idSalt = 8
-	maxArgon2idSalt = 64
-	minArgon2idTag  = 16
-	maxArgon2idTag  = 64
+	maxMemoryKiB   = 64 << 10
+	maxIterations  = 4
+	maxParallelism = 4
+	minSaltBytes   = 8
+	maxSaltBytes   = 64
+	minTagBytes    = 16
+	maxTagBytes    = 64
 )
+
+// minMemoryKiB contains the smallest accepted memory for 1 to maxIterations passes. These are the
+// minimum configurations of the OWASP Password Storage Cheat Sheet.
+var minMemoryKiB = [maxIterations]uint32{46 << 10, 19 << 10, 12 << 10, 9 << 10}
 
 // argon2idHash is an Argon2id hash (RFC 9106) with its parameters.
 type argon2idHash struct {
@@ -58,19 +60,7 @@ func HashArgon2id(secret string, random io.Reader) (Verifier, error) {
 		return Verifier{}, fmt.Errorf("reading a random salt: %w", err)
 	}
 	h.tag = h.sum(secret)
-	return Verifier{argon2id: h}, nil
-}
-
-// IsArgon2id reports whether the secret is hashed with Argon2id, so verification takes milliseconds
-// of CPU and megabytes of memory.
-func (v *Verifier) IsArgon2id() bool { return v.argon2id != nil }
-
-// Memory returns the number of bytes of heap memory needed to verify a secret. It is 0 for HMAC.
-func (v *Verifier) Memory() int64 {
-	if v.argon2id == nil {
-		return 0
-	}
-	return int64(v.argon2id.memoryKiB) << 10
+	return Verifier{slow: h}, nil
 }
 
 // parseArgon2id parses the fields of a PHC string after the scheme: v=19, then m, t and p in this
@@ -86,45 +76,19 @@ func parseArgon2id(fields []string) (*argon2idHash, error) {
 	if !ok {
 		return nil, ErrHashFormat
 	}
-	salt, okSalt := decodeWithin(fields[2], minArgon2idSalt, maxArgon2idSalt)
-	tag, okTag := decodeWithin(fields[3], minArgon2idTag, maxArgon2idTag)
+	salt, okSalt := decodeWithin(encoding, fields[2], minSaltBytes, maxSaltBytes)
+	tag, okTag := decodeWithin(encoding, fields[3], minTagBytes, maxTagBytes)
 	if !okSalt || !okTag {
 		return nil, ErrHashFormat
 	}
 	m, t, p := numbers[0], numbers[1], numbers[2]
-	if m > maxMemoryKiB || t < 1 || t > maxIterations || p < 1 || p > maxParallelism || m < minMemoryFactor*p {
+	if m > maxMemoryKiB || t < 1 || t > maxIterations || p < 1 || p > maxParallelism {
 		return nil, ErrHashParameters
 	}
+	if m < minMemoryKiB[t-1] {
+		return nil, ErrHashTooWeak
+	}
 	return &argon2idHash{memoryKiB: m, iterations: t, parallelism: uint8(p), salt: salt, tag: tag}, nil
-}
-
-// parseParameters parses "m=19456,t=2,p=1". The values are decimal numbers below 2^30 without
-// leading zeros.
-func parseParameters(s string, names ...string) ([]uint32, bool) {
-	fields := strings.Split(s, ",")
-	if len(fields) != len(names) {
-		return nil, false
-	}
-	numbers := make([]uint32, len(names))
-	for i, name := range names {
-		digits, ok := strings.CutPrefix(fields[i], name+"=")
-		n, err := strconv.ParseUint(digits, 10, 30)
-		if !ok || err != nil || strconv.FormatUint(n, 10) != digits {
-			return nil, false
-		}
-		numbers[i] = uint32(n)
-	}
-	return numbers, true
-}
-
-// decodeWithin decodes Base64 and requires shortest to longest decoded bytes.
-func decodeWithin(s string, shortest, longest int) ([]byte, bool) {
-	n := encoding.DecodedLen(len(s))
-	if n < shortest || n > longest {
-		return nil, false
-	}
-	dst := make([]byte, n)
-	return dst, decodeExactly(dst, s)
 }
 
 func (h *argon2idHash) String() string {
@@ -135,6 +99,10 @@ func (h *argon2idHash) String() string {
 func (h *argon2idHash) verify(secret string) bool {
 	return subtle.ConstantTimeCompare(h.sum(secret), h.tag) == 1
 }
+
+func (h *argon2idHash) saltBytes() []byte { return h.salt }
+
+func (h *argon2idHash) memory() int64 { return int64(h.memoryKiB) << 10 }
 
 func (h *argon2idHash) sum(secret string) []byte {
 	return argon2.IDKey([]byte(secret), h.salt, h.iterations, h.memoryKiB, h.parallelism, uint32(len(h.tag)))

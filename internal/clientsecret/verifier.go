@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -19,23 +18,21 @@ const (
 )
 
 var (
-	// ErrHashFormat means that a hash is not in PHC string format or exceeds its bounds.
-	ErrHashFormat = errors.New("hash must have the form $hmac-sha256$<salt>$<mac> or $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>")
+	// ErrHashFormat means that a hash is not in the format of its scheme or exceeds its bounds.
+	ErrHashFormat = errors.New("hash must have the form $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, $hmac-sha256$<salt>$<mac>, $pbkdf2-sha256$i=<iterations>,l=<bytes>$<salt>$<tag>, or $2b$<cost>$<salt and tag>, in Base64 without padding")
 	// ErrHashScheme means that the scheme of a hash is not supported.
-	ErrHashScheme = errors.New("hash scheme not supported; use argon2id, or hmac-sha256 for randomly generated secrets")
+	ErrHashScheme = errors.New("hash scheme not supported; use argon2id, or hmac-sha256 for randomly generated secrets; pbkdf2-sha256, pbkdf2-sha512, and bcrypt (2a, 2b, and 2y) are accepted for secrets from other systems")
 	// ErrHashParameters means that the version or parameters of a hash are not supported.
-	ErrHashParameters = errors.New("hash parameters not supported; argon2id requires v=19, m from 8 to 65536 KiB and at least 8 per lane, t from 1 to 4, p from 1 to 4")
+	ErrHashParameters = errors.New("hash parameters not supported; argon2id requires v=19, m up to 65536 KiB, t from 1 to 4, p from 1 to 4; pbkdf2 allows up to 1000000 iterations, and bcrypt a cost up to 12")
+	// ErrHashTooWeak means that the parameters of a hash are below the accepted minimum.
+	ErrHashTooWeak = errors.New("hash is too cheap to guess; argon2id requires at least m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; pbkdf2 requires at least 10000 iterations, and bcrypt a cost of at least 08")
 )
 
-// encoding is the Base64 encoding of the PHC string format. It has no padding and only one encoding
-// per value.
-var encoding = base64.RawStdEncoding.Strict()
-
-// Verifier verifies a secret with its HMAC or Argon2id hash. It does not contain the secret.
+// Verifier verifies a secret with its HMAC or slow hash. It does not contain the secret.
 type Verifier struct {
-	salt     [saltBytes]byte
-	mac      [sha256.Size]byte
-	argon2id *argon2idHash // nil: HMAC
+	salt [saltBytes]byte
+	mac  [sha256.Size]byte
+	slow slowHash // nil: HMAC
 }
 
 // Hash returns the verifier of a generated secret: HMAC-SHA-256 (RFC 2104) of the secret, keyed
@@ -51,48 +48,69 @@ func Hash(secret string, random io.Reader) (Verifier, error) {
 	return v, nil
 }
 
-// ParseVerifier parses the output of Verifier.String. It is a PHC string:
+// ParseVerifier parses the output of Verifier.String. It is a string in PHC format, or in the format
+// of passlib or crypt(3):
 //
 //   - $hmac-sha256$<salt>$<mac>, where salt has 16 bytes and mac has 32 bytes
 //   - $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, where salt has 8 to 64 bytes and tag has
 //     16 to 64 bytes
+//   - $pbkdf2-sha256$<iterations>$<salt>$<tag> and $pbkdf2-sha512$<iterations>$<salt>$<tag>, where
+//     iterations has the form i=<number>,l=<bytes of tag> or i=<number>, or is just a number as in
+//     passlib, salt has 8 to 64 bytes, and tag has 16 to 32 bytes (SHA-256) or 64 bytes (SHA-512)
+//   - $2a$<cost>$<salt><tag>, also with 2b and 2y: bcrypt
 //
-// Salt, mac and tag are Base64 without padding. Each verifier has only one valid string.
+// Salt, mac and tag are Base64 without padding. bcrypt has its own alphabet. passlib writes a dot
+// instead of a plus sign. Each verifier has only one valid string.
 //
-// Errors: ErrHashFormat; ErrHashScheme for a PHC string with a different scheme; ErrHashParameters
-// for Argon2id with more than 64 MiB, 4 passes or 4 lanes.
+// Errors: ErrHashFormat; ErrHashScheme for a different scheme; ErrHashParameters for Argon2id with
+// more than 64 MiB, 4 passes or 4 lanes, PBKDF2 with more than 1,000,000 iterations, and bcrypt with
+// a cost above 12; ErrHashTooWeak for Argon2id below the OWASP minimum, PBKDF2 with less than 10,000
+// iterations, and bcrypt with a cost below 8.
 func ParseVerifier(phc string) (Verifier, error) {
 	fields := strings.Split(phc, "$")
 	if len(fields) < 3 || fields[0] != "" || fields[1] == "" {
 		return Verifier{}, ErrHashFormat
 	}
-	switch fields[1] {
+	switch scheme := fields[1]; scheme {
 	case schemeHMAC:
+		return parseHMAC(fields[2:])
 	case schemeArgon2id:
-		hash, err := parseArgon2id(fields[2:])
-		return Verifier{argon2id: hash}, err
-	default:
-		return Verifier{}, ErrHashScheme
+		return slowVerifier(parseArgon2id(fields[2:]))
+	case schemePBKDF2SHA256, schemePBKDF2SHA512:
+		return slowVerifier(parsePBKDF2(scheme, fields[2:]))
+	case schemeBcrypt2A, schemeBcrypt2B, schemeBcrypt2Y:
+		return slowVerifier(parseBcrypt(phc, fields[2:]))
 	}
+	return Verifier{}, ErrHashScheme
+}
+
+func slowVerifier[T slowHash](h T, err error) (Verifier, error) {
+	if err != nil {
+		return Verifier{}, err
+	}
+	return Verifier{slow: h}, nil
+}
+
+func parseHMAC(fields []string) (Verifier, error) {
 	var v Verifier
-	if len(fields) != 4 || !decodeExactly(v.salt[:], fields[2]) || !decodeExactly(v.mac[:], fields[3]) {
+	if len(fields) != 2 || !decodeExactly(encoding, v.salt[:], fields[0]) || !decodeExactly(encoding, v.mac[:], fields[1]) {
 		return Verifier{}, ErrHashFormat
 	}
 	return v, nil
 }
 
-// String returns the PHC string that ParseVerifier parses. It does not contain the secret.
+// String returns the string that ParseVerifier parses. It does not contain the secret.
 func (v Verifier) String() string {
-	if v.argon2id != nil {
-		return v.argon2id.String()
+	if v.slow != nil {
+		return v.slow.String()
 	}
 	return "$" + schemeHMAC + "$" + encoding.EncodeToString(v.salt[:]) + "$" + encoding.EncodeToString(v.mac[:])
 }
 
 // Verify reports whether secret is the secret of v. It compares digests in constant time.
 func (v *Verifier) Verify(secret string) bool {
-	if v.argon2id != nil {
-		return v.argon2id.verify(secret)
+	if v.slow != nil {
+		return v.slow.verify(secret)
 	}
 	mac := v.sum(secret)
 	return subtle.ConstantTimeCompare(mac[:], v.mac[:]) == 1
@@ -119,7 +137,7 @@ func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credent
 	matched, evaluated := -1, 0
 	for i := range credentials {
 		c := &credentials[i]
-		if c.Verifier.argon2id != nil {
+		if c.Verifier.slow != nil {
 			continue
 		}
 		evaluated++
@@ -150,22 +168,12 @@ func (v *Verifier) sum(secret string) [sha256.Size]byte {
 	return [sha256.Size]byte(mac.Sum(nil))
 }
 
-// decodeExactly decodes Base64 into dst and requires exactly len(dst) bytes.
-func decodeExactly(dst []byte, s string) bool {
-	// The decoder ignores line breaks, which are not allowed in a PHC string.
-	if encoding.DecodedLen(len(s)) != len(dst) || strings.ContainsAny(s, "\r\n") {
-		return false
-	}
-	n, err := encoding.Decode(dst, []byte(s))
-	return err == nil && n == len(dst)
-}
-
 // ID returns a short ID of the secret for status and logs. It is computed from the salt, so it
 // reveals nothing about the secret.
 func (v Verifier) ID() string {
 	salt := v.salt[:]
-	if v.argon2id != nil {
-		salt = v.argon2id.salt
+	if v.slow != nil {
+		salt = v.slow.saltBytes()
 	}
 	sum := sha256.Sum256(salt)
 	return hex.EncodeToString(sum[:6])

@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -147,10 +146,7 @@ func TestParseVerifier(t *testing.T) {
 		shorter = base64.RawStdEncoding.EncodeToString(make([]byte, 15))
 		longer  = base64.RawStdEncoding.EncodeToString(make([]byte, 17))
 	)
-	tests := map[string]struct {
-		phc     string
-		wantErr error
-	}{
+	tests := map[string]parseTest{
 		"valid":                         {phc: good},
 		"empty":                         {"", clientsecret.ErrHashFormat},
 		"plaintext secret":              {"rk_secret", clientsecret.ErrHashFormat},
@@ -175,10 +171,19 @@ func TestParseVerifier(t *testing.T) {
 		"nonzero trailing bits of mac":  {good[:len(good)-1] + "B", clientsecret.ErrHashFormat},
 		"line break in the salt":        {"$hmac-sha256$\n" + salt[1:] + "$" + mac, clientsecret.ErrHashFormat},
 		"line break after the salt":     {"$hmac-sha256$" + salt + "\r\n$" + mac, clientsecret.ErrHashFormat},
-		"bcrypt":                        {"$2b$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW", clientsecret.ErrHashScheme},
 		"other HMAC":                    {"$hmac-sha512$" + salt + "$" + mac, clientsecret.ErrHashScheme},
 		"scheme in upper case":          {strings.ToUpper(good), clientsecret.ErrHashScheme},
 	}
+	testParse(t, tests)
+}
+
+type parseTest struct {
+	phc     string
+	wantErr error
+}
+
+// testParse parses each hash. An accepted one must be the string of its verifier.
+func testParse(t *testing.T, tests map[string]parseTest) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			verifier, err := clientsecret.ParseVerifier(tc.phc)
@@ -193,35 +198,6 @@ func TestParseVerifier(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Each verifier has only one valid string: String returns the parsed string byte for byte.
-func FuzzParseVerifier(f *testing.F) {
-	f.Add(hash(f, "rk_secret").String())
-	f.Add("$hmac-sha256$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
-	f.Add("$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAA")
-	f.Add("$argon2id$v=19$m=65536,t=4,p=4$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA")
-	f.Add("$argon2id$v=19$m=65537,t=4,p=4$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA")
-	f.Add("$argon2id$v=19$m=4294967296,t=0,p=-1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA")
-	f.Add("$hmac-sha256$AAAAAAAAAAAAAAAAAAAA\r\n$AAAA")
-	f.Add("$$$")
-	f.Fuzz(func(t *testing.T, phc string) {
-		verifier, err := clientsecret.ParseVerifier(phc)
-		if err != nil {
-			// The error must not be wrapped with the input, because a malformed hash may be a
-			// secret.
-			if !slices.Contains([]error{clientsecret.ErrHashFormat, clientsecret.ErrHashScheme, clientsecret.ErrHashParameters}, err) {
-				t.Fatalf("error %v is not exactly one of the three errors", err)
-			}
-			return
-		}
-		if verifier.String() != phc {
-			t.Fatalf("String() = %s, want %s", verifier, phc)
-		}
-		if verifier.Memory() > 64<<20 {
-			t.Fatalf("the verifier uses %d bytes, want at most 64 MiB", verifier.Memory())
-		}
-	})
 }
 
 func BenchmarkVerify(b *testing.B) {

@@ -90,7 +90,7 @@ func argon2idCredentials(client *registry.Client, now time.Time) []*clientsecret
 	}
 	var current []*clientsecret.Credential
 	for i := range client.Secrets {
-		if credential := &client.Secrets[i]; credential.Verifier.IsArgon2id() && credential.Current(now) {
+		if credential := &client.Secrets[i]; credential.Verifier.IsSlow() && credential.Current(now) {
 			current = append(current, credential)
 		}
 	}
@@ -113,7 +113,8 @@ func (c *argon2idChecker) remembered(client *registry.Client, credentials []*cli
 //
 // The error is oauth.ErrBusy.
 func (c *argon2idChecker) verify(ctx context.Context, client *registry.Client, credentials []*clientsecret.Credential, secret string) (*clientsecret.Credential, error) {
-	memory := int64(0)
+	// PBKDF2 and bcrypt need hardly any memory, but as much CPU as Argon2id.
+	memory := int64(clientsecret.DefaultArgon2idMemory)
 	for _, credential := range credentials {
 		memory = max(memory, credential.Verifier.Memory())
 	}

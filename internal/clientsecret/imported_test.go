@@ -1,0 +1,60 @@
+package clientsecret_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+)
+
+// importedHashes were created by other implementations.
+var importedHashes = map[string]struct {
+	phc, secret string
+	wantWeak    bool
+}{
+	// argon2-cffi uses the reference implementation by the Argon2 authors.
+	"argon2-cffi": {phc: "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc", secret: "password"},
+
+	"Ory Hydra, PBKDF2 with SHA-256": {"$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8", "a test secret", true},
+	"Ory Hydra, PBKDF2 with SHA-512": {"$pbkdf2-sha512$i=25000,l=64$FLZMb78Ha7s60/X5xLrdbA$uQH0vUB7grH1mYcdE6VYetyvrldjlGm1ha+ejtsiaoe0nJWVVAIMePK72PsWlYzqRnVBTQ2ocusjvn+K4q72qg", "a test secret", true},
+	"Ory Hydra, bcrypt":              {"$2a$10$h/vMEcfRsL1quToB0WOkP.//nK60HSOhbTlyEbO8FUFFRAXu6MpTG", "a test secret", true},
+	"Authelia, PBKDF2 with SHA-256":  {"$pbkdf2-sha256$310000$fWgJsBZnS.TRwq0vw1RpBg$DA8TeFowLQIcF4z83EHgT0Uzhetu48CPMsRy/iydGIc", "a test secret", true},
+	"Authelia, PBKDF2 with SHA-512":  {"$pbkdf2-sha512$310000$v/alt02UeIciKZSsi6WTwA$vT85QTN9/.REjvANB5a94gxKAQHTbhDCMPfVZRKTqmrSUcN5a.Iz3sBFO23yYLcCri/SpBFa/okxaAaYUECnLg", "a test secret", true},
+	"Authelia, bcrypt":               {"$2b$10$Io1.7xr5VRC/AFN7flWJ2.QE5xw9/5pe8/UCvfII2V36dbQ9UyxXG", "a test secret", true},
+	"passlib":                        {"$pbkdf2-sha256$29000$N2YMIWQsBWBMae09x1jrPQ$1t8iyB2A.WF/Z5JZv.lfCIhXXN33N23OSgQYThBYRfk", "toomanysecrets", true},
+	"@phc/pbkdf2 with SHA-256":       {"$pbkdf2-sha256$i=25000$MqeA8nahmV/loVXW/VzW7g$hDxIuvd4rW2ZWuJJORwRUKGFcB2dRM59SKdTCyhBnGw", "a test secret", true},
+	"@phc/pbkdf2 with SHA-512":       {"$pbkdf2-sha512$i=25000$0/IMLU21a8lDM6M3WxzN9A$5upO5cCvfrN27cf+vMfI+TF3K/fVDGrTt4Pzs+7AAgZAWM692K1Zclwdm14ssS8tGQJTAXH/dO0ONaDJRf3Icw", "a test secret", true},
+	"bcryptjs":                       {"$2b$08$xDY72mDg7GHRzbxh5IyHOO.qKYos615JPr2CWCVhKwLk1TENWwdGG", "a test secret", true},
+	"htpasswd":                       {"$2y$08$ump2Vhf3HCrzJubwiz2hUuGQEuFE0odWN3VjfvjEKdwY/Q.gA.IlC", "a test secret", true},
+	"jBCrypt":                        {"$2a$10$fVH8e28OQRj9tqiDXs1e1uxpsjN0c7II7YPKXua2NAKYvM6iQk7dq", "abcdefghijklmnopqrstuvwxyz", true},
+	"jBCrypt with punctuation":       {"$2a$08$Eq2r4G/76Wv39MzSX262huzPz612MZiYHVUJe/OcOql2jo4.9UxTW", "~!@#$%^&*()      ~!@#$%^&*()PNBFRD", true},
+	"bcrypt with the largest cost":   {"$2a$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW", "abc123xyz", true},
+}
+
+func TestVerifyHashesOfOtherImplementations(t *testing.T) {
+	for name, tc := range importedHashes {
+		t.Run(name, func(t *testing.T) {
+			verifier, err := clientsecret.ParseVerifier(tc.phc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !verifier.Verify(tc.secret) {
+				t.Error("rejected the correct secret")
+			}
+			for _, wrong := range []string{tc.secret[1:], tc.secret + " ", tc.secret + "\x00", tc.secret + "\x00" + tc.secret} {
+				if verifier.Verify(wrong) {
+					t.Errorf("accepted %q", wrong)
+				}
+			}
+			if verifier.String() != tc.phc {
+				t.Errorf("String() = %s, want %s", verifier, tc.phc)
+			}
+			if !verifier.IsSlow() || verifier.IsWeak() != tc.wantWeak || verifier.Memory() == 0 || tc.wantWeak && verifier.Memory() > 64<<10 {
+				t.Errorf("IsSlow() = %t, IsWeak() = %t, Memory() = %d", verifier.IsSlow(), verifier.IsWeak(), verifier.Memory())
+			}
+			if credentials := []clientsecret.Credential{{Verifier: verifier}}; clientsecret.VerifyHMAC(credentials, tc.secret, time.Now()) != nil {
+				t.Error("verified as an HMAC")
+			}
+		})
+	}
+}
