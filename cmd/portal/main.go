@@ -38,6 +38,8 @@ type options struct {
 	initialAdmin      string
 	publicURL         string
 	trustedProxies    []netip.Prefix
+	proxyProtocolFrom []netip.Prefix
+	passthrough       []netip.Prefix
 	oidc              oidcOptions
 	debug             bool
 }
@@ -81,6 +83,14 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.apiServerCAFile, "api-server-ca-file", "", "Path of the PEM `file` with the certificate authority of the API server. Defaults to the system roots")
 	flags.StringVar(&o.sessionKeyFile, "session-key-file", "", "Path of the `file` with the session encryption key, at least 32 random bytes and the same for all replicas (required)")
 	flags.StringVar(&o.initialAdmin, "initial-admin", "", "Service account as `namespace/name` in the token command on the sign-in page")
+	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", func(list string) (err error) {
+		o.proxyProtocolFrom, err = source.ParseNetworks(list)
+		return err
+	})
+	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", func(list string) (err error) {
+		o.passthrough, err = source.ParseNetworks(list)
+		return err
+	})
 	flags.StringVar(&o.publicURL, "public-url", "", "Public `URL` of the portal, such as https://portal.example.com. Required with --oidc-issuer-url")
 	flags.StringVar(&o.oidc.issuerURL, "oidc-issuer-url", "", "`URL` of an OpenID Connect issuer that the API server trusts. If empty, users sign in with a Kubernetes token")
 	flags.StringVar(&o.oidc.clientID, "oidc-client-id", "", "ID of the `client` at the issuer. The API server must accept it as the token audience")

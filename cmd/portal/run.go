@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,10 @@ func run(o options) error {
 	ctx, stop := httpserver.SignalContext()
 	defer stop()
 
+	memory, err := httpserver.LimitMemory()
+	if err != nil {
+		return err
+	}
 	auditLog, closeAudit, err := audit.OpenFile("-", logger, time.Now)
 	if err != nil {
 		return err
@@ -40,8 +45,9 @@ func run(o options) error {
 		return err
 	}
 	server, err := httpserver.Listen(ctx, httpserver.Options{
-		Handler: handler, Limits: portal.ServerLimits(),
-		Listen: o.listen, OperationsListen: o.operationsListen, CertFile: o.certFile, KeyFile: o.keyFile,
+		Handler: handler, Limits: portal.ServerLimits(), Memory: memory, Reject: portal.Reject,
+		Proxies: httpserver.Proxies{ProxyProtocol: o.proxyProtocolFrom, Shared: slices.Concat(o.trustedProxies, o.passthrough)},
+		Listen:  o.listen, OperationsListen: o.operationsListen, CertFile: o.certFile, KeyFile: o.keyFile,
 		// Ready is unset, because the portal can report an error to users even if the API server is
 		// unavailable.
 		Logger: logger,

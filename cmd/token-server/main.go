@@ -40,6 +40,8 @@ type options struct {
 	snapshotDir       string
 	auditLog          string
 	trustedProxies    []netip.Prefix
+	proxyProtocolFrom []netip.Prefix
+	passthrough       []netip.Prefix
 	drainDelay        time.Duration
 	reusePort         bool
 	debug             bool
@@ -80,6 +82,14 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, with one line of JSON for each credential decision. Use - for standard output. If empty, the audit log is disabled")
 	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", func(list string) (err error) {
 		o.trustedProxies, err = source.ParseNetworks(list)
+		return err
+	})
+	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", func(list string) (err error) {
+		o.proxyProtocolFrom, err = source.ParseNetworks(list)
+		return err
+	})
+	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", func(list string) (err error) {
+		o.passthrough, err = source.ParseNetworks(list)
 		return err
 	})
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "Time to keep accepting connections after SIGTERM so that load balancers can stop routing here")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,10 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
+	memory, err := httpserver.LimitMemory()
+	if err != nil {
+		return err
+	}
 	auditLog, closeAudit, err := audit.OpenFile(o.auditLog, logger, now.Now)
 	if err != nil {
 		return fmt.Errorf("opening --audit-log: %w", err)
@@ -69,8 +74,9 @@ func run(o options) error {
 			Registry: reg, Cluster: clusterKeys, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
 			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies,
 		}),
-		Limits: tokenserver.ServerLimits(),
-		Listen: o.listen, OperationsListen: o.operationsListen, ReusePort: o.reusePort,
+		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,
+		Proxies: httpserver.Proxies{ProxyProtocol: o.proxyProtocolFrom, Shared: slices.Concat(o.trustedProxies, o.passthrough)},
+		Listen:  o.listen, OperationsListen: o.operationsListen, ReusePort: o.reusePort,
 		CertFile: o.certFile, KeyFile: o.keyFile, DrainDelay: o.drainDelay,
 		Ready: func() error {
 			if !reg.Loaded() {

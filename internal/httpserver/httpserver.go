@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,23 +18,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
 )
 
-// Limits bounds the requests and connections of a server.
+// Limits bounds a single request to a server.
 type Limits struct {
-	// ReadHeader, Read and Write bound one request. Idle bounds the time between two requests on a
-	// connection.
-	ReadHeader, Read, Write, Idle time.Duration
-	// HeaderBytes bounds the request line and the headers.
+	// Header, Body, and Write bound the time in which the headers and the body of a request arrive
+	// and the response is sent. Idle bounds the time between two requests on a connection.
+	Header, Body, Write, Idle time.Duration
+	// HeaderBytes bounds the request line and the headers. BodyBytes is the largest body that the
+	// handler accepts.
 	HeaderBytes int
+	BodyBytes   int64
+}
+
+// Proxies lists the networks of trusted proxies and load balancers in front of the public port.
+type Proxies struct {
+	// ProxyProtocol are networks whose connections begin with a header of the PROXY protocol.
+	ProxyProtocol []netip.Prefix
+	// Shared are networks whose connections come from many clients, so the limit for each source
+	// does not apply: proxies that send X-Forwarded-For, and proxies that hide the source.
+	Shared []netip.Prefix
 }
 
 // Options configures a Server. CertFile, KeyFile, DrainDelay, Ready, Metrics and PublicStopped are
 // optional.
 type Options struct {
-	// Handler serves the public port within Limits.
+	// Handler serves the public port within Limits and Memory.
 	Handler http.Handler
 	Limits  Limits
+	Memory  Memory
+	Proxies Proxies
+	// Reject writes the response to a request that a limit rejects, with status 408 or 503.
+	Reject func(w http.ResponseWriter, status int)
 	// Listen and OperationsListen are the addresses of the two ports.
 	Listen, OperationsListen string
 	// ReusePort shares the public port with other processes on this host (SO_REUSEPORT).
@@ -46,8 +65,8 @@ type Options struct {
 	DrainDelay time.Duration
 	// Ready returns why the process cannot serve requests yet, or nil.
 	Ready func() error
-	// Metrics are served on the operations port.
-	Metrics prometheus.Gatherer
+	// Metrics are served on the operations port. Those of the public port are added.
+	Metrics *prometheus.Registry
 	// PublicStopped is called after the public port has sent its last response, while the
 	// operations port still serves. Its context expires when the shutdown timeout does.
 	PublicStopped func(context.Context)
@@ -87,8 +106,12 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		s.publicListener.Close()
 		return nil, fmt.Errorf("listening at --operations-listen: %w", err)
 	}
-	s.public = New(s.closeWhileDraining(o.Handler), o.Limits, getCertificate, o.Logger)
-	s.operations = New(newOperations(s.ready(o.Ready), o.Metrics), operationsLimits, nil, o.Logger)
+	s.public, s.publicListener = NewPublic(s.publicListener, o, getCertificate)
+	s.public.Handler = s.closeWhileDraining(s.public.Handler)
+	s.operationsListener = connections.New(s.operationsListener, connections.Options{Total: operationsConnections, PerSource: operationsConnections / 2})
+	s.operations = newServer(newOperations(s.ready(o.Ready), o.Metrics), operationsLimits, nil, o.Logger)
+	o.Logger.Info("Derived limits from the memory limit", "memory", o.Memory.Limit, "connections", o.Memory.Connections,
+		"connectionsPerSource", o.Memory.PerSource, "requestsInFlight", o.Memory.InFlight)
 	return s, nil
 }
 
@@ -98,26 +121,65 @@ func (s *Server) Addr() net.Addr { return s.publicListener.Addr() }
 // OperationsAddr returns the address of the operations port.
 func (s *Server) OperationsAddr() net.Addr { return s.operationsListener.Addr() }
 
-// New returns an HTTP/1.1 and HTTP/2 server. For TLS it accepts version 1.2 and later, with the
+// NewPublic returns a server for the public port, and its listener around the given one. It uses
+// Handler, Limits, Memory, Proxies, Reject, Metrics, and Logger of the options. It is for tests and
+// benchmarks; Listen calls it.
+//
+// With getCertificate, the server is for ServeTLS and calls it at each handshake. Without, it is for
+// plain HTTP.
+func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*http.Server, net.Listener) {
+	shed := newShed()
+	listener := connections.New(inner, connections.Options{
+		Total: o.Memory.Connections, PerSource: o.Memory.PerSource, TLS: getCertificate != nil,
+		ProxyProtocol: o.Proxies.ProxyProtocol, Shared: o.Proxies.Shared, HeaderTimeout: o.Limits.Header,
+		Closed: shed.connection,
+	})
+	limiter := requests.New(requests.Options{
+		Handler: o.Handler, InFlight: o.Memory.InFlight, BodyBytes: o.Limits.BodyBytes, BodyTimeout: o.Limits.Body,
+		Reject: o.Reject, Rejected: shed.request,
+	})
+	if o.Metrics != nil {
+		shed.register(o.Metrics, listener, limiter, o.Memory)
+	}
+	return newServer(limiter, o.Limits, getCertificate, o.Logger), listener
+}
+
+// newServer returns an HTTP/1.1 and HTTP/2 server. For TLS it accepts version 1.2 and later, with the
 // certificate that getCertificate returns at each handshake. If getCertificate is nil, the server
 // uses plain HTTP.
-func New(handler http.Handler, limits Limits, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), logger *slog.Logger) *http.Server {
+func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: limits.ReadHeader,
-		ReadTimeout:       limits.Read,
+		ReadHeaderTimeout: limits.Header,
 		WriteTimeout:      limits.Write,
 		IdleTimeout:       limits.Idle,
 		MaxHeaderBytes:    limits.HeaderBytes,
+		ConnContext:       connections.WithConn,
 		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: getCertificate,
-			NextProtos:     []string{"h2", "http/1.1"},
+			MinVersion:         tls.VersionTLS12,
+			GetCertificate:     getCertificate,
+			GetConfigForClient: connections.ClientHello,
+			NextProtos:         []string{"h2", "http/1.1"},
+		},
+		// The defaults allow a megabyte for each frame, each connection, and each of 250 streams.
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxStreams,
+			MaxReadFrameSize:              16 << 10,
+			MaxReceiveBufferPerConnection: 64 << 10,
+			MaxReceiveBufferPerStream:     16 << 10,
+			WriteByteTimeout:              writeByteTimeout,
 		},
 		// Port scanners and probes cause failed handshakes, which are not worth logging by default.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
+
+const (
+	// maxStreams is the maximum number of concurrent requests on an HTTP/2 connection.
+	maxStreams = 16
+	// writeByteTimeout is the time in which an HTTP/2 client must read something of its responses.
+	writeByteTimeout = 5 * time.Second
+)
 
 func listen(ctx context.Context, address string, reusePort bool) (net.Listener, error) {
 	var lc net.ListenConfig

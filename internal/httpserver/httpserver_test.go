@@ -33,8 +33,10 @@ func options() httpserver.Options {
 	return httpserver.Options{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
 		Limits: httpserver.Limits{
-			ReadHeader: 5 * time.Second, Read: 5 * time.Second, Write: 5 * time.Second, Idle: time.Minute, HeaderBytes: 64 << 10,
+			Header: 5 * time.Second, Body: 5 * time.Second, Write: 5 * time.Second, Idle: time.Minute, HeaderBytes: 64 << 10, BodyBytes: 1 << 10,
 		},
+		Memory: httpserver.Divide(256 << 20),
+		Reject: func(w http.ResponseWriter, status int) { w.WriteHeader(status) },
 		Listen: "127.0.0.1:0", OperationsListen: "127.0.0.1:0",
 		Logger: slog.New(slog.DiscardHandler),
 	}

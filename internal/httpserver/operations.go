@@ -11,9 +11,12 @@ import (
 
 // operationsLimits bounds requests to the operations port, which only the cluster can reach.
 var operationsLimits = Limits{
-	ReadHeader: 10 * time.Second, Read: 10 * time.Second, Write: 10 * time.Second, Idle: 10 * time.Second,
+	Header: 10 * time.Second, Write: 10 * time.Second, Idle: 10 * time.Second,
 	HeaderBytes: 64 << 10,
 }
+
+// operationsConnections limits connections to the operations port. Probes and Prometheus need a few.
+const operationsConnections = 64
 
 var errDraining = errors.New("the server is shutting down")
 
@@ -31,8 +34,8 @@ func (s *Server) ready(processReady func() error) func() error {
 }
 
 // newOperations returns the handler of the operations port, which must never be public: /healthz
-// for liveness, /readyz for readiness, and /metrics if there is a gatherer.
-func newOperations(ready func() error, gatherer prometheus.Gatherer) http.Handler {
+// for liveness, /readyz for readiness, and /metrics if there is a registry.
+func newOperations(ready func() error, metrics *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("ok\n"))
@@ -44,8 +47,8 @@ func newOperations(ready func() error, gatherer prometheus.Gatherer) http.Handle
 		}
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	if gatherer != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	if metrics != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	}
 	return mux
 }

@@ -44,7 +44,16 @@ func guard(routes http.Handler) http.Handler {
 // a page can require several API server requests.
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
-		ReadHeader: 10 * time.Second, Read: 10 * time.Second, Write: time.Minute, Idle: 2 * time.Minute,
-		HeaderBytes: 64 << 10,
+		Header: 3 * time.Second, Body: 3 * time.Second, Write: time.Minute, Idle: 30 * time.Second,
+		HeaderBytes: 32 << 10, // the cookies of a session have up to 16 KiB
+		BodyBytes:   maxBody,
 	}
+}
+
+// Reject responds to a request that a limit of the server rejects, with status 408 or 503.
+func Reject(w http.ResponseWriter, status int) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	http.Error(w, "The portal is too busy, or your request arrived too slowly. Try again.", status)
 }

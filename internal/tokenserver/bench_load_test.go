@@ -117,14 +117,18 @@ type loadedServer struct {
 	connections []*connection
 }
 
-// serve starts the server. Each connection sends randomly chosen requests.
-func serve(b *testing.B, server *http.Server, requests [][]byte) *loadedServer {
+// newServer returns a server, and its listener around the given one.
+type newServer func(net.Listener) (*http.Server, net.Listener)
+
+// serve starts a server. Each connection sends randomly chosen requests.
+func serve(b *testing.B, newServer newServer, requests [][]byte) *loadedServer {
 	b.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
 	s := &loadedServer{address: listener.Addr().String()}
+	server, listener := newServer(listener)
 	go func() { _ = server.Serve(listener) }()
 	b.Cleanup(func() {
 		for _, c := range s.connections {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -93,9 +94,21 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 	return p
 }
 
-// productServer returns an HTTP server with the token server's limits.
-func productServer(handler http.Handler) *http.Server {
-	return httpserver.New(handler, tokenserver.ServerLimits(), nil, slog.New(slog.DiscardHandler))
+// productServer returns a server with the token server's limits.
+func productServer(handler http.Handler) newServer {
+	return func(listener net.Listener) (*http.Server, net.Listener) {
+		return httpserver.NewPublic(listener, httpserver.Options{
+			Handler: handler, Limits: tokenserver.ServerLimits(), Memory: httpserver.Divide(256 << 20),
+			Reject: tokenserver.Reject, Logger: slog.New(slog.DiscardHandler),
+		}, nil)
+	}
+}
+
+// plainServer returns a server of net/http without limits.
+func plainServer(handler http.Handler) newServer {
+	return func(listener net.Listener) (*http.Server, net.Listener) {
+		return &http.Server{Handler: handler}, listener
+	}
 }
 
 func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm) *registry.Realm {

@@ -83,7 +83,7 @@ func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, toke
 // server share the cores, so the durations of both parts add up.
 func compareRates(b *testing.B, p *population, requests [][]byte, name string, compute func() error) {
 	b.Helper()
-	plain := &http.Server{Handler: fixedResponse(responseTo(b, p.handler, requests[0]))}
+	plain := plainServer(fixedResponse(responseTo(b, p.handler, requests[0])))
 	rates := measure(b, map[string]rate{
 		"product": serve(b, productServer(p.handler), requests).rate,
 		"plain":   serve(b, plain, requests).rate,

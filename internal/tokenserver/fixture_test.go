@@ -127,14 +127,16 @@ func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	for _, option := range options {
 		option(&o)
 	}
-	s.http = httpserver.New(tokenserver.New(o), tokenserver.ServerLimits(), func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		pair, _ := certificate()
-		return pair, nil
-	}, logger)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.http, listener = httpserver.NewPublic(listener, httpserver.Options{
+		Handler: tokenserver.New(o), Limits: tokenserver.ServerLimits(), Memory: httpserver.Divide(256 << 20), Reject: tokenserver.Reject, Logger: logger,
+	}, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		pair, _ := certificate()
+		return pair, nil
+	})
 	s.address = listener.Addr().String()
 	var running sync.WaitGroup
 	running.Go(func() { _ = s.http.ServeTLS(listener, "", "") })

@@ -97,9 +97,19 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 // response takes microseconds, so a client that needs longer is broken or malicious.
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
-		ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 10 * time.Second, Idle: 2 * time.Minute,
+		Header: 3 * time.Second, Body: 3 * time.Second, Write: 10 * time.Second, Idle: 30 * time.Second,
 		// The handler rejects requests above oauth.MaxHeaderBytes with an OAuth error response.
 		// This higher limit only protects memory.
 		HeaderBytes: 2 * oauth.MaxHeaderBytes,
+		BodyBytes:   oauth.MaxBodyBytes,
 	}
+}
+
+// Reject responds to a request that a limit of the server rejects, with status 408 or 503.
+func Reject(w http.ResponseWriter, status int) {
+	if status == http.StatusRequestTimeout {
+		writeRejection(w, oauth.ErrSlowBody)
+		return
+	}
+	writeRejection(w, oauth.ErrOverloaded)
 }

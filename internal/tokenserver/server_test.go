@@ -21,10 +21,10 @@ import (
 func TestServerLimitsCoverEveryStep(t *testing.T) {
 	limits := tokenserver.ServerLimits()
 	tests := map[string]struct{ got, limit time.Duration }{
-		"reading headers": {limits.ReadHeader, 10 * time.Second},
-		"reading all":     {limits.Read, 30 * time.Second},
+		"reading headers": {limits.Header, 3 * time.Second},
+		"reading bodies":  {limits.Body, 3 * time.Second},
 		"writing":         {limits.Write, 30 * time.Second},
-		"idling":          {limits.Idle, 5 * time.Minute},
+		"idling":          {limits.Idle, 30 * time.Second},
 	}
 	for name, tc := range tests {
 		if tc.got <= 0 || tc.got > tc.limit {

@@ -1,0 +1,161 @@
+package connections
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/pires/go-proxyproto"
+)
+
+// maxClientHello is the maximum size of a TLS ClientHello in bytes. With post-quantum key shares
+// they have about 2 KiB. Until it is complete, crypto/tls would keep 64 KiB of it.
+const maxClientHello = 16 << 10
+
+var errClientHello = errors.New("the TLS ClientHello is larger than 16 KiB")
+
+// Conn is an admitted connection.
+type Conn struct {
+	net.Conn
+	listener *Listener
+	proxy    *proxyproto.Conn // nil: no PROXY protocol
+
+	resolve sync.Once // finds the source behind the PROXY protocol
+	release sync.Once
+	// writing is held during a write.
+	writing sync.Mutex
+	inHello bool // the TLS ClientHello is not complete
+	hello   int  // bytes read in it
+
+	// The following fields belong to the listener and its lock.
+	source        netip.Addr
+	element       *list.Element // in all; nil after removal
+	sourceElement *list.Element // in the connections of the source
+	busy          int           // requests in progress
+}
+
+// RemoteAddr returns the address of the client: the one in the PROXY protocol header if there is
+// one, otherwise the peer's. It waits for the header.
+func (c *Conn) RemoteAddr() net.Addr {
+	address := c.Conn.RemoteAddr()
+	if c.proxy != nil {
+		c.resolve.Do(func() { c.resolved(address) })
+	}
+	return address
+}
+
+// resolved counts the connection for the source in its PROXY protocol header. Connections of the
+// load balancer itself, such as health checks, have none (command LOCAL).
+func (c *Conn) resolved(address net.Addr) {
+	header := c.proxy.ProxyHeader()
+	if header == nil {
+		c.listener.count(ReasonProxyHeader)
+		c.Conn.Close()
+		return
+	}
+	if header.Command.IsLocal() {
+		return
+	}
+	l := c.listener
+	l.mu.Lock()
+	var victim *Conn
+	ok := true
+	if c.element != nil { // otherwise it has been removed
+		victim, ok = l.joinSource(c, addrOf(address))
+	}
+	l.mu.Unlock()
+	l.evict(victim)
+	if !ok {
+		l.count(ReasonSource)
+		c.Conn.Close()
+	}
+}
+
+// Read reads nothing while a write is in progress. A peer that sends more and more without reading
+// what it gets would otherwise fill queues in memory, for example with responses to HTTP/2 PINGs.
+func (c *Conn) Read(b []byte) (int, error) {
+	c.writing.Lock()
+	c.writing.Unlock() //nolint:staticcheck // Waiting is all that is needed.
+	n, err := c.Conn.Read(b)
+	if c.inHello {
+		if c.hello += n; c.hello > maxClientHello {
+			return 0, errClientHello
+		}
+	}
+	return n, err
+}
+
+// Write writes to the connection.
+func (c *Conn) Write(b []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.Conn.Write(b)
+}
+
+// Close closes the connection and gives its place to another one.
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	c.release.Do(func() {
+		l := c.listener
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.remove(c)
+		l.unclosed--
+		l.released.Signal()
+	})
+	return err
+}
+
+// Begin marks the connection as busy until the returned function is called. A busy connection is
+// not closed to make room for others.
+func (c *Conn) Begin() (end func()) {
+	l := c.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.busy++
+	return c.end
+}
+
+func (c *Conn) end() {
+	l := c.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.busy--
+	if c.element != nil {
+		l.all.MoveToBack(c.element)
+	}
+	if c.sourceElement != nil {
+		l.sources[c.source].MoveToBack(c.sourceElement)
+	}
+}
+
+// ClientHello ends the limit on the size of the ClientHello. Use it as tls.Config.GetConfigForClient.
+func ClientHello(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if c, ok := hello.Conn.(*Conn); ok {
+		c.inHello = false
+	}
+	return nil, nil //nolint:nilnil // It keeps the configuration.
+}
+
+type contextKey struct{}
+
+// WithConn returns a context with the connection, for From. Use it as http.Server.ConnContext.
+func WithConn(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if c, ok := conn.(*Conn); ok {
+		return context.WithValue(ctx, contextKey{}, c)
+	}
+	return ctx
+}
+
+// From returns the connection of a request, or nil.
+func From(ctx context.Context) *Conn {
+	c, _ := ctx.Value(contextKey{}).(*Conn)
+	return c
+}

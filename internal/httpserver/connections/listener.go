@@ -1,0 +1,249 @@
+// Package connections limits the connections of a server, in total and for each source, and reads
+// the PROXY protocol from trusted networks.
+package connections
+
+import (
+	"container/list"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+
+	"github.com/realmkeeper/realmkeeper/internal/source"
+)
+
+// Why a connection was closed. These are values of a metric's label.
+const (
+	// ReasonIdle means that the connection was the oldest idle one when a new one needed its place.
+	ReasonIdle = "idle"
+	// ReasonSource means that the source of a new connection had too many, none of them idle.
+	ReasonSource = "source"
+	// ReasonLimit means that there were too many connections, none of them idle.
+	ReasonLimit = "limit"
+	// ReasonProxyHeader means that the PROXY protocol header was missing, late, or malformed.
+	ReasonProxyHeader = "proxy_header"
+)
+
+// Reasons lists all reasons.
+var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonProxyHeader}
+
+// These are the kernel's buffers for one connection in bytes, which count as memory of the Pod.
+// Requests and most responses have a few hundred bytes.
+const (
+	receiveBuffer = 32 << 10
+	sendBuffer    = 64 << 10
+)
+
+// Options configures a Listener. Total, PerSource, and HeaderTimeout are required.
+type Options struct {
+	// Total and PerSource are the maximum numbers of connections, in total and from one source. The
+	// addresses of an IPv6 /64 network count as one source.
+	Total, PerSource int
+	// ProxyProtocol lists the networks of load balancers whose connections begin with a header of
+	// the PROXY protocol, version 1 or 2. Other connections never have one.
+	ProxyProtocol []netip.Prefix
+	// Shared lists the networks of proxies whose connections come from many clients. PerSource does
+	// not apply to them.
+	Shared []netip.Prefix
+	// HeaderTimeout bounds the wait for the PROXY protocol header.
+	HeaderTimeout time.Duration
+	// TLS limits the size of the ClientHello. It requires ClientHello in the TLS configuration.
+	TLS bool
+	// Closed is called with the reason each time that the Listener closes or refuses a connection.
+	// It is optional.
+	Closed func(reason string)
+}
+
+// Listener accepts connections within the limits. If there are too many, it closes the oldest idle
+// one: of the same source if that has too many, otherwise of all. A connection is idle unless the
+// server is processing a complete request. If none is idle, the new connection is refused.
+//
+// A closed connection counts until the server has released it. Accept admits only a few connections
+// more than Total before it waits, so that a flood of new connections can't outrun the server.
+type Listener struct {
+	net.Listener
+	options Options
+
+	mu       sync.Mutex
+	released sync.Cond // signals that a connection was released, or that the listener closed
+	closed   bool
+	unclosed int       // accepted connections that the server has not released
+	all      list.List // of *Conn, the least recently used first
+	sources  map[netip.Addr]*list.List
+}
+
+// New returns a Listener that accepts connections from inner.
+func New(inner net.Listener, o Options) *Listener {
+	l := &Listener{Listener: inner, options: o, sources: map[netip.Addr]*list.List{}}
+	l.released.L = &l.mu
+	return l
+}
+
+// Accept returns the next admitted connection. It is a *Conn.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		if err := l.wait(); err != nil {
+			return nil, err
+		}
+		raw, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if tcp, ok := raw.(*net.TCPConn); ok {
+			_ = tcp.SetReadBuffer(receiveBuffer) // without it, only memory is less bounded
+			_ = tcp.SetWriteBuffer(sendBuffer)
+		}
+		if c := l.admit(raw); c != nil {
+			return c, nil
+		}
+	}
+}
+
+// Close closes the listener. Accepted connections stay open.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.released.Broadcast()
+	l.mu.Unlock()
+	return l.Listener.Close()
+}
+
+// Open returns the number of accepted connections that the server has not released.
+func (l *Listener) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unclosed
+}
+
+// wait waits until the server has released enough connections.
+func (l *Listener) wait() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.unclosed > l.options.Total+l.options.Total/8 && !l.closed {
+		l.released.Wait()
+	}
+	if l.closed {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// admit returns the connection for the server, or nil if there is no place for it.
+func (l *Listener) admit(raw net.Conn) *Conn {
+	peer := addrOf(raw.RemoteAddr())
+	c := &Conn{Conn: raw, listener: l, inHello: l.options.TLS}
+	if source.Contains(l.options.ProxyProtocol, peer) {
+		c.proxy = proxyproto.NewConn(raw, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(l.options.HeaderTimeout))
+		c.Conn = c.proxy
+	}
+	if reason := l.enter(c, peer); reason != "" {
+		raw.Close()
+		l.count(reason)
+		return nil
+	}
+	return c
+}
+
+// enter adds a connection. If there is no place for it, it returns the reason.
+func (l *Listener) enter(c *Conn, peer netip.Addr) string {
+	var victim *Conn
+	defer func() { l.evict(victim) }()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// With a PROXY protocol header, the source is known later.
+	if c.proxy == nil {
+		ok := false
+		if victim, ok = l.joinSource(c, peer); !ok {
+			return ReasonSource
+		}
+	}
+	if victim == nil && l.all.Len() >= l.options.Total {
+		if victim = oldestIdle(&l.all); victim == nil {
+			l.leaveSource(c)
+			return ReasonLimit
+		}
+		l.remove(victim)
+	}
+	c.element = l.all.PushBack(c)
+	l.unclosed++
+	return ""
+}
+
+// joinSource counts the connection for its source. If the source has too many, it removes the
+// source's oldest idle connection, which the caller must close, or returns false if none is idle.
+func (l *Listener) joinSource(c *Conn, address netip.Addr) (victim *Conn, ok bool) {
+	if source.Contains(l.options.Shared, address) {
+		return nil, true
+	}
+	network := source.Network(address)
+	connections := l.sources[network]
+	if connections == nil {
+		connections = list.New()
+		l.sources[network] = connections
+	}
+	if connections.Len() >= l.options.PerSource {
+		if victim = oldestIdle(connections); victim == nil {
+			return nil, false
+		}
+		l.remove(victim)
+		l.sources[network] = connections // remove forgets a source without connections
+	}
+	c.source, c.sourceElement = network, connections.PushBack(c)
+	return victim, true
+}
+
+func (l *Listener) leaveSource(c *Conn) {
+	if c.sourceElement == nil {
+		return
+	}
+	connections := l.sources[c.source]
+	connections.Remove(c.sourceElement)
+	c.sourceElement = nil
+	if connections.Len() == 0 {
+		delete(l.sources, c.source)
+	}
+}
+
+// remove makes room for another connection. The removed one must be closed.
+func (l *Listener) remove(c *Conn) {
+	if c.element == nil {
+		return
+	}
+	l.all.Remove(c.element)
+	c.element = nil
+	l.leaveSource(c)
+}
+
+// evict closes a connection that was removed. It may be nil.
+func (l *Listener) evict(victim *Conn) {
+	if victim == nil {
+		return
+	}
+	victim.Conn.Close()
+	l.count(ReasonIdle)
+}
+
+func (l *Listener) count(reason string) {
+	if l.options.Closed != nil {
+		l.options.Closed(reason)
+	}
+}
+
+// oldestIdle returns the least recently used connection without a request in progress, or nil.
+func oldestIdle(connections *list.List) *Conn {
+	for e := connections.Front(); e != nil; e = e.Next() {
+		if c, ok := e.Value.(*Conn); ok && c.busy == 0 {
+			return c
+		}
+	}
+	return nil
+}
+
+func addrOf(address net.Addr) netip.Addr {
+	if tcp, ok := address.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
