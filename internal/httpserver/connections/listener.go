@@ -36,6 +36,10 @@ const (
 	sendBuffer    = 64 << 10
 )
 
+// minClosing is how many closed connections Accept tolerates at least that the server has not
+// released.
+const minClosing = 8
+
 // Options configures a Listener. Total, PerSource, and HeaderTimeout are required.
 type Options struct {
 	// Total and PerSource are the maximum numbers of connections, in total and from one source. The
@@ -121,7 +125,7 @@ func (l *Listener) Open() int {
 func (l *Listener) wait() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.unclosed > l.options.Total+l.options.Total/8 && !l.closed {
+	for l.unclosed >= l.options.Total+max(minClosing, l.options.Total/8) && !l.closed {
 		l.released.Wait()
 	}
 	if l.closed {
