@@ -22,12 +22,14 @@ const (
 	ReasonSource = "source"
 	// ReasonLimit means that there were too many connections, none of them idle.
 	ReasonLimit = "limit"
+	// ReasonAbuse means that the client sent a lot without completing a request.
+	ReasonAbuse = "abuse"
 	// ReasonProxyHeader means that the PROXY protocol header was missing, late, or malformed.
 	ReasonProxyHeader = "proxy_header"
 )
 
 // Reasons lists all reasons.
-var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonProxyHeader}
+var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonAbuse, ReasonProxyHeader}
 
 // These are the kernel's buffers for one connection in bytes, which count as memory of the Pod.
 // Requests and most responses have a few hundred bytes.
@@ -53,6 +55,9 @@ type Options struct {
 	Shared []netip.Prefix
 	// HeaderTimeout bounds the wait for the PROXY protocol header.
 	HeaderTimeout time.Duration
+	// Unproductive is the number of bytes that a client may send without completing a request. It
+	// must exceed all concurrent requests of a connection together. If 0, there is no limit.
+	Unproductive int64
 	// TLS limits the size of the ClientHello. It requires ClientHello in the TLS configuration.
 	TLS bool
 	// Closed is called with the reason each time that the Listener closes or refuses a connection.

@@ -350,3 +350,31 @@ func TestReadWaitsForWrite(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A client may send any number of requests, but not endless parts of requests.
+func TestUnproductiveConnectionIsClosed(t *testing.T) {
+	const limit = 1000
+	l := listen(t, connections.Options{Total: 10, PerSource: 2, Unproductive: limit})
+	client, server := l.connect(t, "127.0.0.2")
+	read := func() error {
+		if _, err := client.Write(make([]byte, limit)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := io.ReadFull(server, make([]byte, limit))
+		return err
+	}
+	for range 3 {
+		if err := read(); err != nil {
+			t.Fatal(err)
+		}
+		server.Begin()()
+	}
+	l.checkReasons(t, map[string]int{})
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(); err == nil {
+		t.Error("read more than the limit")
+	}
+	l.checkReasons(t, map[string]int{connections.ReasonAbuse: 1})
+}
