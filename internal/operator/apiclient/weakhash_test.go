@@ -45,7 +45,7 @@ func argon2id(t *testing.T, id string) v1alpha1.HashedSecret {
 
 // The condition names the secrets with a weak hash. It does not affect Ready.
 func TestWeakHash(t *testing.T) {
-	pbkdf2, bcrypt := v1alpha1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}, v1alpha1.HashedSecret{ID: "from-dex", Hash: bcryptHash}
+	pbkdf2, bcrypt := v1alpha1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}, v1alpha1.HashedSecret{ID: "from-authelia", Hash: bcryptHash}
 	strong := argon2id(t, "strong")
 	expired := pbkdf2
 	expired.ExpiresAt = &metav1.Time{Time: now}
@@ -57,9 +57,9 @@ func TestWeakHash(t *testing.T) {
 		"HMAC":                {withHashes(hashOf(t, "a", password)), ""},
 		"Argon2id":            {withHashes(strong), ""},
 		"PBKDF2":              {withHashes(pbkdf2), "from-hydra"},
-		"bcrypt":              {withHashes(bcrypt), "from-dex"},
-		"PBKDF2 and bcrypt":   {withHashes(pbkdf2, bcrypt), "from-hydra, from-dex"},
-		"Argon2id and bcrypt": {withHashes(strong, bcrypt), "from-dex"},
+		"bcrypt":              {withHashes(bcrypt), "from-authelia"},
+		"PBKDF2 and bcrypt":   {withHashes(pbkdf2, bcrypt), "from-hydra, from-authelia"},
+		"Argon2id and bcrypt": {withHashes(strong, bcrypt), "from-authelia"},
 		"expired":             {withHashes(strong, expired), ""},
 		"suspended":           {func(s *observed) { withHashes(pbkdf2)(s); s.client.Spec.Suspend = true }, "from-hydra"},
 		"provided":            {func(s *observed) { withProvided(0)(s); s.provided = providedSecret(1, password) }, ""},
