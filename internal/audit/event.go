@@ -111,8 +111,7 @@ const (
 	ReasonClientDisabled Reason = "client_disabled"
 	// ReasonClientExpired means that spec.expiresAt of the client has passed.
 	ReasonClientExpired Reason = "client_expired"
-	// ReasonTooManyFailures means that too many earlier attempts failed. Verification of the secret
-	// was not completed.
+	// ReasonTooManyFailures means that too many earlier attempts failed, and this one did too.
 	ReasonTooManyFailures Reason = "too_many_failures"
 	// ReasonTooManyTokens means that the client exceeded its token rate limit.
 	ReasonTooManyTokens Reason = "too_many_tokens"

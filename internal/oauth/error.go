@@ -80,8 +80,7 @@ var (
 	// ErrNoClusterKeys is not caused by the request itself: the server has not read the cluster's
 	// keys yet.
 	ErrNoClusterKeys = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded the keys for service account tokens yet. Try again later.")
-	// ErrTooManyFailures says nothing about the credentials, because their verification was not
-	// completed.
+	// ErrTooManyFailures replaces ErrInvalidClient after too many failures.
 	ErrTooManyFailures = newRetryable(http.StatusTooManyRequests, "3", "Authentication of this client has failed too many times from this address. Try again later.")
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")
 	// ErrNoToken is for introspection. The next six are for verification (RFC 6750 §3).

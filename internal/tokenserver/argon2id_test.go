@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
@@ -87,8 +86,8 @@ func TestArgon2idSecrets(t *testing.T) {
 		"longest secret":                 {"argon2id", strings.Repeat("x", 4000), 401},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 2 { // on the second attempt, a correct secret is remembered
-				a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic(test.id, test.secret)})
+			for range 2 { // on the second attempt, the result is remembered
+				a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic(test.id, test.secret)})
 				if a.status != test.want {
 					t.Errorf("got %d %s, want %d", a.status, a.body, test.want)
 				}
@@ -100,9 +99,9 @@ func TestArgon2idSecrets(t *testing.T) {
 	}
 }
 
-// Only correct secrets are remembered. Suspension, expiration and rotation apply immediately, even
-// if the secret is remembered.
-func TestArgon2idRunsOncePerCorrectSecret(t *testing.T) {
+// Each secret is verified once, whether it is correct or wrong. Suspension, expiration and rotation
+// apply immediately, even if the secret is remembered.
+func TestArgon2idRunsOncePerSecret(t *testing.T) {
 	at := now
 	s := startArgon2id(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return at } })
 	client := s.clientOf(t, "HTTP/2")
@@ -110,7 +109,7 @@ func TestArgon2idRunsOncePerCorrectSecret(t *testing.T) {
 	s.registry.SetClient(original)
 	send := func(secret string, want int) {
 		t.Helper()
-		if a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic("argon2id", secret)}); a.status != want {
+		if a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic("argon2id", secret)}); a.status != want {
 			t.Errorf("got %d %s, want %d", a.status, a.body, want)
 		}
 	}
@@ -119,53 +118,48 @@ func TestArgon2idRunsOncePerCorrectSecret(t *testing.T) {
 		change(&c)
 		s.registry.SetClient(&c)
 	}
-	expect := func(remembered, verified int) {
+	expect := func(remembered, rejected, verified float64) {
 		t.Helper()
-		want := fmt.Sprintf(`
-# HELP realmkeeper_slow_secret_checks_total Checks of Argon2id-hashed secrets by outcome: "remembered" if the secret was verified before, "verified" if Argon2id ran, or "busy" if the response was 503.
-# TYPE realmkeeper_slow_secret_checks_total counter
-realmkeeper_slow_secret_checks_total{outcome="remembered"} %d
-realmkeeper_slow_secret_checks_total{outcome="verified"} %d
-`, remembered, verified)
-		if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want), "realmkeeper_slow_secret_checks_total"); err != nil {
-			t.Error(err)
+		got := []float64{s.slowChecks(t, "remembered"), s.slowChecks(t, "rejected"), s.slowChecks(t, "verified")}
+		if diff := cmp.Diff([]float64{remembered, rejected, verified}, got); diff != "" {
+			t.Errorf("remembered, rejected and verified secrets (-want +got):\n%s", diff)
 		}
 	}
 
 	send(password, 200)
 	send(password, 200)
 	send(password, 200)
-	expect(2, 1)
+	expect(2, 0, 1)
 	send("wrong", 401)
 	send("wrong", 401)
-	expect(2, 3)
+	expect(2, 1, 2)
 	change(func(c *registry.Client) { c.Disabled = true })
 	send(password, 401)
 	change(func(c *registry.Client) { c.ExpiresAt = now })
 	send(password, 401)
-	expect(4, 3)
+	expect(4, 1, 2)
 	// Use a different hash of the same secret.
 	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, password)}))
 	send(password, 200)
-	expect(4, 4)
+	expect(4, 1, 3)
 	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, newPassword)}))
 	send(password, 401)
-	expect(4, 5)
+	expect(4, 1, 4)
 	change(withSecrets(clientsecret.Credential{Verifier: original.Secrets[0].Verifier, ExpiresAt: now.Add(time.Second)}))
 	send(password, 200)
-	expect(5, 5)
+	expect(5, 1, 4)
 	at = now.Add(time.Second)
 	send(password, 401)
-	expect(5, 5)
+	expect(5, 1, 4)
 
 	// A remembered secret must not be accepted for a different client that has the same hash.
 	at = now
 	other := newClient(t, "argon2id", "other", withSecrets(original.Secrets...))
 	s.registry.SetClient(other)
-	if a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic("other", password)}); a.status != 200 {
+	if a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic("other", password)}); a.status != 200 {
 		t.Errorf("got %d %s, want 200", a.status, a.body)
 	}
-	expect(5, 6)
+	expect(5, 1, 5)
 }
 
 // Argon2id is expensive, so it runs only for clients with an unexpired Argon2id-hashed secret.
@@ -173,17 +167,38 @@ func TestArgon2idRunsOnlyForClientsThatUseIt(t *testing.T) {
 	s := startArgon2id(t)
 	client := s.clientOf(t, "HTTP/2")
 	for id, want := range map[string]float64{"unknown": 0, "hmac": 0, "expired": 0, "argon2id": 1} {
-		before := s.argon2idChecks(t, "verified")
-		if a := s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, "wrong")}); a.status != 401 {
+		before := s.slowChecks(t, "verified")
+		if a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, "wrong")}); a.status != 401 {
 			t.Errorf("%s: got %d %s, want 401", id, a.status, a.body)
 		}
-		if got := s.argon2idChecks(t, "verified") - before; got != want {
+		if got := s.slowChecks(t, "verified") - before; got != want {
 			t.Errorf("%s: Argon2id ran %v times, want %v", id, got, want)
 		}
 	}
 }
 
-func (s *server) argon2idChecks(t *testing.T, outcome string) float64 {
+// sendSlow sends a request again after a 503, as clients do.
+func (s *server) sendSlow(t testing.TB, client *http.Client, r request) response {
+	t.Helper()
+	for {
+		a := s.send(t, client, r)
+		if a.status != http.StatusServiceUnavailable {
+			return a
+		}
+		checkBusy(t, a)
+	}
+}
+
+func checkBusy(t testing.TB, a response) {
+	t.Helper()
+	want := `{"error":"temporarily_unavailable","error_description":"The server is busy verifying other secrets. Try again later."}` + "\n"
+	if a.body != want || a.header.Get("Retry-After") != "1" {
+		t.Errorf("got %d %s with Retry-After %q", a.status, a.body, a.header.Get("Retry-After"))
+	}
+}
+
+// slowChecks returns the number of checks of slowly hashed secrets with the given outcome.
+func (s *server) slowChecks(t *testing.T, outcome string) float64 {
 	t.Helper()
 	families, err := s.metrics.Gather()
 	if err != nil {
@@ -199,51 +214,64 @@ func (s *server) argon2idChecks(t *testing.T, outcome string) float64 {
 	return 0
 }
 
-// During a flood of wrong secrets for an Argon2id client, requests that don't fit into the queue
-// get a 503. Correct HMAC-hashed secrets and remembered Argon2id-hashed secrets are still accepted.
-func TestFloodOfWrongArgon2idSecretsLeavesOthersWorking(t *testing.T) {
-	s := startArgon2id(t)
+// While someone guesses the secret of a client, its owner gets tokens from the same address, and so
+// do other clients. Known secrets are accepted at once, and others after a few requests.
+func TestGuessesLockNobodyOut(t *testing.T) {
+	t.Parallel() // some responses are delayed
+	s := startArgon2id(t, behindProxy)
 	client := s.clientOf(t, "HTTP/2")
+	const shared = "192.0.2.1" // the address of the attacker and of the owner
 	send := func(id, secret string) response {
-		return s.send(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, secret)})
+		return s.sendSlow(t, client, from(shared, request{path: argon2idPath, query: grant, authorization: basic(id, secret)}))
 	}
 	if a := send("argon2id", password); a.status != 200 {
 		t.Fatalf("got %d %s, want 200", a.status, a.body)
 	}
+	// Guesses with remembered results reach the failure limit.
+	s.exhaust(t, client, from(shared, request{path: argon2idPath, query: grant, authorization: basic("rotating", strings.Repeat("x", 5000))}))
 
 	var (
-		flood sync.WaitGroup
-		busy  atomic.Int64
+		stop    = make(chan struct{})
+		guesses sync.WaitGroup
+		busy    atomic.Int64
 	)
-	for range 30 {
-		flood.Go(func() {
-			a := send("rotating", "wrong")
-			switch {
-			case a.status == http.StatusServiceUnavailable:
-				busy.Add(1)
-				want := `{"error":"temporarily_unavailable","error_description":"The server is busy verifying other secrets. Try again later."}` + "\n"
-				if diff := cmp.Diff(want, a.body); diff != "" || a.header.Get("Retry-After") == "" {
-					t.Errorf("busy response with Retry-After %q (-want +got):\n%s", a.header.Get("Retry-After"), diff)
+	for n := range 12 {
+		guesses.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
 				}
-			case a.status != http.StatusUnauthorized:
-				t.Errorf("got %d %s, want 401 or 503", a.status, a.body)
+				a := s.send(t, client, from(shared, request{path: argon2idPath, query: grant, authorization: basic("rotating", fmt.Sprintf("guess %d of %d", i, n))}))
+				switch a.status {
+				case http.StatusServiceUnavailable:
+					busy.Add(1)
+					checkBusy(t, a)
+				case http.StatusTooManyRequests, http.StatusUnauthorized:
+				default:
+					t.Errorf("guess: got %d %s, want 401, 429 or 503", a.status, a.body)
+				}
 			}
 		})
 	}
-	for range 20 {
+	for n := 0; n < 20 || busy.Load() < 20; n++ {
 		for id, correct := range map[string]string{"hmac": secret, "argon2id": password} {
-			if a := send(id, correct); a.status != 200 {
-				t.Errorf("client %s during the flood: got %d %s, want 200", id, a.status, a.body)
+			if a := s.send(t, client, from(shared, request{path: argon2idPath, query: grant, authorization: basic(id, correct)})); a.status != 200 {
+				t.Errorf("client %s: got %d %s, want 200", id, a.status, a.body)
 			}
 		}
 	}
-	flood.Wait()
-	if busy.Load() == 0 {
-		t.Error("the flood got no 503")
-	}
 	if a := send("rotating", newPassword); a.status != 200 {
-		t.Errorf("after the flood: got %d %s, want 200", a.status, a.body)
+		t.Errorf("first token of the owner: got %d %s, want 200", a.status, a.body)
 	}
+	for range 20 {
+		if a := s.send(t, client, from(shared, request{path: argon2idPath, query: grant, authorization: basic("rotating", newPassword)})); a.status != 200 {
+			t.Errorf("later token of the owner: got %d %s, want 200", a.status, a.body)
+		}
+	}
+	close(stop)
+	guesses.Wait()
 }
 
 // BenchmarkFlood measures how long a client with a generated secret waits for its token during a

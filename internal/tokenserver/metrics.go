@@ -18,7 +18,7 @@ type Metrics struct {
 	realms         sync.Map // realm name → *realmMetrics
 	introspections *prometheus.CounterVec
 	verifications  *prometheus.CounterVec
-	argon2idChecks *prometheus.CounterVec
+	slowChecks     *prometheus.CounterVec
 }
 
 // realmMetrics contains the metrics for a realm's issued tokens, so that requests don't have to
@@ -50,9 +50,9 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		// The buckets cover fast signatures, RSA on a busy machine, and Argon2id.
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"realm"})
-	argon2idChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
+	slowChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_slow_secret_checks_total",
-		Help: `Checks of Argon2id-hashed secrets by outcome: "remembered" if the secret was verified before, "verified" if Argon2id ran, or "busy" if the response was 503.`,
+		Help: `Checks of slowly hashed secrets by outcome: "remembered" if the secret was known to be correct, "rejected" if it was known to be wrong, "verified" if a slow hash was computed, or "busy" if the response was 503.`,
 	}, []string{"outcome"})
 	introspections := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "realmkeeper_introspections_total",
@@ -62,7 +62,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		Name: "realmkeeper_verifications_total",
 		Help: `Verification requests from gateways by result: "valid", or the OAuth 2.0 error code.`,
 	}, []string{"result"})
-	registerer.MustRegister(requests, durations, argon2idChecks, introspections, verifications,
+	registerer.MustRegister(requests, durations, slowChecks, introspections, verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this token server serves.",
@@ -74,7 +74,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	)
 	return &Metrics{
 		requests: requests, durations: durations,
-		introspections: introspections, verifications: verifications, argon2idChecks: argon2idChecks,
+		introspections: introspections, verifications: verifications, slowChecks: slowChecks,
 	}
 }
 

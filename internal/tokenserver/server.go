@@ -18,10 +18,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
-// Options contains the dependencies of a token server. All fields except Cluster, Audit, Tracer and
-// TrustedProxies are required.
+// Options contains the dependencies of a token server. All fields except Cluster, Audit, Tracer,
+// TrustedProxies and SlowHashMemory are required.
 type Options struct {
 	Registry *registry.Registry
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
@@ -38,6 +39,9 @@ type Options struct {
 	Random io.Reader
 	// TrustedProxies lists the networks of proxies whose X-Forwarded-For header is trusted.
 	TrustedProxies []netip.Prefix
+	// SlowHashMemory is the maximum number of bytes of all concurrent verifications of slowly hashed
+	// secrets. If zero, it is slowhash.DefaultMemory.
+	SlowHashMemory int64
 }
 
 // New returns the handler for the public port.
@@ -46,7 +50,8 @@ func New(o Options) http.Handler {
 	clients := clientEndpoint{
 		Options: o,
 		clients: clientauth.New(clientauth.Options{
-			ClusterKeys: o.Cluster, Argon2idChecks: o.Metrics.argon2idChecks, Logger: o.Logger,
+			ClusterKeys: o.Cluster, Logger: o.Logger,
+			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Checks: o.Metrics.slowChecks}),
 		}),
 		delayed:   make(chan struct{}, maxDelayed),
 		exposures: limiter.NewRateLimiter(),

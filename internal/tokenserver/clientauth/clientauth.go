@@ -10,12 +10,11 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
 // Options contains the dependencies of an Authenticator. All fields except ClusterKeys are
@@ -24,14 +23,14 @@ type Options struct {
 	// ClusterKeys returns the keys that verify service account tokens. If nil, the Authenticator
 	// rejects these tokens.
 	ClusterKeys ClusterKeys
-	// Argon2idChecks counts the checks of Argon2id-hashed secrets. Its only label is the outcome.
-	Argon2idChecks *prometheus.CounterVec
-	Logger         *slog.Logger
+	// SlowHashes checks secrets against slow hashes.
+	SlowHashes *slowhash.Checker
+	Logger     *slog.Logger
 }
 
 // Authenticator authenticates clients (RFC 6749 §2.3). It is safe for concurrent use.
 type Authenticator struct {
-	argon2id       *argon2idChecker
+	slowHashes     *slowhash.Checker
 	usedAssertions *clientassertion.Memory
 	clusterKeys    ClusterKeys
 	failures       *limiter.Failures
@@ -41,7 +40,7 @@ type Authenticator struct {
 // New returns an Authenticator. Its failure counts and used assertions are initially empty.
 func New(o Options) *Authenticator {
 	return &Authenticator{
-		argon2id:       newArgon2idChecker(o.Argon2idChecks),
+		slowHashes:     o.SlowHashes,
 		usedAssertions: clientassertion.NewMemory(),
 		clusterKeys:    o.ClusterKeys,
 		failures:       limiter.NewFailures(),

@@ -8,15 +8,19 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
 // Other cases are covered over HTTP by the tests in package tokenserver.
@@ -26,7 +30,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 const issuer = "https://api.example.com/acme"
 
 // newRealm returns a realm with the client "signing", which has the public half of the given key.
-func newRealm(t *testing.T, key signingkey.Key) *registry.Realm {
+func newRealm(t *testing.T, key signingkey.Key) (*registry.Registry, *registry.Realm) {
 	t.Helper()
 	key.State = signingkey.Active
 	realm, err := registry.NewRealm(registry.RealmSettings{
@@ -38,7 +42,7 @@ func newRealm(t *testing.T, key signingkey.Key) *registry.Realm {
 	reg := registry.New()
 	reg.SetRealm(realm)
 	reg.SetClient(&registry.Client{UID: "client", RealmUID: "realm", ID: "signing", PublicKeys: []signingkey.PublicKey{key.Public()}})
-	return reg.Realm("acme")
+	return reg, realm
 }
 
 // assertionOf returns a valid assertion that the client "signing" signed with the given key.
@@ -67,15 +71,77 @@ func TestClientWithTooManyAssertionsIsAskedToWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := clientauth.New(clientauth.Options{
-		Argon2idChecks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "checks"}, []string{"outcome"}),
-		Logger:         slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err := a.FillAssertions("client", now); err != nil {
 		t.Fatal(err)
 	}
+	_, realm := newRealm(t, key)
 	p := &oauth.Parameters{ClientAssertion: assertionOf(t, key), ClientAssertionType: oauth.AssertionTypeJWT}
-	_, err = a.Authenticate(t.Context(), newRealm(t, key), http.Header{}, p, netip.Addr{}, now)
+	_, err = a.Authenticate(t.Context(), realm, http.Header{}, p, netip.Addr{}, now)
 	if !errors.Is(err, oauth.ErrAssertionsFull) {
 		t.Errorf("got error %v, want %v", err, oauth.ErrAssertionsFull)
+	}
+}
+
+// A secret may wait for its verification. A client that is suspended, changed or deleted in the
+// meantime gets no token.
+func TestChangesDuringVerification(t *testing.T) {
+	verifier, err := clientsecret.HashArgon2id("the correct secret", rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := registry.Client{
+		Record: "record", UID: "client", RealmUID: "realm", ID: "slow",
+		Secrets: []clientsecret.Credential{{ID: "only", Verifier: verifier}},
+	}
+	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		change func(*registry.Registry)
+		want   error
+	}{
+		"none": {func(*registry.Registry) {}, nil},
+		"suspended": {func(r *registry.Registry) {
+			suspended := original
+			suspended.Disabled = true
+			r.SetClient(&suspended)
+		}, oauth.ErrBusy},
+		"changed": {func(r *registry.Registry) {
+			changed := original
+			changed.Secrets = nil
+			r.SetClient(&changed)
+		}, oauth.ErrBusy},
+		"deleted": {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reg, realm := newRealm(t, key)
+				client := original
+				reg.SetClient(&client)
+				a := clientauth.New(clientauth.Options{
+					SlowHashes: slowhash.New(slowhash.Options{Checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "checks"}, []string{"outcome"})}),
+					Logger:     slog.New(slog.DiscardHandler),
+				})
+				send := func(secret string) error {
+					_, err := a.Authenticate(t.Context(), realm, http.Header{}, &oauth.Parameters{ClientID: "slow", ClientSecret: secret}, netip.Addr{}, now)
+					return err
+				}
+				if err := send("a wrong secret"); !errors.Is(err, oauth.ErrInvalidClient) {
+					t.Errorf("wrong secret: got error %v, want %v", err, oauth.ErrInvalidClient)
+				}
+				var correct sync.WaitGroup
+				correct.Go(func() {
+					if err := send("the correct secret"); !errors.Is(err, tc.want) {
+						t.Errorf("got error %v, want %v", err, tc.want)
+					}
+				})
+				synctest.Wait() // the client pauses after the wrong secret
+				tc.change(reg)
+				correct.Wait()
+			})
+		})
 	}
 }

@@ -9,47 +9,64 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
 // bySecret authenticates a client by its secret. For an unknown client, it computes one dummy HMAC.
 //
-// A correct secret is accepted immediately, regardless of failed attempts, if it is HMAC-hashed or
-// was already verified with Argon2id. Argon2id runs only for clients that have an Argon2id-hashed
-// secret, and only within the failure limit.
+// A correct secret is accepted regardless of failed attempts. A slow hash is computed only for
+// clients that have one, and only if it is not yet known whether the secret is correct.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
 func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Identity, error) {
 	client := realm.Client(credentials.ClientID)
-	var secrets []clientsecret.Credential
-	if client != nil {
-		secrets = client.Secrets
+	matched, err := a.match(ctx, client, credentials.ClientSecret, now)
+	// The client may have been suspended or changed while the secret was being verified.
+	if err == nil && realm.Client(credentials.ClientID) != client {
+		err = oauth.ErrBusy
 	}
-	matched := clientsecret.VerifyHMAC(secrets, credentials.ClientSecret, now)
-	var argon2id []*clientsecret.Credential
-	if matched == nil {
-		argon2id = argon2idCredentials(client, now)
-		matched = a.argon2id.remembered(client, argon2id, credentials.ClientSecret)
+	if err != nil {
+		return Identity{clientID: credentials.ClientID, Client: client}, err
 	}
 	identity, err := identify(realm, client, matched, credentials.ClientID, now)
 	if err == nil {
 		return identity, nil
 	}
-
-	attempt := limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}
-	if !a.failures.Count(attempt, now) {
+	if !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}, now) {
 		return identity, oauth.ErrTooManyFailures
 	}
-	if matched != nil || len(argon2id) == 0 {
-		return identity, err
-	}
-	if matched, err = a.argon2id.verify(ctx, client, argon2id, credentials.ClientSecret); err != nil {
-		a.failures.Undo(attempt)
-		return identity, err
-	}
-	if identity, err = identify(realm, client, matched, credentials.ClientID, now); err == nil {
-		a.failures.Undo(attempt)
-	}
 	return identity, err
+}
+
+// match returns the unexpired credential of the client that the secret matches, or nil. A nil client
+// has no credentials.
+//
+// The error is oauth.ErrBusy.
+func (a *Authenticator) match(ctx context.Context, client *registry.Client, secret string, now time.Time) (*clientsecret.Credential, error) {
+	var credentials []clientsecret.Credential
+	if client != nil {
+		credentials = client.Secrets
+	}
+	if matched := clientsecret.VerifyHMAC(credentials, secret, now); matched != nil {
+		return matched, nil
+	}
+	var (
+		slow      []*clientsecret.Credential
+		verifiers []slowhash.Verifier
+	)
+	for i := range credentials {
+		if c := &credentials[i]; c.Verifier.IsSlow() && c.Current(now) {
+			slow, verifiers = append(slow, c), append(verifiers, &c.Verifier)
+		}
+	}
+	if len(slow) == 0 {
+		return nil, nil
+	}
+	matched, err := a.slowHashes.Check(ctx, client.UID, verifiers, secret)
+	if matched == slowhash.NoMatch {
+		return nil, err
+	}
+	return slow[matched], err
 }
 
 // identify returns the identity of a client, and an error if the client must not get a token now.

@@ -1,0 +1,199 @@
+// Package slowhash checks secrets against slow hashes such as Argon2id.
+//
+// A slow hash costs milliseconds of CPU and megabytes of memory, so an attacker could use wrong
+// secrets to slow down others or to lock out the owner of the secret. This package prevents both:
+//
+//   - At most one secret of a client and two in all are verified at a time, and clients take turns.
+//     After a wrong secret, the client pauses. Guesses at one client therefore cost a few percent of
+//     one core, and never delay another client by more than one verification.
+//   - Results are remembered, wrong ones included, so no secret is verified twice.
+//   - The secret that was sent in the most requests is verified next. The owner sends the same secret
+//     again after a 503, but guesses differ. An attacker who repeats guesses makes fewer of them.
+package slowhash
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+)
+
+const (
+	// DefaultMemory is the default of Options.Memory. It is enough for the largest hash that
+	// clientsecret accepts.
+	DefaultMemory = 64 << 20
+	// TableMemory is the maximum number of bytes of all remembered results, numbers of requests, and
+	// waiting secrets. It is in addition to Options.Memory.
+	TableMemory = 8 << 20
+	// MaxSecretBytes is the maximum length of a secret. Longer secrets are wrong. It is the length in
+	// UTF-8 of the longest secret that a user may choose.
+	MaxSecretBytes = 4096
+
+	// maxWait is how long a request waits for its result.
+	maxWait = 2 * time.Second
+	// maxVerifications limits concurrent verifications. At least one core remains free.
+	maxVerifications = 2
+)
+
+// These are the values of the metric's outcome label.
+const (
+	outcomeRemembered = "remembered"
+	outcomeVerified   = "verified"
+	outcomeRejected   = "rejected"
+	outcomeBusy       = "busy"
+)
+
+// Verifier is the stored hash of a secret.
+type Verifier interface {
+	// Verify reports whether the secret is correct.
+	Verify(secret string) bool
+	// Memory returns the number of bytes that Verify needs.
+	Memory() int64
+	// String returns the hash with its salt and parameters.
+	String() string
+}
+
+// Options contains the settings of a Checker.
+type Options struct {
+	// Memory is the maximum number of bytes of all concurrent verifications. A hash that needs more is
+	// verified alone. If zero, it is DefaultMemory.
+	Memory int64
+	// Checks counts checks. Its only label is the outcome: "remembered" or "rejected" if the secret is
+	// known to be correct or wrong, "verified" if a hash was computed, "busy" if a request got no
+	// result. Required.
+	Checks *prometheus.CounterVec
+}
+
+// Checker checks secrets. It is safe for concurrent use. It has no goroutines while no secrets wait.
+type Checker struct {
+	checks *prometheus.CounterVec
+	slots  int   // maximum number of concurrent verifications
+	memory int64 // maximum number of bytes of all concurrent verifications
+	// key is random and unique to this process, so the fingerprints are useless outside of it.
+	key [sha256.Size]byte
+
+	mu sync.Mutex
+	// Wrong results have a table of their own, so that they don't displace correct ones.
+	correct, wrong recent[struct{}]
+	requests       recent[requestCount]
+	clients        map[string]*client // by UID; those with waiting secrets, a verification, or a pause
+	waiting        int                // secrets of all clients
+	waiters        int                // requests of all clients that wait for a result
+	running        int                // verifications
+	used           int64              // bytes of running verifications
+	wake           *time.Timer        // fires when the first pause of a client with waiting secrets ends
+}
+
+// fingerprint identifies a secret of a client together with a stored hash.
+type fingerprint [sha256.Size]byte
+
+// New returns a Checker that remembers nothing.
+func New(o Options) *Checker {
+	c := &Checker{
+		checks: o.Checks, slots: slots(runtime.GOMAXPROCS(0)), memory: o.Memory,
+		clients: map[string]*client{},
+	}
+	if c.memory == 0 {
+		c.memory = DefaultMemory
+	}
+	_, _ = rand.Read(c.key[:]) // never returns an error; a failure crashes the process
+	c.wake = time.AfterFunc(time.Hour, c.resume)
+	c.wake.Stop()
+	return c
+}
+
+func slots(cores int) int { return min(max(1, cores-1), maxVerifications) }
+
+// NoMatch means that a secret is wrong.
+const NoMatch = -1
+
+// Check returns the index of the verifier that the client's secret matches, or NoMatch. It waits up
+// to 2 seconds for the result. The verification goes on even if the context is canceled, and its
+// result is remembered.
+//
+// The result depends only on the secret and the stored hashes. The caller must check everything
+// else, such as suspension and expiration, afterwards.
+//
+// There must be at least one verifier. The error is oauth.ErrBusy if there is no result yet.
+func (c *Checker) Check(ctx context.Context, clientUID string, verifiers []Verifier, secret string) (int, error) {
+	if len(secret) > MaxSecretBytes {
+		c.checks.WithLabelValues(outcomeRejected).Inc()
+		return NoMatch, nil
+	}
+	ids := make([]fingerprint, len(verifiers))
+	for i, v := range verifiers {
+		ids[i] = c.fingerprint(clientUID, v, secret)
+	}
+	c.mu.Lock()
+	matched, known := c.lookup(ids)
+	var asked *waitingSecret
+	if !known {
+		asked = c.ask(clientUID, ids, verifiers, secret, time.Now())
+	}
+	c.mu.Unlock()
+	switch {
+	case known && matched == NoMatch:
+		c.checks.WithLabelValues(outcomeRejected).Inc()
+		return NoMatch, nil
+	case known:
+		c.checks.WithLabelValues(outcomeRemembered).Inc()
+		return matched, nil
+	case asked != nil:
+		if matched, known = c.await(ctx, asked, ids); known {
+			return matched, nil
+		}
+	}
+	c.checks.WithLabelValues(outcomeBusy).Inc()
+	return NoMatch, oauth.ErrBusy
+}
+
+// await waits until the secret has been verified or no longer waits.
+func (c *Checker) await(ctx context.Context, asked *waitingSecret, ids []fingerprint) (matched int, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	select {
+	case <-asked.done:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiters--
+	asked.client.waiters--
+	return c.lookup(ids)
+}
+
+// lookup returns which of the fingerprints is known to be correct. If one is, or if all others are
+// known to be wrong, the result is known.
+func (c *Checker) lookup(ids []fingerprint) (matched int, known bool) {
+	known = true
+	for i, id := range ids {
+		if _, ok := c.correct.get(id); ok {
+			return i, true
+		}
+		if _, ok := c.wrong.get(id); !ok {
+			known = false
+		}
+	}
+	return NoMatch, known
+}
+
+// fingerprint prefixes each part with its length, so that different inputs are never hashed as the
+// same bytes.
+func (c *Checker) fingerprint(clientUID string, v Verifier, secret string) fingerprint {
+	mac := hmac.New(sha256.New, c.key[:])
+	for _, part := range []string{clientUID, v.String(), secret} {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		mac.Write(length[:])
+		mac.Write([]byte(part))
+	}
+	return fingerprint(mac.Sum(nil))
+}

@@ -1,0 +1,169 @@
+package slowhash
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// These limit the number of waiting secrets.
+	maxWaitingPerClient = 16
+	maxWaiting          = 256
+	// keepWaiting is how long a secret waits after the last request with it.
+	keepWaiting = 30 * time.Second
+	// These limit the number of requests that wait for a result, because each one is a request in
+	// flight. A request beyond the limit gets a 503 at once, and its secret waits nevertheless.
+	maxWaitersPerClient = 8
+	maxWaiters          = 64
+	// countInterval is the shortest time between two requests with the same secret that both count,
+	// so that sending a guess many times at once is no use. It is shorter than Retry-After.
+	countInterval = 500 * time.Millisecond
+)
+
+// client is a client for which secrets wait or were verified recently.
+type client struct {
+	uid     string
+	waiting []*waitingSecret
+	waiters int            // requests that wait for a result
+	running *waitingSecret // nil if none is being verified
+	// pausedUntil is when the next secret may be verified.
+	pausedUntil time.Time
+	// since is since when the client waits for its turn.
+	since time.Time
+}
+
+// waitingSecret is a secret that waits for its verification or is being verified.
+type waitingSecret struct {
+	client *client
+	secret string
+	// ids and verifiers are those whose result was unknown. The first ID identifies the secret.
+	ids       []fingerprint
+	verifiers []Verifier
+	requests  int // that had this secret
+	first     time.Time
+	last      time.Time     // when the latest of these requests arrived
+	done      chan struct{} // closed when it no longer waits
+}
+
+// requestCount counts the requests with a secret, even if it doesn't wait.
+type requestCount struct {
+	requests int
+	counted  time.Time // when the last one was counted
+}
+
+// ask adds a request with a secret whose result is unknown. It returns the waiting secret, or nil if
+// the request must not wait.
+func (c *Checker) ask(clientUID string, ids []fingerprint, verifiers []Verifier, secret string, now time.Time) *waitingSecret {
+	cl := c.clients[clientUID]
+	if cl == nil {
+		cl = &client{uid: clientUID, since: now}
+	}
+	asked := &waitingSecret{client: cl, first: now, done: make(chan struct{})}
+	for i, id := range ids {
+		if _, ok := c.wrong.get(id); !ok {
+			asked.ids, asked.verifiers = append(asked.ids, id), append(asked.verifiers, verifiers[i])
+		}
+	}
+	requests := c.count(asked.ids[0], now)
+	if existing := cl.find(asked.ids[0]); existing != nil {
+		asked = existing
+	} else {
+		// The secret is part of a larger string, which would be kept in memory.
+		asked.secret, asked.requests = strings.Clone(secret), requests
+		if !c.makeRoom(asked) {
+			return nil
+		}
+		if len(cl.waiting) == 0 && cl.running == nil && cl.pausedUntil.Before(now) {
+			cl.since = now
+		}
+		cl.waiting = append(cl.waiting, asked)
+		c.clients[clientUID] = cl
+		c.waiting++
+	}
+	asked.requests, asked.last = requests, now
+	c.start(now)
+	if cl.waiters >= maxWaitersPerClient || c.waiters >= maxWaiters {
+		return nil
+	}
+	cl.waiters++
+	c.waiters++
+	return asked
+}
+
+// count counts a request with a secret and returns the number of requests. They are counted for
+// longer than the secret waits: a secret that found no room has a better chance in the next request.
+func (c *Checker) count(id fingerprint, now time.Time) int {
+	n, known := c.requests.get(id)
+	if !known || now.Sub(n.counted) >= countInterval {
+		n = requestCount{n.requests + 1, now}
+		c.requests.set(id, n)
+	}
+	return n.requests
+}
+
+func (cl *client) find(id fingerprint) *waitingSecret {
+	if cl.running != nil && cl.running.ids[0] == id {
+		return cl.running
+	}
+	for _, w := range cl.waiting {
+		if w.ids[0] == id {
+			return w
+		}
+	}
+	return nil
+}
+
+// before reports whether w is verified before other: if it was in more requests, or in equally many
+// and waits longer.
+func (w *waitingSecret) before(other *waitingSecret) bool {
+	if w.requests != other.requests {
+		return w.requests > other.requests
+	}
+	return w.first.Before(other.first)
+}
+
+// makeRoom makes room for a secret and reports whether there is room. If its client has too many
+// waiting secrets, it must have been in more requests than the last of them, which is dropped. If
+// there are too many in all, the clients with the most lose one.
+func (c *Checker) makeRoom(w *waitingSecret) bool {
+	own := len(w.client.waiting)
+	most := own
+	switch {
+	case own >= maxWaitingPerClient:
+	case c.waiting >= maxWaiting:
+		for _, cl := range c.clients {
+			most = max(most, len(cl.waiting))
+		}
+	default:
+		return true
+	}
+	var last *waitingSecret
+	for _, cl := range c.clients {
+		if len(cl.waiting) != most || own >= maxWaitingPerClient && cl != w.client {
+			continue
+		}
+		for _, other := range cl.waiting {
+			if last == nil || last.before(other) {
+				last = other
+			}
+		}
+	}
+	if most <= own+1 && last.requests >= w.requests {
+		return false
+	}
+	c.drop(last)
+	return true
+}
+
+// drop removes a waiting secret. Requests that wait for it get a 503.
+func (c *Checker) drop(w *waitingSecret) {
+	c.take(w)
+	close(w.done)
+}
+
+// take removes a secret from those that wait.
+func (c *Checker) take(w *waitingSecret) {
+	w.client.waiting = slices.DeleteFunc(w.client.waiting, func(other *waitingSecret) bool { return other == w })
+	c.waiting--
+}
