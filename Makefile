@@ -158,7 +158,7 @@ test-integration: control-plane race-binaries ## Run the operator and token serv
 test-extra: control-plane race-binaries peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, and the image.
 	@echo "Running the other tests; 5 min ..."
 	@go test -C hack/image ./...
-	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v /test/integration/)
+	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 
 .PHONY: race-binaries
 race-binaries: c-compiler

@@ -237,7 +237,7 @@ type ClientSecretSource struct {
 // ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatus struct {
 	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
-	// present. Reconciling and Stalled are present only while they are True.
+	// present. Reconciling, Stalled, and WeakHash are present only while they are True.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type

@@ -50,6 +50,11 @@ const (
 	// ConditionStalled is present only while it is True: the object makes no progress until a user
 	// acts. It has the same reason as Ready. It follows the kstatus convention.
 	ConditionStalled ConditionType = "Stalled"
+
+	// ConditionWeakHash is present on an ApiClient only while it is True: a secret of the client has
+	// an imported hash that is cheaper to guess than Argon2id. Its reason is ReasonImportedHash. It
+	// does not affect Ready.
+	ConditionWeakHash ConditionType = "WeakHash"
 )
 
 // ConditionReason is the reason of a condition in the status of a Realm or ApiClient.
@@ -179,6 +184,12 @@ const (
 	// ReasonHashNotSupported is used with the Accepted condition when it is False because the
 	// format or the parameters of a hash in spec.secret.hashed are not supported.
 	ReasonHashNotSupported ConditionReason = "HashNotSupported"
+
+	// ReasonImportedHash is used with the WeakHash condition when it is True because a secret from
+	// spec.secret.hashed is hashed with PBKDF2 or bcrypt. The message names the secrets. It resolves
+	// when they are replaced by a generated or provided secret or by an Argon2id hash, and have
+	// expired.
+	ReasonImportedHash ConditionReason = "ImportedHash"
 )
 
 // Reasons for ApiClients that authenticate without a secret.

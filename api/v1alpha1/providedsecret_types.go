@@ -52,14 +52,25 @@ type HashedSecret struct {
 	// Accepted (HashNotSupported). The supported formats are:
 	//
 	//   - $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, with at most 65536 KiB, 4
-	//     passes, and 4 lanes
+	//     passes, and 4 lanes, and at least the minimum that OWASP recommends: 47104 KiB with 1
+	//     pass, 19456 KiB with 2, 12288 KiB with 3, or 9216 KiB with 4 passes
 	//   - $hmac-sha256$<salt>$<mac>, only for machine-generated secrets with at least 128 random
 	//     bits; it does not protect secrets chosen by a person
+	//   - $pbkdf2-sha256$i=<iterations>,l=<tag bytes>$<salt>$<tag>, with 10000 to 1000000
+	//     iterations; also with sha512, without l, and in the format of passlib, which has only a
+	//     number instead of i and l
+	//   - $2b$<cost>$<salt and tag>, also with 2a and 2y: bcrypt with a cost from 08 to 12; secrets
+	//     with more than 72 bytes never match
 	//
-	// Salt, tag, and MAC are encoded in Base64 without padding.
+	// Salt, tag, and MAC are encoded in Base64 without padding. PBKDF2 and bcrypt are only supported
+	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
+	// has the condition WeakHash.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self.startsWith('$')`,message="spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$argon2id\$v=19\$m=[0-9]{1,9},t=[1-4],') || int(self.split('=')[2].split(',')[0]) >= [47104, 19456, 12288, 9216][int(self.split('=')[3].split(',')[0]) - 1]`,message="spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, such as with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('$pbkdf2') || self.matches(r'^\$pbkdf2-sha(256|512)\$(i=)?([1-9][0-9]{4,5}|1000000)[,$]')`,message="spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$2[abxy]?\$') || self.matches(r'^\$2[aby]\$(08|09|10|11|12)\$')`,message="spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
 	// +required
 	Hash string `json:"hash,omitempty"`
 

@@ -74,7 +74,7 @@ func TestEventsAnyoneCanCauseAreSampled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				out := &sink{}
 				l := open(out)
-				for period := range 3 {
+				for period := range 2 {
 					for i := range sent {
 						l.Write(tc.event(i))
 					}
@@ -83,7 +83,7 @@ func TestEventsAnyoneCanCauseAreSampled(t *testing.T) {
 					checkCounts(t, l, out, (period+1)*tc.want, (period+1)*sent)
 				}
 				closeLog(t, l)
-				checkCounts(t, l, out, 3*tc.want, 3*sent)
+				checkCounts(t, l, out, 2*tc.want, 2*sent)
 			})
 		})
 	}

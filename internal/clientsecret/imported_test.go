@@ -24,11 +24,13 @@ var importedHashes = map[string]struct {
 	"passlib":                        {"$pbkdf2-sha256$29000$N2YMIWQsBWBMae09x1jrPQ$1t8iyB2A.WF/Z5JZv.lfCIhXXN33N23OSgQYThBYRfk", "toomanysecrets", true},
 	"@phc/pbkdf2 with SHA-256":       {"$pbkdf2-sha256$i=25000$MqeA8nahmV/loVXW/VzW7g$hDxIuvd4rW2ZWuJJORwRUKGFcB2dRM59SKdTCyhBnGw", "a test secret", true},
 	"@phc/pbkdf2 with SHA-512":       {"$pbkdf2-sha512$i=25000$0/IMLU21a8lDM6M3WxzN9A$5upO5cCvfrN27cf+vMfI+TF3K/fVDGrTt4Pzs+7AAgZAWM692K1Zclwdm14ssS8tGQJTAXH/dO0ONaDJRf3Icw", "a test secret", true},
-	"bcryptjs":                       {"$2b$08$xDY72mDg7GHRzbxh5IyHOO.qKYos615JPr2CWCVhKwLk1TENWwdGG", "a test secret", true},
-	"htpasswd":                       {"$2y$08$ump2Vhf3HCrzJubwiz2hUuGQEuFE0odWN3VjfvjEKdwY/Q.gA.IlC", "a test secret", true},
-	"jBCrypt":                        {"$2a$10$fVH8e28OQRj9tqiDXs1e1uxpsjN0c7II7YPKXua2NAKYvM6iQk7dq", "abcdefghijklmnopqrstuvwxyz", true},
-	"jBCrypt with punctuation":       {"$2a$08$Eq2r4G/76Wv39MzSX262huzPz612MZiYHVUJe/OcOql2jo4.9UxTW", "~!@#$%^&*()      ~!@#$%^&*()PNBFRD", true},
-	"bcrypt with the largest cost":   {"$2a$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW", "abc123xyz", true},
+	// Django stores pbkdf2_sha256$100000$x9Kq2LmZrT4vWb8NcYdE1f$154eQ6qIdKDAAzRSzOVUMf1rYSaeWc4WfY/WwEqBN5w=
+	"Django, as the documentation says": {"$pbkdf2-sha256$i=100000$eDlLcTJMbVpyVDR2V2I4TmNZZEUxZg$154eQ6qIdKDAAzRSzOVUMf1rYSaeWc4WfY/WwEqBN5w", "a test secret", true},
+	"bcryptjs":                          {"$2b$08$xDY72mDg7GHRzbxh5IyHOO.qKYos615JPr2CWCVhKwLk1TENWwdGG", "a test secret", true},
+	"htpasswd":                          {"$2y$08$ump2Vhf3HCrzJubwiz2hUuGQEuFE0odWN3VjfvjEKdwY/Q.gA.IlC", "a test secret", true},
+	"jBCrypt":                           {"$2a$10$fVH8e28OQRj9tqiDXs1e1uxpsjN0c7II7YPKXua2NAKYvM6iQk7dq", "abcdefghijklmnopqrstuvwxyz", true},
+	"jBCrypt with punctuation":          {"$2a$08$Eq2r4G/76Wv39MzSX262huzPz612MZiYHVUJe/OcOql2jo4.9UxTW", "~!@#$%^&*()      ~!@#$%^&*()PNBFRD", true},
+	"bcrypt with the largest cost":      {"$2a$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW", "abc123xyz", true},
 }
 
 func TestVerifyHashesOfOtherImplementations(t *testing.T) {

@@ -131,6 +131,7 @@ func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHel
 	shed := newShed()
 	listener := connections.New(inner, connections.Options{
 		Total: o.Memory.Connections, PerSource: o.Memory.PerSource, TLS: getCertificate != nil,
+		Unproductive:  maxStreams * (int64(o.Limits.HeaderBytes) + o.Limits.BodyBytes),
 		ProxyProtocol: o.Proxies.ProxyProtocol, Shared: o.Proxies.Shared, HeaderTimeout: o.Limits.Header,
 		Closed: shed.connection,
 	})

@@ -16,7 +16,7 @@ func newShed() shed {
 	s := shed{
 		connections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_http_connections_closed_total",
-			Help: `Connections to the public port that were closed to stay within the limits, by reason: "idle" if the oldest idle one made room for another, "source" if its source had too many, "limit" if there were too many in total, or "proxy_header" if the PROXY protocol header was missing or malformed.`,
+			Help: `Connections to the public port that were closed to stay within the limits, by reason: "idle" if the oldest idle one made room for another, "source" if its source had too many, "limit" if there were too many in total, "abuse" if the client sent a lot without completing a request, or "proxy_header" if the PROXY protocol header was missing or malformed.`,
 		}, []string{"reason"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_http_requests_rejected_total",

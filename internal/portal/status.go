@@ -56,6 +56,7 @@ var conditionLabels = map[v1alpha1.ConditionType]string{
 	v1alpha1.ConditionProgrammed:  "Loaded by token servers",
 	v1alpha1.ConditionReconciling: "Reconciling",
 	v1alpha1.ConditionStalled:     "Action required",
+	v1alpha1.ConditionWeakHash:    "Weak secret hash",
 }
 
 // reasonText explains condition reasons to users.
@@ -85,17 +86,19 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonSecretTooShort:                 "The provided secret is too short.",
 	v1alpha1.ReasonSecretNotUsable:                "The provided secret is too long or contains unsupported characters.",
 	v1alpha1.ReasonHashNotSupported:               "The format of a secret hash isn't supported.",
+	v1alpha1.ReasonImportedHash:                   "A secret has an imported hash that is cheaper to guess than Argon2id.",
 	v1alpha1.ReasonMetadataNotAllowed:             "A label or annotation of the credentials Secret isn't allowed.",
 	v1alpha1.ReasonServiceAccountNotFound:         "None of the client's service accounts exist.",
 	v1alpha1.ReasonPublicKeyNotSupported:          "The format of a public key isn't supported.",
 }
 
 // describe returns the text to show for a condition. It prefers the condition's message, which
-// names the objects involved, unless the condition is true. A newer operator may use reasons
-// that have no entry in reasonText.
+// names the objects involved, unless the condition is true and not a warning. A newer operator may
+// use reasons that have no entry in reasonText.
 func describe(c *metav1.Condition) string {
 	text, ok := reasonText[v1alpha1.ConditionReason(c.Reason)]
-	if !ok || c.Status != metav1.ConditionTrue && c.Message != "" {
+	specific := c.Status != metav1.ConditionTrue || c.Type == string(v1alpha1.ConditionWeakHash)
+	if !ok || specific && c.Message != "" {
 		return c.Message
 	}
 	return text
@@ -112,7 +115,7 @@ func conditionsOf(conditions []metav1.Condition) []conditionView {
 	var views []conditionView
 	for _, c := range []v1alpha1.ConditionType{
 		v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
-		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
 	} {
 		found := meta.FindStatusCondition(conditions, string(c))
 		if found == nil {
@@ -122,8 +125,11 @@ func conditionsOf(conditions []metav1.Condition) []conditionView {
 		switch found.Status {
 		case metav1.ConditionTrue:
 			view.Status, view.Kind = "Yes", "good"
-			if c == v1alpha1.ConditionStalled {
+			switch c {
+			case v1alpha1.ConditionStalled:
 				view.Kind = "bad"
+			case v1alpha1.ConditionWeakHash:
+				view.Kind = "busy"
 			}
 		case metav1.ConditionFalse:
 			view.Status, view.Kind = "No", "bad"

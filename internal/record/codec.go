@@ -3,7 +3,9 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,8 +81,10 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 	return body, nil
 }
 
-// ReadClient returns the ApiClient's record in secret. The error wraps ErrUnreadable and never
-// contains record data.
+// ReadClient returns the ApiClient's record in secret, without the secrets whose hash is below the
+// accepted minimum. Nothing accepts those secrets, and the rest of the record still applies:
+// otherwise, token servers would keep an older record, and with it secrets that were removed. The
+// error wraps ErrUnreadable and never contains record data.
 func ReadClient(secret *corev1.Secret) (Client, error) {
 	body, err := read[Client](secret, KindClient)
 	if err != nil {
@@ -99,10 +103,14 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 		return Client{}, unreadable(secret, "tokensPerSecond must not be negative")
 	}
 	for _, s := range body.Secrets {
-		if _, err := clientsecret.ParseVerifier(s.Hash); err != nil {
+		if _, err := clientsecret.ParseVerifier(s.Hash); err != nil && !errors.Is(err, clientsecret.ErrHashTooWeak) {
 			return Client{}, fmt.Errorf("%w: Secret %s/%s: %w", ErrUnreadable, secret.Namespace, secret.Name, err)
 		}
 	}
+	body.Secrets = slices.DeleteFunc(body.Secrets, func(s ClientSecret) bool {
+		_, err := clientsecret.ParseVerifier(s.Hash)
+		return err != nil
+	})
 	return body, nil
 }
 

@@ -168,6 +168,31 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 	}
 }
 
+// A hash below the accepted minimum does not make a record unreadable. Otherwise, token servers would
+// keep serving an older record with secrets that were removed.
+func TestReadClientOmitsSecretsWithTooWeakHash(t *testing.T) {
+	const salt, tag = "$AAAAAAAAAAAAAAAAAAAAAA", "$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	good := goodClient(t)
+	imported := record.ClientSecret{ID: "imported", CreatedAt: now, Hash: "$pbkdf2-sha256$i=10000,l=32" + salt + tag}
+	for name, tooWeak := range map[string]string{
+		"Argon2id": "$argon2id$v=19$m=19455,t=2,p=1" + salt + tag,
+		"PBKDF2":   "$pbkdf2-sha256$i=9999,l=32" + salt + tag,
+		"bcrypt":   "$2b$07$Io1.7xr5VRC/AFN7flWJ2.QE5xw9/5pe8/UCvfII2V36dbQ9UyxXG",
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := good
+			weak := record.ClientSecret{ID: "weak", CreatedAt: now, Hash: tooWeak}
+			stored.Secrets = []record.ClientSecret{weak, good.Secrets[0], weak, imported}
+			want := good
+			want.Secrets = []record.ClientSecret{good.Secrets[0], imported}
+			got, err := record.ReadClient(clientSecret(t, stored))
+			if diff := diffJSON(want, got); err != nil || diff != "" {
+				t.Errorf("error %v, record (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 func checkRejection(t *testing.T, err error, secret *corev1.Secret) {
 	t.Helper()
 	if !errors.Is(err, record.ErrUnreadable) {

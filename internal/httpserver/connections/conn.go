@@ -7,7 +7,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pires/go-proxyproto"
 )
@@ -15,6 +17,12 @@ import (
 // maxClientHello is the maximum size of a TLS ClientHello in bytes. With post-quantum key shares
 // they have about 2 KiB. Until it is complete, crypto/tls would keep 64 KiB of it.
 const maxClientHello = 16 << 10
+
+// largeRead is the number of bytes after which a connection lets the others go first. A connection
+// that floods the server would otherwise use the processor for milliseconds each time.
+const largeRead = 4 << 10
+
+var errAbuse = errors.New("the client sent too much without completing a request")
 
 var errClientHello = errors.New("the TLS ClientHello is larger than 16 KiB")
 
@@ -27,7 +35,9 @@ type Conn struct {
 	resolve sync.Once // finds the source behind the PROXY protocol
 	release sync.Once
 	// writing is held during a write.
-	writing sync.Mutex
+	writing      sync.Mutex
+	unproductive atomic.Int64 // bytes read since the server last processed a request
+
 	inHello bool // the TLS ClientHello is not complete
 	hello   int  // bytes read in it
 
@@ -81,6 +91,13 @@ func (c *Conn) Read(b []byte) (int, error) {
 	c.writing.Lock()
 	c.writing.Unlock() //nolint:staticcheck // Waiting is all that is needed.
 	n, err := c.Conn.Read(b)
+	if n > largeRead {
+		runtime.Gosched()
+	}
+	if limit := c.listener.options.Unproductive; limit > 0 && c.unproductive.Add(int64(n)) > limit {
+		c.listener.count(ReasonAbuse)
+		return 0, errAbuse
+	}
 	if c.inHello {
 		if c.hello += n; c.hello > maxClientHello {
 			return 0, errClientHello
@@ -121,6 +138,7 @@ func (c *Conn) Begin() (end func()) {
 }
 
 func (c *Conn) end() {
+	c.unproductive.Store(0)
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,12 +22,14 @@ const (
 	ReasonSource = "source"
 	// ReasonLimit means that there were too many connections, none of them idle.
 	ReasonLimit = "limit"
+	// ReasonAbuse means that the client sent a lot without completing a request.
+	ReasonAbuse = "abuse"
 	// ReasonProxyHeader means that the PROXY protocol header was missing, late, or malformed.
 	ReasonProxyHeader = "proxy_header"
 )
 
 // Reasons lists all reasons.
-var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonProxyHeader}
+var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonAbuse, ReasonProxyHeader}
 
 // These are the kernel's buffers for one connection in bytes, which count as memory of the Pod.
 // Requests and most responses have a few hundred bytes.
@@ -35,6 +37,10 @@ const (
 	receiveBuffer = 32 << 10
 	sendBuffer    = 64 << 10
 )
+
+// minClosing is how many closed connections Accept tolerates at least that the server has not
+// released.
+const minClosing = 8
 
 // Options configures a Listener. Total, PerSource, and HeaderTimeout are required.
 type Options struct {
@@ -49,6 +55,9 @@ type Options struct {
 	Shared []netip.Prefix
 	// HeaderTimeout bounds the wait for the PROXY protocol header.
 	HeaderTimeout time.Duration
+	// Unproductive is the number of bytes that a client may send without completing a request. It
+	// must exceed all concurrent requests of a connection together. If 0, there is no limit.
+	Unproductive int64
 	// TLS limits the size of the ClientHello. It requires ClientHello in the TLS configuration.
 	TLS bool
 	// Closed is called with the reason each time that the Listener closes or refuses a connection.
@@ -121,7 +130,7 @@ func (l *Listener) Open() int {
 func (l *Listener) wait() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.unclosed > l.options.Total+l.options.Total/8 && !l.closed {
+	for l.unclosed >= l.options.Total+max(minClosing, l.options.Total/8) && !l.closed {
 		l.released.Wait()
 	}
 	if l.closed {

@@ -53,6 +53,9 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
+	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
+		conditions.Put(v1alpha1.ConditionWeakHash, *weak)
+	}
 	ready := summary(seen, d, done, programmed, now)
 	conditions.Summarize(ready, stuck[ready.Reason])
 	s.Conditions = conditions.Conditions()

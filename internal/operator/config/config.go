@@ -112,6 +112,13 @@ type TokenServer struct {
 	// TrustedProxies are the CIDRs of TLS-terminating proxies whose X-Forwarded-For header is
 	// trusted. Defaults to none.
 	TrustedProxies []string `json:"trustedProxies,omitempty"`
+	// ProxyProtocolFrom are the CIDRs of load balancers that start each connection with a PROXY
+	// protocol header. Connections from them without the header are closed. Defaults to none.
+	ProxyProtocolFrom []string `json:"proxyProtocolFrom,omitempty"`
+	// PassthroughProxies are the CIDRs of load balancers that pass TLS through and hide the source,
+	// so that the limits per source do not apply to their connections. They must not overlap
+	// ProxyProtocolFrom. Defaults to none.
+	PassthroughProxies []string `json:"passthroughProxies,omitempty"`
 }
 
 // AuditSink is a destination of audit events.

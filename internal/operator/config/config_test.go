@@ -51,6 +51,8 @@ tokenServer:
   audit: None
   tracing: {endpoint: "http://collector:4318", samplePercentage: 10}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
+  proxyProtocolFrom: [10.1.0.0/16]
+  passthroughProxies: [10.2.0.0/16, "fd01::/64"]
 testing:
   speedUp: 600
 tls:
@@ -94,6 +96,7 @@ func TestParse(t *testing.T) {
 				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
 				Tracing: &config.Tracing{Endpoint: "http://collector:4318", SamplePercentage: new(int32(10))},
 				Audit:   config.AuditNone, TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
+				ProxyProtocolFrom: []string{"10.1.0.0/16"}, PassthroughProxies: []string{"10.2.0.0/16", "fd01::/64"},
 			},
 			TLS:     config.TLS{SecretName: "api-tls"},
 			Testing: config.Testing{SpeedUp: 600},
@@ -177,6 +180,10 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"sample percentage too large":        {with("samplePercentage: 10", "samplePercentage: 101"), "tokenServer.tracing.samplePercentage"},
 		"unknown audit sink":                 {with("audit: None", "audit: stdout"), "tokenServer.audit"},
 		"proxy is not a CIDR":                {with("10.0.0.0/8", "10.0.0.1"), "tokenServer.trustedProxies[0]"},
+		"load balancer is not a CIDR":        {with("[10.1.0.0/16]", "[10.1.0.0]"), "tokenServer.proxyProtocolFrom[0]"},
+		"passthrough proxy is not a CIDR":    {with("fd01::/64", "fd01::/129"), "tokenServer.passthroughProxies[1]"},
+		"passthrough with PROXY protocol":    {with("fd01::/64", "10.1.2.0/24"), "tokenServer.passthroughProxies[1] \"10.1.2.0/24\" overlaps tokenServer.proxyProtocolFrom[0]"},
+		"PROXY protocol with passthrough":    {with("[10.1.0.0/16]", "[10.0.0.0/8]"), "tokenServer.passthroughProxies[0] \"10.2.0.0/16\" overlaps tokenServer.proxyProtocolFrom[0]"},
 		"invalid annotation key":             {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
 		"invalid node label key":             {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},
 		"invalid node label value":           {with("{disk: fast}", "{disk: \"very fast\"}"), "tokenServer.nodeSelector"},

@@ -67,12 +67,45 @@ func (s *TokenServer) validateRequests() error {
 	default:
 		return invalid("tokenServer.audit must be Stdout or None, not %q", s.Audit)
 	}
-	for n, network := range s.TrustedProxies {
-		if _, err := netip.ParsePrefix(network); err != nil {
-			return invalid("tokenServer.trustedProxies[%d] %q is not a CIDR such as 10.0.0.0/8", n, network)
-		}
+	if err := s.validateProxies(); err != nil {
+		return err
 	}
 	return s.Tracing.validate()
+}
+
+// validateProxies checks the networks of proxies. A proxy can both send the PROXY protocol and
+// terminate TLS, but a proxy that sends the PROXY protocol does not hide the source.
+func (s *TokenServer) validateProxies() error {
+	if _, err := parseNetworks("trustedProxies", s.TrustedProxies); err != nil {
+		return err
+	}
+	sending, err := parseNetworks("proxyProtocolFrom", s.ProxyProtocolFrom)
+	if err != nil {
+		return err
+	}
+	hiding, err := parseNetworks("passthroughProxies", s.PassthroughProxies)
+	if err != nil {
+		return err
+	}
+	for n, network := range hiding {
+		if m := slices.IndexFunc(sending, network.Overlaps); m >= 0 {
+			return invalid("tokenServer.passthroughProxies[%d] %q overlaps tokenServer.proxyProtocolFrom[%d] %q; a proxy that sends the PROXY protocol does not hide the source, so remove it from passthroughProxies",
+				n, s.PassthroughProxies[n], m, s.ProxyProtocolFrom[m])
+		}
+	}
+	return nil
+}
+
+func parseNetworks(key string, networks []string) ([]netip.Prefix, error) {
+	parsed := make([]netip.Prefix, 0, len(networks))
+	for n, network := range networks {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return nil, invalid("tokenServer.%s[%d] %q is not a CIDR such as 10.0.0.0/8", key, n, network)
+		}
+		parsed = append(parsed, prefix)
+	}
+	return parsed, nil
 }
 
 func (t *Tracing) validate() error {

@@ -136,6 +136,8 @@ tokenServer:
   audit: None
   tracing: {endpoint: "http://collector:4318", samplePercentage: 5}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
+  proxyProtocolFrom: [10.1.0.0/16]
+  passthroughProxies: [10.2.0.0/16, "fd01::/64"]
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 `), now)
@@ -159,8 +161,15 @@ tokenServer:
 	if environment["OTEL_EXPORTER_OTLP_ENDPOINT"] != "http://collector:4318" || environment["OTEL_TRACES_SAMPLER_ARG"] != "0.05" {
 		t.Errorf("unexpected environment: %v", environment)
 	}
-	if args := pod.Containers[0].Args; !slices.Contains(args, "--trusted-proxies=10.0.0.0/8,fd00::/8") || !slices.Contains(args, "--audit-log=") {
-		t.Errorf("unexpected arguments: %v", pod.Containers[0].Args)
+	for _, arg := range []string{
+		"--trusted-proxies=10.0.0.0/8,fd00::/8", "--proxy-protocol-from=10.1.0.0/16", "--passthrough-proxies=10.2.0.0/16,fd01::/64", "--audit-log=",
+	} {
+		if args := pod.Containers[0].Args; !slices.Contains(args, arg) {
+			t.Errorf("argument %s is missing: %v", arg, args)
+		}
+	}
+	if size := pod.Volumes[1].EmptyDir.SizeLimit; size.String() != "512Mi" {
+		t.Errorf("the volume for records may use %s, want half of the memory limit, 512Mi", size)
 	}
 	if *pod.ImagePullSecrets[0].Name != "registry" ||
 		*pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "zone" {

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -72,8 +73,7 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 		WithContainers(container(instance, image)).
 		WithVolumes(
 			corev1ac.Volume().WithName(tlsVolume).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret)),
-			corev1ac.Volume().WithName(snapshotVolume).
-				WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithMedium(corev1.StorageMediumMemory)),
+			corev1ac.Volume().WithName(snapshotVolume).WithEmptyDir(snapshot(settings)),
 		)
 	if len(settings.NodeSelector) > 0 {
 		spec.WithNodeSelector(settings.NodeSelector)
@@ -141,9 +141,9 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	if instance.TokenServer.Audit == config.AuditNone {
 		c.WithArgs("--audit-log=")
 	}
-	if proxies := instance.TokenServer.TrustedProxies; len(proxies) > 0 {
-		c.WithArgs("--trusted-proxies=" + strings.Join(proxies, ","))
-	}
+	networksArg(c, "--trusted-proxies", instance.TokenServer.TrustedProxies)
+	networksArg(c, "--proxy-protocol-from", instance.TokenServer.ProxyProtocolFrom)
+	networksArg(c, "--passthrough-proxies", instance.TokenServer.PassthroughProxies)
 	if tracing := instance.TokenServer.Tracing; tracing != nil {
 		c.WithEnv(
 			fieldEnv("POD_NAMESPACE", "metadata.namespace"),
@@ -157,6 +157,24 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 		c.WithImagePullPolicy(policy)
 	}
 	return c
+}
+
+// snapshot returns the volume for the last known good records. Its memory counts against the memory
+// limit of the container. If the records outgrow it, saving them fails, but the kernel doesn't kill
+// the token server. They need their size twice while they are rewritten.
+func snapshot(settings *config.TokenServer) *corev1ac.EmptyDirVolumeSourceApplyConfiguration {
+	volume := corev1ac.EmptyDirVolumeSource().WithMedium(corev1.StorageMediumMemory)
+	if limit, ok := settings.Resources.Limits[corev1.ResourceMemory]; ok {
+		volume.WithSizeLimit(*resource.NewQuantity(limit.Value()/2, resource.BinarySI))
+	}
+	return volume
+}
+
+// networksArg adds a flag with a list of networks, unless the list is empty.
+func networksArg(c *corev1ac.ContainerApplyConfiguration, flag string, networks []string) {
+	if len(networks) > 0 {
+		c.WithArgs(flag + "=" + strings.Join(networks, ","))
+	}
 }
 
 func resources(instance *config.Instance) *corev1ac.ResourceRequirementsApplyConfiguration {

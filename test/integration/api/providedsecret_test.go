@@ -5,6 +5,9 @@ import "strings"
 const (
 	hashedIDRule      = "spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
 	hashedHashRule    = "spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
+	argon2idRule      = "spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, such as with kubectl realmkeeper hash, or use a generated secret"
+	pbkdf2Rule        = "spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
+	bcryptRule        = "spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
 	providedNameField = "spec.secret.provided.secretRef.name"
 	providedKeyField  = "spec.secret.provided.secretRef.key"
 )
@@ -47,6 +50,38 @@ var providedSecretValidations = map[string]validation{
 	"hash with a date as expiresAt":         {spec: "secret: {hashed: [{id: a, hash: $a, expiresAt: '2031-12-31'}]}", wantField: "spec.secret.hashed[0].expiresAt", wantRule: "in body should match"},
 	"hash with an invalid day as expiresAt": {spec: "secret: {hashed: [{id: a, hash: $a, expiresAt: '2031-02-30T00:00:00Z'}]}", wantField: "spec.secret.hashed[0].expiresAt", wantRule: "must be of type date-time"},
 }
+
+// hashParameterValidations covers the parameters of hashes.
+var hashParameterValidations = func() map[string]validation {
+	const (
+		tail       = "$c2FsdHNhbHRzYWx0c2FsdA$dGFndGFndGFndGFndGFndGFndGFndGFndGFndGFndGE"
+		bcryptTail = "$Io1.7xr5VRC/AFN7flWJ2.QE5xw9/5pe8/UCvfII2V36dbQ9UyxXG"
+	)
+	validations := map[string]validation{}
+	add := func(rule string, hashes ...string) {
+		for _, hash := range hashes {
+			v := validation{spec: "secret: {hashed: [{id: a, hash: '" + hash + "'}]}", wantRule: rule}
+			if rule != "" {
+				v.wantField = "spec.secret.hashed[0].hash"
+			}
+			validations["hash "+hash] = v
+		}
+	}
+	argon2id := func(parameters string) string { return "$argon2id$v=19$" + parameters + tail }
+	add("", argon2id("m=47104,t=1,p=1"), argon2id("m=19456,t=2,p=1"), argon2id("m=12288,t=3,p=1"), argon2id("m=9216,t=4,p=4"),
+		argon2id("m=65536,t=4,p=4"), argon2id("m=100000,t=1,p=1"),
+		// The operator rejects these with the reason HashNotSupported.
+		argon2id("m=8,t=5,p=1"), argon2id("t=2,m=8,p=1"), argon2id("m=,t=2,p=1"), argon2id("m=99999999999999999999,t=2,p=1"), "$argon2id$v=19$", "$argon2id")
+	add(argon2idRule, argon2id("m=47103,t=1,p=1"), argon2id("m=19455,t=2,p=1"), argon2id("m=12287,t=3,p=1"), argon2id("m=9215,t=4,p=1"),
+		argon2id("m=9215,t=4,p=4"), argon2id("m=0,t=1,p=1"), argon2id("m=8,t=4,p=1"), argon2id("m=9999,t=2,p=1"), argon2id("m=019455,t=2,p=1"),
+		"$argon2id$v=19$m=8,t=1,")
+	add("", "$pbkdf2-sha256$i=10000,l=32"+tail, "$pbkdf2-sha512$i=1000000,l=32"+tail, "$pbkdf2-sha256$i=25000"+tail, "$pbkdf2-sha512$310000"+tail, "$pbkdf2-sha256$99999"+tail)
+	add(pbkdf2Rule, "$pbkdf2-sha256$i=9999,l=32"+tail, "$pbkdf2-sha512$i=1000001,l=32"+tail, "$pbkdf2-sha256$i=010000"+tail, "$pbkdf2-sha256$9999"+tail,
+		"$pbkdf2-sha512$10000000"+tail, "$pbkdf2-sha1$i=25000,l=32"+tail, "$pbkdf2$131000"+tail, "$pbkdf2-sha384$25000"+tail, "$pbkdf2-sha256$l=32,i=25000"+tail, "$pbkdf2-sha256$")
+	add("", "$2a$08"+bcryptTail, "$2b$10"+bcryptTail, "$2y$12"+bcryptTail)
+	add(bcryptRule, "$2b$07"+bcryptTail, "$2a$04"+bcryptTail, "$2y$13"+bcryptTail, "$2b$31"+bcryptTail, "$2b$8"+bcryptTail, "$2x$10"+bcryptTail, "$2$10"+bcryptTail, "$2b$")
+	return validations
+}()
 
 // providedSecretTransitions covers changes between sources of the secret.
 var providedSecretTransitions = map[string]transition{

@@ -79,7 +79,7 @@ var kinds = []kind{
 		crd:         "auth.realmkeeper.dev_apiclients.yaml",
 		minimalSpec: "{realmRef: {name: acme}, secret: {generated: {}}}",
 		validations: []map[string]validation{
-			apiClientValidations, generatedSecretValidations, secretRotationValidations, providedSecretValidations,
+			apiClientValidations, generatedSecretValidations, secretRotationValidations, providedSecretValidations, hashParameterValidations,
 			publicKeyValidations, privateKeyValidations, serviceAccountValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
 			nested(audienceValidations, inIntrospection, "spec.introspection."),

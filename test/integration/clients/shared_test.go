@@ -19,6 +19,7 @@ func TestClients(t *testing.T) {
 		"private_key_jwt":                   testPrivateKeyJWT,
 		"migration from secret to key":      testMigrationFromSecretToKey,
 		"hashed secret":                     testHashedSecret,
+		"imported hashes":                   testImportedHashes,
 		"service accounts":                  testServiceAccounts,
 		"tokens per second":                 testTokensPerSecond,
 		"rejected specs":                    testRejectedSpecs,

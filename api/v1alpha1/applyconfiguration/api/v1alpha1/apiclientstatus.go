@@ -16,7 +16,7 @@ import (
 // ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatusApplyConfiguration struct {
 	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
-	// present. Reconciling and Stalled are present only while they are True.
+	// present. Reconciling, Stalled, and WeakHash are present only while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.

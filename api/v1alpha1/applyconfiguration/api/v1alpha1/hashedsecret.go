@@ -22,11 +22,19 @@ type HashedSecretApplyConfiguration struct {
 	// Accepted (HashNotSupported). The supported formats are:
 	//
 	// - $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, with at most 65536 KiB, 4
-	// passes, and 4 lanes
+	// passes, and 4 lanes, and at least the minimum that OWASP recommends: 47104 KiB with 1
+	// pass, 19456 KiB with 2, 12288 KiB with 3, or 9216 KiB with 4 passes
 	// - $hmac-sha256$<salt>$<mac>, only for machine-generated secrets with at least 128 random
 	// bits; it does not protect secrets chosen by a person
+	// - $pbkdf2-sha256$i=<iterations>,l=<tag bytes>$<salt>$<tag>, with 10000 to 1000000
+	// iterations; also with sha512, without l, and in the format of passlib, which has only a
+	// number instead of i and l
+	// - $2b$<cost>$<salt and tag>, also with 2a and 2y: bcrypt with a cost from 08 to 12; secrets
+	// with more than 72 bytes never match
 	//
-	// Salt, tag, and MAC are encoded in Base64 without padding.
+	// Salt, tag, and MAC are encoded in Base64 without padding. PBKDF2 and bcrypt are only supported
+	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
+	// has the condition WeakHash.
 	Hash *string `json:"hash,omitempty"`
 	// expiresAt is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.

@@ -1,0 +1,271 @@
+package requests_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is an HTTPS server behind a Limiter. It counts the reasons for rejecting requests.
+type server struct {
+	*requests.Limiter
+	url string
+
+	mu      sync.Mutex
+	reasons map[string]int
+}
+
+func start(t *testing.T, o requests.Options) *server {
+	t.Helper()
+	s := &server{reasons: map[string]int{}}
+	o.Reject = func(w http.ResponseWriter, status int) { w.WriteHeader(status) }
+	o.Rejected = func(reason string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reasons[reason]++
+	}
+	s.Limiter = requests.New(o)
+	running := httptest.NewUnstartedServer(s.Limiter)
+	running.EnableHTTP2 = true
+	running.StartTLS()
+	t.Cleanup(running.Close)
+	s.url = running.URL
+	return s
+}
+
+func (s *server) checkReasons(t *testing.T, want map[string]int) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if diff := cmp.Diff(want, s.reasons); diff != "" {
+		t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
+// forEachProtocol runs the test with a client for each version of HTTP.
+func forEachProtocol(t *testing.T, test func(t *testing.T, client *http.Client)) {
+	t.Helper()
+	for _, http2 := range []bool{false, true} {
+		t.Run(map[bool]string{false: "HTTP/1.1", true: "HTTP/2"}[http2], func(t *testing.T) {
+			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: http2}
+			t.Cleanup(transport.CloseIdleConnections)
+			test(t, &http.Client{Transport: transport, Timeout: 30 * time.Second})
+		})
+	}
+}
+
+// slow is a request whose body doesn't end until finish is called.
+type slow struct {
+	body   *io.PipeWriter
+	status chan int // receives the status of the response, or 0 after an error
+}
+
+// post sends a request with the beginning of a body.
+func (s *server) post(t *testing.T, client *http.Client) slow {
+	t.Helper()
+	reader, writer := io.Pipe()
+	sent := slow{writer, make(chan int, 1)}
+	t.Cleanup(func() { writer.Close() })
+	before := s.InFlight()
+	go func() {
+		response, err := client.Post(s.url, "text/plain", reader)
+		if err != nil {
+			sent.status <- 0
+			return
+		}
+		response.Body.Close()
+		sent.status <- response.StatusCode
+	}()
+	if _, err := writer.Write([]byte("begin")); err != nil {
+		t.Fatal(err)
+	}
+	if before < 2 { // otherwise it takes the place of another
+		waitFor(t, func() bool { return s.InFlight() == before+1 })
+	}
+	return sent
+}
+
+func (r slow) finish() int {
+	r.body.Close()
+	return <-r.status
+}
+
+func waitFor(t *testing.T, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the condition did not become true")
+		}
+	}
+}
+
+func get(t *testing.T, client *http.Client, url string) *http.Response {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	return response
+}
+
+func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+func TestLongestWaitingBodyIsDisplaced(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		first, second := s.post(t, client), s.post(t, client)
+		if got := get(t, client, s.url).StatusCode; got != http.StatusNoContent {
+			t.Errorf("the request without a body got status %d", got)
+		}
+		if got := <-first.status; got != http.StatusServiceUnavailable {
+			t.Errorf("the request that waited longest got status %d", got)
+		}
+		if got := second.finish(); got != http.StatusNoContent {
+			t.Errorf("the other one got status %d", got)
+		}
+		s.checkReasons(t, map[string]int{requests.ReasonDisplaced: 1})
+		waitFor(t, func() bool { return s.InFlight() == 0 })
+	})
+}
+
+func TestBusyServerRejectsBeforeTheBody(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		release := make(chan struct{})
+		s := start(t, requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-release
+			noContent(w, r)
+		}), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		var processed sync.WaitGroup
+		for range 2 {
+			processed.Go(func() {
+				if got := get(t, client, s.url).StatusCode; got != http.StatusNoContent {
+					t.Errorf("a request in progress got status %d", got)
+				}
+			})
+		}
+		waitFor(t, func() bool { return s.InFlight() == 2 })
+		if got := <-s.post(t, client).status; got != http.StatusServiceUnavailable {
+			t.Errorf("the request with an unfinished body got status %d", got)
+		}
+		if got := get(t, client, s.url).StatusCode; got != http.StatusServiceUnavailable {
+			t.Errorf("the request without a body got status %d", got)
+		}
+		close(release)
+		processed.Wait()
+		s.checkReasons(t, map[string]int{requests.ReasonBusy: 2})
+		waitFor(t, func() bool { return s.InFlight() == 0 })
+	})
+}
+
+func TestSlowBodyTimesOut(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: 50 * time.Millisecond})
+		if got := <-s.post(t, client).status; got != http.StatusRequestTimeout {
+			t.Errorf("got status %d", got)
+		}
+		s.checkReasons(t, map[string]int{requests.ReasonBodyTimeout: 1})
+		waitFor(t, func() bool { return s.InFlight() == 0 })
+	})
+}
+
+// After the body has arrived, the request may be processed for longer than the body may take.
+func TestProcessingOutlastsTheBodyTimeout(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		const timeout = 20 * time.Millisecond
+		s := start(t, requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+				w.WriteHeader(http.StatusTeapot)
+			case <-time.After(5 * timeout):
+				noContent(w, r)
+			}
+		}), InFlight: 2, BodyBytes: 100, BodyTimeout: timeout})
+		response, err := client.Post(s.url, "text/plain", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusNoContent {
+			t.Errorf("got status %d", response.StatusCode)
+		}
+	})
+}
+
+// The handler gets the body as it was sent, but not much more than it accepts.
+func TestBodyReachesTheHandler(t *testing.T) {
+	const limit = 5000
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		s := start(t, requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+			fmt.Fprint(w, len(body), " ", r.ContentLength, " ", strings.Trim(string(body), "x"), " ", err)
+		}), InFlight: 2, BodyBytes: limit, BodyTimeout: time.Minute})
+		for _, chunked := range []bool{false, true} {
+			for size, want := range map[int]int{0: 0, 1: 1, limit: limit, limit + 1: limit + 1, 100_000: limit + 1} {
+				body := io.Reader(strings.NewReader(strings.Repeat("x", size)))
+				length := size
+				if chunked {
+					body, length = struct{ io.Reader }{body}, -1
+				}
+				response, err := client.Post(s.url, "text/plain", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(response.Body)
+				response.Body.Close()
+				if want := fmt.Sprint(want, " ", length, "  <nil>"); err != nil || string(got) != want {
+					t.Errorf("a body of %d bytes: the handler got %q, want %q: %v", size, got, want, err)
+				}
+			}
+		}
+		waitFor(t, func() bool { return s.InFlight() == 0 })
+	})
+}
+
+// The handler learns that a body is malformed.
+func TestMalformedBody(t *testing.T) {
+	failed := make(chan error, 1)
+	s := start(t, requests.Options{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		failed <- err
+	}), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nnonsense\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("the handler got error %v", err)
+	}
+}
+
+func TestPanicReleasesThePlace(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		s := start(t, requests.Options{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		for range 5 {
+			if response, err := client.Get(s.url); err == nil {
+				response.Body.Close()
+				t.Errorf("got status %d", response.StatusCode)
+			}
+		}
+		waitFor(t, func() bool { return s.InFlight() == 0 })
+		s.checkReasons(t, map[string]int{})
+	})
+}

@@ -1,0 +1,43 @@
+package confine
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+)
+
+// Start starts the command in the group and on the core for servers. Its output is appended to
+// <Dir>/<Name>.log by this process, through a pipe as in a container. If the program wrote the file
+// itself, the file's pages in the cache would count as its memory.
+func (g *Group) Start(c process.Command) (*process.Process, error) {
+	log, err := os.OpenFile(filepath.Join(c.Dir, c.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		log.Close()
+		return nil, err
+	}
+	defer writer.Close()
+	go func() {
+		defer log.Close()
+		defer reader.Close()
+		_, _ = io.Copy(log, reader) // ends when the program exits
+	}()
+	// The shell becomes the program, so that the process ID stays the same.
+	script := `exec "$@" >&3 2>&1 3>&-`
+	if g.Confined() {
+		script = `echo $$ >` + filepath.Join(g.dir, "cgroup.procs") + ` && ` + script
+	} else {
+		// As in a container with this limit, the Go runtime gets nine tenths of it.
+		c.Env = append(c.Env, "GOMEMLIMIT="+strconv.FormatInt(g.Limit/10*9, 10))
+	}
+	c.Args = append(append([]string{"-c", script, c.Name}, pinned(serverCore)...), append([]string{c.Path}, c.Args...)...)
+	c.Path = "/bin/sh"
+	c.Inherit = []*os.File{writer}
+	return process.Start(c)
+}

@@ -1,0 +1,149 @@
+package attack_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/test/attack/attacker"
+	"github.com/realmkeeper/realmkeeper/test/attack/flood"
+	"github.com/realmkeeper/realmkeeper/test/attack/honest"
+	"github.com/realmkeeper/realmkeeper/test/attack/report"
+	"github.com/realmkeeper/realmkeeper/test/attack/target"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+const (
+	// others is the number of clients that are loaded besides the honest one.
+	others = 9999
+	// rate is the number of honest calls per second.
+	rate = 50
+
+	attackerSource    = "127.0.0.2"
+	honestSource      = "127.0.0.3"
+	passthroughSource = "127.0.0.9"
+)
+
+// sources is where the connections of attackers and honest clients come from.
+type sources struct {
+	name string
+	// hidden means that all connections come through a relay and have its address.
+	hidden bool
+	// success is the share of honest calls that must succeed.
+	success float64
+}
+
+var (
+	oneSource = sources{name: "one", success: 0.999}
+	hidden    = sources{name: "hidden", hidden: true, success: 0.95}
+)
+
+// victim is a program to attack.
+type victim struct {
+	name      string
+	start     func(t *testing.T, flags ...string) *target.Server
+	call      honest.Call
+	get, post string
+}
+
+// victims returns the token server, with 10,000 clients, and the portal.
+func victims(t *testing.T) []victim {
+	t.Helper()
+	cluster := env.Start(t)
+	client := target.NewClient(t, "honest")
+	records := target.Fill(t, cluster, others, client)
+	return []victim{
+		{
+			name: "token-server",
+			start: func(t *testing.T, flags ...string) *target.Server {
+				t.Helper()
+				return target.StartTokenServer(t, cluster, records, flags...)
+			},
+			call: honest.Tokens("https://"+target.HostName+target.TokenPath, client.ID, client.Secret),
+			get:  "/acme/.well-known/oauth-authorization-server", post: target.TokenPath,
+		},
+		{
+			name: "portal",
+			start: func(t *testing.T, flags ...string) *target.Server {
+				t.Helper()
+				return target.StartPortal(t, cluster, flags...)
+			},
+			call: honest.Pages("https://"+target.HostName, "/sign-in", "/assets/portal.css"),
+			get:  "/sign-in", post: "/sign-in",
+		},
+	}
+}
+
+// A flood doesn't get a server killed, and honest clients hardly notice it.
+func TestFloods(t *testing.T) {
+	writeReport(t)
+	for _, v := range victims(t) {
+		t.Run(v.name, func(t *testing.T) {
+			for _, from := range []sources{oneSource, hidden} {
+				for _, name := range flood.Names {
+					t.Run(name+"/"+from.name, func(t *testing.T) { v.flood(t, name, from) })
+				}
+			}
+		})
+	}
+}
+
+func (v victim) flood(t *testing.T, name string, from sources) {
+	var flags []string
+	if from.hidden {
+		flags = append(flags, "--passthrough-proxies", passthroughSource+"/32")
+	}
+	server := v.start(t, flags...)
+	attack := flood.Attacks[name]
+	address := server.Address
+	if from.hidden {
+		address = attacker.StartRelay(t, server.Address, passthroughSource, attack.Connections+rate)
+	}
+	v.attack(t, server, address, name, attack, from, *duration)
+}
+
+// attack attacks the server for the given time, checks what honest clients see of it and how much
+// memory the server takes, and adds a row to the report.
+func (v victim) attack(t *testing.T, server *target.Server, address, name string, attack attacker.Attack, from sources, lasts time.Duration) {
+	t.Helper()
+	if err := server.Group.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	attackers := attacker.Start(t, attacker.Order{
+		Attack: name, Address: address, HostName: target.HostName, Source: attackerSource,
+		Get: v.get, Post: v.post, Connections: attack.Connections,
+	})
+	load := honest.Start(t, honest.Options{
+		Address: address, HostName: target.HostName, Roots: server.Roots, Source: honestSource, Rate: rate, Call: v.call,
+	})
+	select {
+	case <-time.After(lasts):
+	case <-t.Context().Done():
+	}
+	got := load.Stop() // while the attack goes on
+	tally := attackers.Stop()
+	peak, err := server.Peak()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := report.Row{
+		Server: v.name, Attack: name, Sources: from.name, Seconds: int(lasts.Seconds()), Peak: peak, Limit: server.Group.Limit,
+		Restarts: server.Restarts(), Calls: got.Calls, Success: got.Success(), P99: got.Percentile(0.99).Round(time.Millisecond).String(),
+		Attacked: fmt.Sprintf("%d connections (%d at most at once), %d handshakes, %d requests", tally.Connections, tally.Most, tally.Handshakes, tally.Requests),
+		Shed:     target.Describe(server.Shed(t)),
+	}
+	results.Add(row)
+	t.Logf("%+v", row)
+	if tally.Connections == 0 {
+		t.Error("the attack opened no connection")
+	}
+	if row.Restarts > 0 {
+		t.Errorf("%s exited %d times", v.name, row.Restarts)
+	}
+	if peak > server.Group.Limit {
+		t.Errorf("%s took %d MiB, want at most %d MiB", v.name, peak>>20, server.Group.Limit>>20)
+	}
+	if got.Success() < from.success {
+		t.Errorf("%.2f %% of %d honest calls succeeded, want at least %.1f %%; errors: %v", 100*got.Success(), got.Calls, 100*from.success, got.Errors)
+	}
+}
