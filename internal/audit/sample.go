@@ -25,9 +25,9 @@ const (
 	// exposed is an event about credentials in a URL. Anyone can cause it too, but it can report a
 	// compromised secret. Other events must therefore not use up its allowance.
 	exposed
-	// unverified is an event about an existing client whose credential was not verified, because of
-	// earlier failures or because the server was busy. Only the first one from a source is news.
-	unverified
+	// repeated is an event about an existing client that failed because its source had failed too
+	// often before, or because the server was busy. Only the first one from a source is news.
+	repeated
 
 	classes = iota
 )
@@ -39,9 +39,9 @@ type allowance struct {
 }
 
 var allowances = [classes]allowance{
-	anonymous:  {perOrigin: 20, total: 1000},
-	exposed:    {perOrigin: 20, total: 1000},
-	unverified: {perOrigin: 1, total: 4096},
+	anonymous: {perOrigin: 20, total: 1000},
+	exposed:   {perOrigin: 20, total: 1000},
+	repeated:  {perOrigin: 1, total: 4096},
 }
 
 func (e *Event) class() class {
@@ -53,7 +53,7 @@ func (e *Event) class() class {
 	case e.ClientUID == "":
 		return anonymous
 	case e.Reason == ReasonTooManyFailures || e.Reason == ReasonBusy:
-		return unverified
+		return repeated
 	}
 	return decision
 }
@@ -62,14 +62,14 @@ func (e *Event) class() class {
 type origin struct {
 	class  class
 	source netip.Addr // a network, because attackers usually control more than one address
-	// The following are set only for unverified, which is sampled per client and reason.
+	// The following are set only for repeated events, which are sampled per client and reason.
 	client string // UID
 	reason Reason
 }
 
 func (e *Event) origin(c class) origin {
 	o := origin{class: c, source: source.Network(e.Source)}
-	if c == unverified {
+	if c == repeated {
 		o.client, o.reason = e.ClientUID, e.Reason
 	}
 	return o
