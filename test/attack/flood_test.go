@@ -21,12 +21,15 @@ const (
 
 	attackerSource    = "127.0.0.2"
 	honestSource      = "127.0.0.3"
+	proxySource       = "127.0.0.4"
 	passthroughSource = "127.0.0.9"
 )
 
 // sources is where the connections of attackers and honest clients come from.
 type sources struct {
 	name string
+	// attackers is the address that attackers connect from.
+	attackers string
 	// hidden means that all connections come through a relay and have its address.
 	hidden bool
 	// success is the share of honest calls that must succeed.
@@ -34,8 +37,10 @@ type sources struct {
 }
 
 var (
-	oneSource = sources{name: "one", success: 0.999}
-	hidden    = sources{name: "hidden", hidden: true, success: 0.95}
+	oneSource = sources{name: "one", attackers: attackerSource, success: 0.999}
+	hidden    = sources{name: "hidden", attackers: attackerSource, hidden: true, success: 0.95}
+	// oneProxy is a proxy that must send headers of the PROXY protocol.
+	oneProxy = sources{name: "one proxy", attackers: proxySource, success: 0.999}
 )
 
 // victim is a program to attack.
@@ -110,7 +115,7 @@ func (v victim) attack(t *testing.T, server *target.Server, address, name string
 		t.Fatal(err)
 	}
 	attackers := attacker.Start(t, attacker.Order{
-		Attack: name, Address: address, HostName: target.HostName, Source: attackerSource,
+		Attack: name, Address: address, HostName: target.HostName, Source: from.attackers,
 		Get: v.get, Post: v.post, Connections: attack.Connections,
 	})
 	load := honest.Start(t, honest.Options{

@@ -29,14 +29,11 @@ func allowed() (numbers []int) {
 }
 
 // LeaveServerCore moves this process, and those that it starts later, away from the core of the
-// attacked servers. With a single core, it does nothing.
+// attacked servers, unless there is only one.
 func LeaveServerCore() error {
-	if len(cores) < 2 {
-		return nil
-	}
 	var rest unix.CPUSet
 	for i, core := range cores {
-		if i != serverCore {
+		if i != serverCore || len(cores) == 1 {
 			rest.Set(core)
 		}
 	}
@@ -53,7 +50,7 @@ func LeaveServerCore() error {
 			return err
 		}
 	}
-	runtime.GOMAXPROCS(len(cores) - 1)
+	runtime.GOMAXPROCS(rest.Count())
 	return nil
 }
 

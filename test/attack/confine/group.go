@@ -68,7 +68,7 @@ func (g *Group) create() error {
 }
 
 func (g *Group) createIn(hierarchy string) error {
-	dir, err := os.MkdirTemp(hierarchy, "realmkeeper-attack-")
+	dir, err := makeDir(hierarchy, cgroup.Remove)
 	if err != nil {
 		return err
 	}

@@ -54,4 +54,3 @@ func (r *Report) String() string {
 	}
 	return b.String()
 }
-

@@ -85,7 +85,9 @@ func Fill(t testing.TB, cluster *env.Env, others int, clients ...Client) string 
 		writing.Go(func() error { return write(clientRecord(namespace, c)) })
 	}
 	for i := range others {
-		writing.Go(func() error { return write(clientRecord(namespace, Client{ID: fmt.Sprintf("team-%03d.service-%05d", i%100, i)})) })
+		writing.Go(func() error {
+			return write(clientRecord(namespace, Client{ID: fmt.Sprintf("team-%03d.service-%05d", i%100, i)}))
+		})
 	}
 	if err := writing.Wait(); err != nil {
 		t.Fatalf("Failed to write the records: %v", err)
