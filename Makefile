@@ -155,10 +155,23 @@ test-integration: control-plane race-binaries ## Run the operator and token serv
 	@$(SUITES) -p 8 ./integration/...
 
 .PHONY: test-extra
-test-extra: control-plane race-binaries peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, and the image.
+test-extra: control-plane race-binaries build peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, and the image, then attack the servers.
 	@echo "Running the other tests; 5 min ..."
 	@go test -C hack/image ./...
 	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
+	@echo "Attacking the token server and the portal; 6 min ..."
+	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
+
+# The attacked servers are ordinary builds, because the race detector takes several times the
+# memory. The attacks need the whole machine, so nothing else runs at the same time.
+ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 -timeout 2h
+
+.PHONY: soak
+soak: control-plane build ## Attack the token server and the portal at full length, as root, and write dist/soak.md (45 min).
+	@echo "Attacking the token server and the portal at full length; 45 min ..."
+	@mkdir -p dist; rm -f dist/soak.md
+	@failed=0; $(ATTACKS) -parallel 1 ./attack -args -attack.duration 60s -attack.corpus 10s \
+		-attack.report "$(CURDIR)/dist/soak.md" || failed=$$?; cat dist/soak.md; exit $$failed
 
 .PHONY: race-binaries
 race-binaries: c-compiler

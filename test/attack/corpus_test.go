@@ -12,6 +12,7 @@ func TestCorpus(t *testing.T) {
 	writeReport(t)
 	for _, v := range victims(t) {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel() // unless -parallel is 1, the programs share the core
 			server := v.start(t, "--proxy-protocol-from", proxySource+"/32")
 			attack := func(name string, from sources) {
 				t.Run(name+"/"+from.name, func(t *testing.T) {

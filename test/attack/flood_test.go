@@ -84,6 +84,7 @@ func TestFloods(t *testing.T) {
 	writeReport(t)
 	for _, v := range victims(t) {
 		t.Run(v.name, func(t *testing.T) {
+			t.Parallel() // unless -parallel is 1, the programs share the core
 			for _, from := range []sources{oneSource, hidden} {
 				for _, name := range flood.Names {
 					t.Run(name+"/"+from.name, func(t *testing.T) { v.flood(t, name, from) })

@@ -21,7 +21,7 @@ import (
 
 var (
 	duration   = flag.Duration("attack.duration", 20*time.Second, "Duration of each flood")
-	each       = flag.Duration("attack.corpus", 2*time.Second, "Duration of each attack of the corpus")
+	each       = flag.Duration("attack.corpus", time.Second, "Duration of each attack of the corpus")
 	reportFile = flag.String("attack.report", "", "Path of the `file` for the report. If empty, none is written")
 )
 

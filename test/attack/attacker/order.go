@@ -81,6 +81,7 @@ func execute(ctx context.Context, attacks map[string]Attack, encoded string) err
 	if !found {
 		return fmt.Errorf("unknown attack %q", s.Attack)
 	}
+	fmt.Println(begun)
 	var working sync.WaitGroup
 	for range s.Connections {
 		working.Go(func() {

@@ -2,6 +2,7 @@ package attacker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -10,10 +11,16 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // grace is how long a process may take to close its connections.
 const grace = 20 * time.Second
+
+// begun is what an attacker prints when it begins.
+const begun = "Attacking"
+
+var errNotBegun = errors.New("the attacker has not begun")
 
 // Running is an attack that runs.
 type Running struct {
@@ -21,8 +28,8 @@ type Running struct {
 	stop      func() Tally
 }
 
-// Start starts an attack, in as many processes as it needs to open its connections. It runs until
-// Stop or the end of the test.
+// Start starts an attack, in as many processes as it needs to open its connections, and returns when
+// all of them have begun. The attack runs until Stop or the end of the test.
 func Start(t testing.TB, order Order) *Running {
 	t.Helper()
 	const reserved = 100
@@ -48,6 +55,14 @@ func Start(t testing.TB, order Order) *Running {
 			t.Fatal(err)
 		}
 		r.processes = append(r.processes, p)
+	}
+	for _, p := range r.processes {
+		install.Eventually(t, "the attack to begin", func() error {
+			if !strings.Contains(p.LogTail(), begun) {
+				return errors.Join(errNotBegun, p.Exited())
+			}
+			return nil
+		})
 	}
 	return r
 }
