@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -44,6 +45,7 @@ type Options struct {
 type Feed struct {
 	Options
 	progress      *progress
+	contact       *contact
 	heartbeat     *publisher
 	lastKnownGood *lastKnownGood
 
@@ -56,8 +58,11 @@ type Feed struct {
 
 // New returns a feed that is not running.
 func New(o Options) *Feed {
-	f := &Feed{Options: o, progress: newProgress(), failed: make(chan struct{}, 1), unreadable: map[string]bool{}}
-	f.heartbeat = newPublisher(o, f.progress)
+	f := &Feed{
+		Options: o, progress: newProgress(), contact: newContact(o.Now()),
+		failed: make(chan struct{}, 1), unreadable: map[string]bool{},
+	}
+	f.heartbeat = newPublisher(o, f.progress, f.contact)
 	f.lastKnownGood = openLastKnownGood(o)
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
@@ -76,8 +81,17 @@ func New(o Options) *Feed {
 		}
 		return 0
 	}))
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_records_staleness_seconds",
+		Help: "How long ago the records were last known to be current; 0 while the API server delivers changes. While it is not 0, this server does not receive revocations and key rotations.",
+	}, func() float64 { return f.Staleness().Seconds() }))
 	return f
 }
+
+// Staleness returns how long ago the records were last known to be current, or 0 while the API
+// server delivers changes. After a restart without the API server, it counts from the previous
+// process's last contact.
+func (f *Feed) Staleness() time.Duration { return f.contact.staleness(f.Now()) }
 
 // Run updates the registry and writes the heartbeat until ctx is done. It then deletes the
 // heartbeat, so that the operator doesn't wait for this server. While the API server is
@@ -95,12 +109,7 @@ func (f *Feed) Run(ctx context.Context) {
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			selector(&o)
-			events, err := records.Watch(ctx, o)
-			// An API error isn't an outage; it may just mean that a relist is needed.
-			if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-				f.recordFailure(err)
-			}
-			return events, err
+			return f.watch(ctx, records, o)
 		},
 	}, f.Client)
 	logger := logr.FromSlogHandler(f.Logger.Handler())
@@ -118,6 +127,27 @@ func (f *Feed) Run(ctx context.Context) {
 	f.lastKnownGood.close()
 }
 
+// watch opens a watch of the records.
+func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o metav1.ListOptions) (watch.Interface, error) {
+	lists := o.SendInitialEvents != nil && *o.SendInitialEvents
+	if !lists && f.Staleness() > 0 {
+		// A resumed watch may not deliver anything for a minute. A list proves immediately that the
+		// records are current.
+		return nil, apierrors.NewResourceExpired("the contact with the API server was lost")
+	}
+	ctx = f.contact.watchContext(ctx, lists)
+	events, err := records.Watch(ctx, o)
+	if err != nil {
+		// An API error isn't an outage; it may just mean that a relist is needed.
+		if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+			f.recordFailure(err)
+		}
+		return nil, err
+	}
+	context.AfterFunc(ctx, events.Stop)
+	return events, nil
+}
+
 // recordFailure notifies restore if err is not nil.
 func (f *Feed) recordFailure(err error) {
 	if err == nil {
@@ -131,7 +161,10 @@ func (f *Feed) recordFailure(err error) {
 
 // Feed implements the reflector's store. The reflector delivers events in watch order, and a new
 // list as a single change.
-var _ cache.ReflectorStore = &Feed{}
+var (
+	_ cache.ReflectorStore         = &Feed{}
+	_ cache.ReflectorBookmarkStore = &Feed{}
+)
 
 // Add adds a new record.
 func (f *Feed) Add(obj any) error { return f.Update(obj) }
@@ -153,7 +186,7 @@ func (f *Feed) Update(obj any) error {
 	if err == nil {
 		f.lastKnownGood.write(secret)
 	}
-	f.progress.reach(secret.ResourceVersion, f.Now())
+	f.reach(secret.ResourceVersion)
 	return nil
 }
 
@@ -166,8 +199,24 @@ func (f *Feed) Delete(obj any) error {
 	f.mark(secret.Name, nil)
 	f.Registry.Remove(secret.Name)
 	f.lastKnownGood.remove(secret)
-	f.progress.reach(secret.ResourceVersion, f.Now())
+	f.reach(secret.ResourceVersion)
 	return nil
+}
+
+// Bookmark records that the watch has delivered all changes so far.
+func (f *Feed) Bookmark(string) error {
+	now := f.Now()
+	f.contact.prove(now)
+	f.lastKnownGood.confirm(now)
+	return nil
+}
+
+// reach records that the registry serves all records up to version, as the API server delivered
+// them.
+func (f *Feed) reach(version string) {
+	now := f.Now()
+	f.contact.prove(now)
+	f.progress.reach(version, now)
 }
 
 // Replace replaces all records with a list at the given resource version.
@@ -189,7 +238,7 @@ func (f *Feed) Replace(list []any, version string) error {
 	f.Registry.Replace(now.realms, now.clients, func(name string) bool { return now.unreadable[name] != nil })
 	f.markOnly(now.unreadable)
 	f.lastKnownGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
-	f.progress.reach(version, f.Now())
+	f.reach(version)
 	f.Logger.Info("Loaded records", "realms", len(now.realms), "clients", len(now.clients),
 		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil

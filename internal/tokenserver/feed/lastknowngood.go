@@ -75,6 +75,13 @@ func (l *lastKnownGood) replace(records snapshot.Records, unreadable map[string]
 	l.check(l.log.Replace(records, keep))
 }
 
+// confirm saves that the records were current at the given time.
+func (l *lastKnownGood) confirm(at time.Time) {
+	if l.log != nil {
+		l.log.Confirm(at)
+	}
+}
+
 // of returns the previous process's records with the given names.
 func (l *lastKnownGood) of(names map[string]error) []*corev1.Secret {
 	var found []*corev1.Secret
@@ -110,8 +117,9 @@ func (f *Feed) restore(ctx context.Context) {
 	}
 	p := prepareAll(previous.Secrets)
 	f.Registry.Replace(p.realms, p.clients, func(string) bool { return false })
+	f.contact.restore(previous.Current)
 	f.progress.reach(previous.Version, f.Now())
 	f.lastKnownGood.previous = snapshot.Records{}
 	f.Logger.Warn("API server unavailable, serving last known good records",
-		"realms", len(p.realms), "clients", len(p.clients), "resourceVersion", previous.Version)
+		"realms", len(p.realms), "clients", len(p.clients), "resourceVersion", previous.Version, "current", previous.Current)
 }

@@ -2,9 +2,12 @@ package feed
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
@@ -21,10 +24,11 @@ const (
 type publisher struct {
 	Options
 	progress    *progress
+	contact     *contact
 	lastContact prometheus.Gauge
 }
 
-func newPublisher(o Options, p *progress) *publisher {
+func newPublisher(o Options, p *progress, c *contact) *publisher {
 	lastContact := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
 		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server keeps serving its current records.",
@@ -33,7 +37,7 @@ func newPublisher(o Options, p *progress) *publisher {
 		Name: "realmkeeper_heartbeat_lag_seconds",
 		Help: "How long the heartbeat has been behind the records that this server serves. The operator waits until it has caught up. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
-	return &publisher{Options: o, progress: p, lastContact: lastContact}
+	return &publisher{Options: o, progress: p, contact: c, lastContact: lastContact}
 }
 
 // run writes the heartbeat after each change of the version, at most every MinInterval and at least
@@ -66,6 +70,9 @@ func (p *publisher) write(ctx context.Context, version string) {
 	beat := heartbeat.Heartbeat{Server: p.Server, Version: version, Renewed: now}
 	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
 		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
+	if answered(err) {
+		p.contact.answer(now)
+	}
 	if err != nil {
 		p.Logger.Warn("Failed to write heartbeat Lease, will retry", "error", err)
 		p.progress.notify()
@@ -73,6 +80,16 @@ func (p *publisher) write(ctx context.Context, version string) {
 	}
 	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
 	p.progress.report(version, now)
+}
+
+// answered reports whether the API server is reachable and works. A rejected request, such as one
+// without permission, is an answer.
+func answered(err error) bool {
+	if err == nil {
+		return true
+	}
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.Status().Code < http.StatusInternalServerError
 }
 
 func (p *publisher) remove(ctx context.Context) {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -27,10 +28,12 @@ const (
 var errDamaged = errors.New("the snapshot is damaged")
 
 // Records is the content of a snapshot. Each record is a Secret with its name, creation time,
-// resource version and data. Version is the resource version of the whole list.
+// resource version and data. Version is the resource version of the whole list. Current is when the
+// records were last known to be current; Replace ignores it.
 type Records struct {
 	Secrets []*corev1.Secret
 	Version string
+	Current time.Time
 }
 
 // Log is the snapshot file. Every change is appended to it. After an error, the file is deleted and
@@ -70,6 +73,10 @@ func Open(dir string) (*Log, Records, error) {
 		}
 		return nil
 	})
+	var info os.FileInfo
+	if err == nil {
+		info, err = file.Stat()
+	}
 	if err == nil {
 		err = l.use(file, end)
 	}
@@ -77,7 +84,8 @@ func Open(dir string) (*Log, Records, error) {
 		err = l.abandon(fmt.Errorf("reading the snapshot: %w", errors.Join(err, file.Close())))
 		return l, Records{}, err
 	}
-	records := Records{Version: l.version}
+	records := Records{Version: l.version, Current: info.ModTime()}
+	l.Confirm(records.Current) // opening the file must not make it look newer
 	for _, secret := range latest {
 		records.Secrets = append(records.Secrets, secret)
 	}
@@ -92,6 +100,14 @@ func (l *Log) Remove(secret *corev1.Secret) error {
 	deleted := &corev1.Secret{}
 	deleted.Name, deleted.ResourceVersion = secret.Name, secret.ResourceVersion
 	return l.append(removed, deleted)
+}
+
+// Confirm saves that the records were still current at the given time. The modification time of the
+// file holds it. If it can't be saved, the records appear older than they are, which is safe.
+func (l *Log) Confirm(current time.Time) {
+	if l.file != nil {
+		_ = os.Chtimes(l.path, current, current)
+	}
 }
 
 func (l *Log) append(k kind, secret *corev1.Secret) error {

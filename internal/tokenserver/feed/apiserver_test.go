@@ -1,0 +1,174 @@
+package feed_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+func TestMain(m *testing.M) {
+	// The reflector reports each failure. The default handlers limit the rate with state that
+	// outlives the clock of a bubble.
+	utilruntime.ErrorHandlers = nil
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}
+
+var errDown = errors.New("connection reset")
+
+// apiServer imitates the requests and watches of an API server that a feed uses. It has no records.
+// While watches aren't silent, it sends a bookmark every minute.
+type apiServer struct {
+	mu      sync.Mutex
+	reads   error // the response to lists and watches
+	writes  error // the response to heartbeats
+	silent  bool  // whether watches deliver nothing
+	version int
+	watch   *watch.RaceFreeFakeWatcher // the open watch
+	lists   int
+	beats   []beat
+}
+
+// beat is a request that writes the heartbeat.
+type beat struct {
+	at      time.Time
+	version string
+}
+
+// start runs a feed until stop is called or the test ends.
+func start(t *testing.T, api *apiServer, snapshotDir string) (f *feed.Feed, stop func()) {
+	t.Helper()
+	f = feed.New(feed.Options{
+		Client: api.client(), Namespace: "records", Server: "a", Registry: registry.New(), SnapshotDir: snapshotDir,
+		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(ctx) })
+	running.Go(func() { api.sendBookmarks(ctx) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(stop)
+	synctest.Wait()
+	return f, stop
+}
+
+func (a *apiServer) client() *fake.Clientset {
+	client := fake.NewClientset()
+	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.lists++
+		return true, &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: a.next()}}, a.reads
+	})
+	client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.reads != nil {
+			return true, nil, a.reads
+		}
+		a.watch = watch.NewRaceFreeFake()
+		return true, a.watch, nil
+	})
+	client.PrependReactor("patch", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		lease := &coordinationv1.Lease{}
+		if patch, ok := action.(clienttesting.PatchAction); ok {
+			if err := json.Unmarshal(patch.GetPatch(), lease); err != nil {
+				return true, nil, err
+			}
+		}
+		a.beats = append(a.beats, beat{at: time.Now(), version: lease.Annotations[heartbeat.LoadedAnnotation]})
+		return true, lease, a.writes
+	})
+	return client
+}
+
+// set changes the API server. If it ends the watch, the connection breaks.
+func (a *apiServer) set(change func(*apiServer)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(a)
+}
+
+// cut makes all requests fail and breaks the watch.
+func (a *apiServer) cut() {
+	a.set(func(a *apiServer) {
+		a.reads, a.writes = errDown, errDown
+		a.watch.Stop()
+	})
+}
+
+// change delivers a changed record, which is unreadable, and returns its version.
+func (a *apiServer) change() (version string) {
+	a.set(func(a *apiServer) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "record", ResourceVersion: a.next()}}
+		version = secret.ResourceVersion
+		a.watch.Modify(secret)
+	})
+	return version
+}
+
+func (a *apiServer) sendBookmarks(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Minute):
+		}
+		a.set(func(a *apiServer) {
+			if a.watch != nil && !a.watch.IsStopped() && !a.silent {
+				a.watch.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: a.next()}})
+			}
+		})
+	}
+}
+
+func (a *apiServer) listed() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lists
+}
+
+func (a *apiServer) next() string {
+	a.version++
+	return strconv.Itoa(a.version)
+}
+
+// beatsSince returns the attempts to write the heartbeat since the given time.
+func (a *apiServer) beatsSince(at time.Time) []beat {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var since []beat
+	for _, b := range a.beats {
+		if !b.at.Before(at) {
+			since = append(since, b)
+		}
+	}
+	return since
+}
