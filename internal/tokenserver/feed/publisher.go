@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
@@ -19,6 +20,14 @@ const (
 	// writeTimeout limits each write, so that a hanging write doesn't block the next one.
 	writeTimeout = 5 * time.Second
 )
+
+// backoff returns the delays after failed writes. They grow from MinInterval to at most MaxInterval
+// and are random, so that the token servers don't all return at the same time after an outage.
+func backoff() wait.Backoff {
+	return wait.Backoff{
+		Duration: heartbeat.MinInterval, Factor: 2, Steps: 10, Cap: heartbeat.MaxInterval * 4 / 5, Jitter: 0.25,
+	}
+}
 
 // publisher writes this server's heartbeat Lease.
 type publisher struct {
@@ -41,21 +50,28 @@ func newPublisher(o Options, p *progress, c *contact) *publisher {
 }
 
 // run writes the heartbeat after each change of the version, at most every MinInterval and at least
-// every MaxInterval. It starts after the first load. When ctx is done, it deletes the Lease.
+// every MaxInterval. After a failure, it waits for the delays of backoff instead, or until the
+// watch delivers something. It starts after the first load. When ctx is done, it deletes the Lease.
 func (p *publisher) run(ctx context.Context) {
+	next, delays := heartbeat.MaxInterval, backoff()
 	for {
 		select {
 		case <-ctx.Done():
 			p.remove(context.WithoutCancel(ctx))
 			return
 		case <-p.progress.changed:
-		case <-time.After(heartbeat.MaxInterval):
+			delays = backoff()
+		case <-time.After(next):
 		}
 		version := p.progress.reached()
 		if version == "" {
 			continue
 		}
-		p.write(ctx, version)
+		if p.write(ctx, version) {
+			next, delays = heartbeat.MaxInterval, backoff()
+		} else {
+			next = delays.Step()
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(heartbeat.MinInterval):
@@ -63,7 +79,8 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-func (p *publisher) write(ctx context.Context, version string) {
+// write reports whether it has written the heartbeat.
+func (p *publisher) write(ctx context.Context, version string) bool {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	now := p.Now()
@@ -75,11 +92,11 @@ func (p *publisher) write(ctx context.Context, version string) {
 	}
 	if err != nil {
 		p.Logger.Warn("Failed to write heartbeat Lease, will retry", "error", err)
-		p.progress.notify()
-		return
+		return false
 	}
 	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
 	p.progress.report(version, now)
+	return true
 }
 
 // answered reports whether the API server is reachable and works. A rejected request, such as one
