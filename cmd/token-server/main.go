@@ -43,6 +43,7 @@ type options struct {
 	proxyProtocolFrom []netip.Prefix
 	passthrough       []netip.Prefix
 	drainDelay        time.Duration
+	maxStaleness      time.Duration
 	reusePort         bool
 	debug             bool
 }
@@ -93,6 +94,7 @@ func parse(args []string, help io.Writer) (options, error) {
 		return err
 	})
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "Time to keep accepting connections after SIGTERM so that load balancers can stop routing here")
+	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "Time without contact with the API server after which /readyz fails, so that the Pod leaves the Service. At least 30s. If 0, the server stays ready")
 	flags.BoolVar(&o.reusePort, "reuse-port", false, "Share the public port with other token servers on this host. The kernel distributes connections among them")
 	flags.BoolVar(&o.debug, "debug", false, "Log at debug level. Secrets and tokens are never logged")
 	if err := flags.Parse(args); err != nil {
@@ -109,6 +111,9 @@ func parse(args []string, help io.Writer) (options, error) {
 		if required.value == "" {
 			return options{}, fmt.Errorf("%w: --%s is required", errUsage, required.name)
 		}
+	}
+	if err := heartbeat.ValidateMaxStaleness(o.maxStaleness); err != nil {
+		return options{}, fmt.Errorf("%w: --max-staleness %w", errUsage, err)
 	}
 	if flags.NArg() > 0 {
 		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))

@@ -58,6 +58,8 @@ func TestBadInput(t *testing.T) {
 		"no namespace":                 {with("--namespace="), "--namespace"},
 		"unknown flag":                 {with("--nonsense"), "nonsense"},
 		"invalid flag value":           {with("--drain-delay", "soon"), "drain-delay"},
+		"staleness too short":          {with("--max-staleness", "29s"), "--max-staleness"},
+		"negative staleness":           {with("--max-staleness", "-1h"), "--max-staleness"},
 		"audit log directory missing":  {with("--audit-log", filepath.Join(none, "audit.log")), "--audit-log"},
 		"proxy is not a network":       {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
 		"flag without a value":         {with("--listen"), "listen"},

@@ -82,6 +82,12 @@ func run(o options) error {
 			if !reg.Loaded() {
 				return errNotLoaded
 			}
+			if o.maxStaleness == 0 {
+				return nil
+			}
+			if stale := recordFeed.Staleness(); stale > o.maxStaleness {
+				return fmt.Errorf("%w for %s, which exceeds --max-staleness %s", errStale, stale.Round(time.Second), o.maxStaleness)
+			}
 			return nil
 		},
 		Metrics: metrics,
@@ -105,7 +111,10 @@ func run(o options) error {
 	return err
 }
 
-var errNotLoaded = errors.New("the registry is not loaded")
+var (
+	errNotLoaded = errors.New("the registry is not loaded")
+	errStale     = errors.New("the API server has not delivered changes of the records")
+)
 
 // newClusterKeys returns the keys that verify service account tokens, fetched from the API server.
 func newClusterKeys(client kubernetes.Interface, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {

@@ -33,6 +33,19 @@ const (
 	Duration = 30 * time.Second
 )
 
+// ErrMaxStaleness is returned for an invalid maximum staleness.
+var ErrMaxStaleness = errors.New("must be 0s, or at least 30s because a shorter outage is not detected")
+
+// ValidateMaxStaleness checks the time after which a token server without contact with the API
+// server stops being ready; 0 means never. A server loses contact at the earliest when its
+// heartbeats have been unanswered for Duration, so a shorter time can't be kept.
+func ValidateMaxStaleness(d time.Duration) error {
+	if d != 0 && d < Duration {
+		return fmt.Errorf("%w, not %s", ErrMaxStaleness, d)
+	}
+	return nil
+}
+
 // ErrInvalidLease is returned for a Lease that isn't a valid heartbeat.
 var ErrInvalidLease = errors.New("invalid heartbeat Lease")
 

@@ -103,7 +103,7 @@ Arguments: constraints, component.
   "imagePullPolicy" ($settings.imagePullPolicy | default .Values.image.pullPolicy)
   "replicas" (int $settings.replicas)
   "resources" $settings.resources -}}
-{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" -}}
+{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" "maxStaleness" -}}
 {{- with index $settings $key -}}
 {{- $_ := set $tokenServer $key . -}}
 {{- end -}}

@@ -119,6 +119,9 @@ type TokenServer struct {
 	// so that the limits per source do not apply to their connections. They must not overlap
 	// ProxyProtocolFrom. Defaults to none.
 	PassthroughProxies []string `json:"passthroughProxies,omitempty"`
+	// MaxStaleness is how long a token server stays ready without contact with the API server: 30s or
+	// more. Defaults to 0s, with which it always stays ready.
+	MaxStaleness metav1.Duration `json:"maxStaleness,omitzero"`
 }
 
 // AuditSink is a destination of audit events.

@@ -53,6 +53,7 @@ tokenServer:
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
   proxyProtocolFrom: [10.1.0.0/16]
   passthroughProxies: [10.2.0.0/16, "fd01::/64"]
+  maxStaleness: 10m
 testing:
   speedUp: 600
 tls:
@@ -97,6 +98,7 @@ func TestParse(t *testing.T) {
 				Tracing: &config.Tracing{Endpoint: "http://collector:4318", SamplePercentage: new(int32(10))},
 				Audit:   config.AuditNone, TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
 				ProxyProtocolFrom: []string{"10.1.0.0/16"}, PassthroughProxies: []string{"10.2.0.0/16", "fd01::/64"},
+				MaxStaleness: lifetime(10 * time.Minute),
 			},
 			TLS:     config.TLS{SecretName: "api-tls"},
 			Testing: config.Testing{SpeedUp: 600},
@@ -184,6 +186,9 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"passthrough proxy is not a CIDR":    {with("fd01::/64", "fd01::/129"), "tokenServer.passthroughProxies[1]"},
 		"passthrough with PROXY protocol":    {with("fd01::/64", "10.1.2.0/24"), "tokenServer.passthroughProxies[1] \"10.1.2.0/24\" overlaps tokenServer.proxyProtocolFrom[0]"},
 		"PROXY protocol with passthrough":    {with("[10.1.0.0/16]", "[10.0.0.0/8]"), "tokenServer.passthroughProxies[0] \"10.2.0.0/16\" overlaps tokenServer.proxyProtocolFrom[0]"},
+		"staleness too short":                {with("10m", "29s"), "tokenServer.maxStaleness"},
+		"negative staleness":                 {with("10m", "-10m"), "tokenServer.maxStaleness"},
+		"number as staleness":                {with("10m", "600"), "tokenServer.maxStaleness"},
 		"invalid annotation key":             {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
 		"invalid node label key":             {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},
 		"invalid node label value":           {with("{disk: fast}", "{disk: \"very fast\"}"), "tokenServer.nodeSelector"},

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
 // validate rejects values that the API server would reject in the token server Deployment. Users
@@ -60,7 +62,7 @@ func validateResources(resources corev1.ResourceRequirements) error {
 	return nil
 }
 
-// validateRequests checks the settings for auditing, proxies and tracing.
+// validateRequests checks the settings for auditing, proxies, staleness and tracing.
 func (s *TokenServer) validateRequests() error {
 	switch s.Audit {
 	case AuditStdout, AuditNone:
@@ -69,6 +71,9 @@ func (s *TokenServer) validateRequests() error {
 	}
 	if err := s.validateProxies(); err != nil {
 		return err
+	}
+	if err := heartbeat.ValidateMaxStaleness(s.MaxStaleness.Duration); err != nil {
+		return invalid("tokenServer.maxStaleness %w", err)
 	}
 	return s.Tracing.validate()
 }

@@ -138,6 +138,7 @@ tokenServer:
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
   proxyProtocolFrom: [10.1.0.0/16]
   passthroughProxies: [10.2.0.0/16, "fd01::/64"]
+  maxStaleness: 10m
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 `), now)
@@ -162,7 +163,7 @@ tokenServer:
 		t.Errorf("unexpected environment: %v", environment)
 	}
 	for _, arg := range []string{
-		"--trusted-proxies=10.0.0.0/8,fd00::/8", "--proxy-protocol-from=10.1.0.0/16", "--passthrough-proxies=10.2.0.0/16,fd01::/64", "--audit-log=",
+		"--trusted-proxies=10.0.0.0/8,fd00::/8", "--proxy-protocol-from=10.1.0.0/16", "--passthrough-proxies=10.2.0.0/16,fd01::/64", "--audit-log=", "--max-staleness=10m0s",
 	} {
 		if args := pod.Containers[0].Args; !slices.Contains(args, arg) {
 			t.Errorf("argument %s is missing: %v", arg, args)

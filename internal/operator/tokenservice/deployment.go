@@ -144,6 +144,9 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	networksArg(c, "--trusted-proxies", instance.TokenServer.TrustedProxies)
 	networksArg(c, "--proxy-protocol-from", instance.TokenServer.ProxyProtocolFrom)
 	networksArg(c, "--passthrough-proxies", instance.TokenServer.PassthroughProxies)
+	if stale := instance.TokenServer.MaxStaleness.Duration; stale > 0 {
+		c.WithArgs("--max-staleness=" + stale.String())
+	}
 	if tracing := instance.TokenServer.Tracing; tracing != nil {
 		c.WithEnv(
 			fieldEnv("POD_NAMESPACE", "metadata.namespace"),
