@@ -107,9 +107,10 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("listening at --operations-listen: %w", err)
 	}
 	s.public, s.publicListener = NewPublic(s.publicListener, o, getCertificate)
-	s.public.Handler = s.closeWhileDraining(s.public.Handler)
+	ready := s.ready(o.Ready)
+	s.public.Handler = closeWhileNotReady(ready, s.public.Handler)
 	s.operationsListener = connections.New(s.operationsListener, connections.Options{Total: operationsConnections, PerSource: operationsConnections / 2})
-	s.operations = newServer(newOperations(s.ready(o.Ready), o.Metrics), operationsLimits, nil, o.Logger)
+	s.operations = newServer(newOperations(ready, o.Metrics), operationsLimits, nil, o.Logger)
 	o.Logger.Info("Derived limits from the memory limit", "memory", o.Memory.Limit, "connections", o.Memory.Connections,
 		"connectionsPerSource", o.Memory.PerSource, "requestsInFlight", o.Memory.InFlight)
 	return s, nil

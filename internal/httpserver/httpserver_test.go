@@ -114,6 +114,9 @@ func TestOperations(t *testing.T) {
 	if _, body := i.get(t, "http://"+i.OperationsAddr().String()+"/readyz"); body != "not ready: no records\n" {
 		t.Errorf("/readyz returned %q", body)
 	}
+	if response, _ := i.get(t, "http://"+i.Addr().String()); !response.Close {
+		t.Error("the connection stays open although the process is not ready")
+	}
 	ready.Store(true)
 	if diff := cmp.Diff(map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404}, i.statuses(t)); diff != "" {
 		t.Errorf("after the process is ready (-want +got):\n%s", diff)

@@ -58,12 +58,12 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// closeWhileDraining closes the connection with each response to a request that arrives while the
-// server drains, so that the client connects to another server for its next request. If the server
-// closed an idle connection instead, a request might already be on its way.
-func (s *Server) closeWhileDraining(handler http.Handler) http.Handler {
+// closeWhileNotReady closes the connection with each response to a request that arrives while the
+// server drains or isn't ready, so that the client connects to another server for its next request.
+// If the server closed an idle connection instead, a request might already be on its way.
+func closeWhileNotReady(ready func() error, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
+		if ready() != nil {
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)
