@@ -2,6 +2,7 @@ package attack_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,13 @@ var (
 	oneProxy = sources{name: "one proxy", attackers: proxySource, success: 0.999}
 )
 
+// loaded are the records that all token servers load.
+var loaded struct {
+	fill      sync.Once
+	client    target.Client // the honest one
+	namespace string
+}
+
 // victim is a program to attack.
 type victim struct {
 	name      string
@@ -55,8 +63,14 @@ type victim struct {
 func victims(t *testing.T) []victim {
 	t.Helper()
 	cluster := env.Start(t)
-	client := target.NewClient(t, "honest")
-	records := target.Fill(t, cluster, others, client)
+	loaded.fill.Do(func() {
+		loaded.client = target.NewClient(t, "honest")
+		loaded.namespace = target.Fill(t, cluster, others, loaded.client)
+	})
+	client, records := loaded.client, loaded.namespace
+	if records == "" {
+		t.Fatal("the records were not written")
+	}
 	return []victim{
 		{
 			name: "token-server",
@@ -115,6 +129,7 @@ func (v victim) attack(t *testing.T, server *target.Server, address, name string
 	if err := server.Group.Reset(); err != nil {
 		t.Fatal(err)
 	}
+	shed := server.Shed(t)
 	attackers := attacker.Start(t, attacker.Order{
 		Attack: name, Address: address, HostName: target.HostName, Source: from.attackers,
 		Get: v.get, Post: v.post, Connections: attack.Connections,
@@ -136,7 +151,7 @@ func (v victim) attack(t *testing.T, server *target.Server, address, name string
 		Server: v.name, Attack: name, Sources: from.name, Seconds: int(lasts.Seconds()), Peak: peak, Limit: server.Group.Limit,
 		Restarts: server.Restarts(), Calls: got.Calls, Success: got.Success(), P99: got.Percentile(0.99).Round(time.Millisecond).String(),
 		Attacked: fmt.Sprintf("%d connections (%d at most at once), %d handshakes, %d requests", tally.Connections, tally.Most, tally.Handshakes, tally.Requests),
-		Shed:     target.Describe(server.Shed(t)),
+		Shed:     target.Describe(shed, server.Shed(t)),
 	}
 	results.Add(row)
 	t.Logf("%+v", row)

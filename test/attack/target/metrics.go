@@ -54,12 +54,16 @@ func (s *Server) metrics(t testing.TB, wanted func(name string) bool) map[string
 	return values
 }
 
-// Describe returns counters as text for a report, sorted and without the common prefix.
-func Describe(counters map[string]float64) string {
+// Describe returns by how much counters have grown, as text for a report, sorted and without the
+// common prefix.
+func Describe(before, now map[string]float64) string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counters)) {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if now[name] == before[name] {
+			continue
+		}
 		short := strings.NewReplacer("realmkeeper_", "", "_total", "", "{outcome=", " ", "{reason=", " ", "}", "", `"`, "", "_", " ").Replace(name)
-		parts = append(parts, short+" "+strconv.FormatFloat(counters[name], 'f', -1, 64))
+		parts = append(parts, short+" "+strconv.FormatFloat(now[name]-before[name], 'f', -1, 64))
 	}
 	return strings.Join(parts, ", ")
 }
