@@ -38,6 +38,7 @@ func TestInvalidInput(t *testing.T) {
 		"short session key":                  {with("--session-key-file", file("short", strings.Repeat("k", 31)+"\n")), "--session-key-file"},
 		"empty API server URL":               {with("--api-server="), "--api-server"},
 		"API server URL without TLS":         {with("--api-server", "http://127.0.0.1:1"), "--api-server"},
+		"short idle timeout":                 {with("--idle-timeout", "4m"), "--idle-timeout"},
 		"missing authority file":             {with("--api-server-ca-file", none), "--api-server-ca-file"},
 		"certificate without key":            {with("--tls-cert-file", key), "--tls-key-file"},
 		"missing certificate file":           {with("--tls-cert-file", none, "--tls-key-file", none), "--tls-cert-file"},

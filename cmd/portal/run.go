@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -40,7 +42,10 @@ func run(o options) error {
 		return err
 	}
 	defer closeAudit()
-	handler, err := newHandler(o, logger, auditLog)
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	auditLog.RegisterMetrics(metrics)
+	handler, err := newHandler(o, logger, auditLog, metrics)
 	if err != nil {
 		return err
 	}
@@ -50,7 +55,8 @@ func run(o options) error {
 		Listen:  o.listen, OperationsListen: o.operationsListen, CertFile: o.certFile, KeyFile: o.keyFile,
 		// Ready is unset, because the portal can report an error to users even if the API server is
 		// unavailable.
-		Logger: logger,
+		Metrics: metrics,
+		Logger:  logger,
 	})
 	if err != nil {
 		return err
@@ -62,7 +68,7 @@ func run(o options) error {
 	return err
 }
 
-func newHandler(o options, logger *slog.Logger, auditLog *audit.Log) (http.Handler, error) {
+func newHandler(o options, logger *slog.Logger, auditLog *audit.Log, metrics prometheus.Registerer) (http.Handler, error) {
 	ca, err := readIfNamed("api-server-ca-file", o.apiServerCAFile)
 	if err != nil {
 		return nil, err
@@ -75,8 +81,11 @@ func newHandler(o options, logger *slog.Logger, auditLog *audit.Log) (http.Handl
 	if err != nil {
 		return nil, err
 	}
-	sessions, err := access.NewSessions(bytes.TrimSpace(key), time.Now)
-	if err != nil {
+	sessions, err := access.NewSessions(bytes.TrimSpace(key), o.idleTimeout, time.Now)
+	switch {
+	case errors.Is(err, access.ErrIdleTimeout):
+		return nil, fmt.Errorf("using --idle-timeout: %w", err)
+	case err != nil:
 		return nil, fmt.Errorf("using --session-key-file: %w", err)
 	}
 	provider, err := newProvider(o, sessions)
@@ -85,7 +94,7 @@ func newHandler(o options, logger *slog.Logger, auditLog *audit.Log) (http.Handl
 	}
 	return portal.New(portal.Options{
 		Cluster: cluster, Sessions: sessions, Provider: provider, InitialAdmin: o.initialAdmin, TrustedProxies: o.trustedProxies,
-		Logger: logger, Audit: auditLog, Now: time.Now, Random: rand.Reader,
+		Logger: logger, Audit: auditLog, Metrics: metrics, Now: time.Now, Random: rand.Reader,
 	}), nil
 }
 
@@ -102,21 +111,17 @@ func newProvider(o options, sessions *access.Sessions) (*access.Provider, error)
 	if err != nil {
 		return nil, err
 	}
-	httpClient := &http.Client{}
+	var roots *x509.CertPool
 	if ca != nil {
-		roots := x509.NewCertPool()
+		roots = x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(ca) {
 			return nil, fmt.Errorf("%w: --oidc-ca-file has no certificate", errUsage)
-		}
-		httpClient.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		}
 	}
 	return access.NewProvider(access.ProviderOptions{
 		Issuer: o.oidc.issuerURL, ClientID: o.oidc.clientID, ClientSecret: string(bytes.TrimSpace(secret)),
 		Scopes: strings.Fields(o.oidc.scopes), RedirectURL: strings.TrimSuffix(o.publicURL, "/") + "/sign-in/callback",
-		HTTPClient: httpClient,
+		Roots: roots,
 	}, sessions), nil
 }
 

@@ -27,8 +27,8 @@ type Event struct {
 	SecretID string `json:"secretId,omitempty"`
 	// Source is the source address of the request.
 	Source netip.Addr `json:"source,omitzero"`
-	// Actor is the user or service account that made the change. It is empty for a client's own
-	// request.
+	// Actor is the user or service account that made the change or signed in. It is empty for a
+	// client's own request, and for a sign-in that was not accepted.
 	Actor string `json:"actor,omitempty"`
 	// TokenID is the "jti" of the issued token, or of the token that the client may not introspect.
 	TokenID string `json:"jti,omitempty"`
@@ -51,6 +51,11 @@ const (
 	// ActionAudit is an event about the audit log itself.
 	ActionAudit Action = "audit"
 
+	// ActionSignIn is a sign-in of a user in the portal.
+	ActionSignIn Action = "sign_in"
+	// ActionSignOut is a sign-out of a user in the portal.
+	ActionSignOut Action = "sign_out"
+
 	// The following are actions of a user on a client.
 
 	// ActionCreate creates a client with a secret.
@@ -71,7 +76,7 @@ const (
 
 // Actions lists all actions.
 var Actions = []Action{
-	ActionToken, ActionIntrospection, ActionAudit,
+	ActionToken, ActionIntrospection, ActionAudit, ActionSignIn, ActionSignOut,
 	ActionCreate, ActionSuspend, ActionResume, ActionRotate, ActionRevokeSecret, ActionSetExpiration, ActionDelete,
 }
 
@@ -115,8 +120,8 @@ const (
 	ReasonTooManyFailures Reason = "too_many_failures"
 	// ReasonTooManyTokens means that the client exceeded its token rate limit.
 	ReasonTooManyTokens Reason = "too_many_tokens"
-	// ReasonBusy means that too many secrets were being verified or too many assertions were
-	// stored.
+	// ReasonBusy means that too many secrets were being verified, too many assertions were stored or
+	// too many sign-ins were in progress.
 	ReasonBusy Reason = "busy"
 	// ReasonAudienceNotAllowed means that the client may not introspect the token, which is valid.
 	ReasonAudienceNotAllowed Reason = "audience_not_allowed"
@@ -125,6 +130,14 @@ const (
 	ReasonCredentialsExposed Reason = "credentials_exposed"
 	// ReasonLinesLost means that events could not be written, or not quickly enough.
 	ReasonLinesLost Reason = "lines_lost"
+
+	// ReasonTokenRejected means that Kubernetes rejected the token of a sign-in.
+	ReasonTokenRejected Reason = "token_rejected"
+	// ReasonSignInRejected means that the identity provider rejected a sign-in, or that it was started
+	// in a different browser or has expired.
+	ReasonSignInRejected Reason = "sign_in_rejected"
+	// ReasonIssuer means that the identity provider was unavailable or returned an invalid response.
+	ReasonIssuer Reason = "issuer"
 
 	// ReasonForbidden means that Kubernetes denied the user permission.
 	ReasonForbidden Reason = "forbidden"
@@ -151,7 +164,7 @@ const (
 	ReasonInvalidScope Reason = "invalid_scope"
 	// ReasonInvalidTarget means that an audience is not granted to the client.
 	ReasonInvalidTarget Reason = "invalid_target"
-	// ReasonServerError means that the token could not be signed.
+	// ReasonServerError means that the token could not be signed or the session not be encrypted.
 	ReasonServerError Reason = "server_error"
 )
 
@@ -159,6 +172,7 @@ const (
 var Reasons = []Reason{
 	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
 	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonAudienceNotAllowed, ReasonCredentialsExposed, ReasonLinesLost,
+	ReasonTokenRejected, ReasonSignInRejected, ReasonIssuer,
 	ReasonForbidden, ReasonChanged, ReasonManaged, ReasonInvalid, ReasonNotFound, ReasonAPIServer,
 	ReasonInvalidRequest, ReasonInvalidClient, ReasonUnsupportedGrantType, ReasonInvalidScope, ReasonInvalidTarget, ReasonServerError,
 }

@@ -47,7 +47,7 @@ func (req *request) grant(namespace string) *grant {
 func (p *portal) showError(w http.ResponseWriter, req *request, err error) {
 	if apierrors.IsUnauthorized(err) {
 		p.Sessions.End(w)
-		p.redirectToSignIn(w, req.r)
+		redirect(w, req.r, signInPath)
 		return
 	}
 	page := newErrorPage(req, err)

@@ -4,19 +4,27 @@
 package portal
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
 // FieldOwner is the portal's field manager name, regardless of the user.
 const FieldOwner = "realmkeeper-portal"
+
+// DefaultTimeout is shorter than the write timeout, so that users get a response.
+const DefaultTimeout = 20 * time.Second
 
 // Options configures the portal.
 type Options struct {
@@ -30,8 +38,13 @@ type Options struct {
 	// TrustedProxies are the proxies whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
 	Logger         *slog.Logger
-	// Audit receives an event for each change.
+	// Audit receives an event for each sign-in and each change.
 	Audit *audit.Log
+	// Metrics registers the portal's metrics.
+	Metrics prometheus.Registerer
+	// Timeout limits how long a request waits for the API server and the issuer. The default is
+	// DefaultTimeout.
+	Timeout time.Duration
 	// Now returns the current time. Random is the random source for secrets and salts.
 	Now    func() time.Time
 	Random io.Reader
@@ -39,7 +52,10 @@ type Options struct {
 
 type portal struct {
 	Options
-	pages pages
+
+	pages    pages
+	failures *limiter.Failures
+	metrics  metrics
 }
 
 // request is a signed-in user's request.
@@ -53,7 +69,8 @@ func (req *request) ctx() context.Context { return req.r.Context() }
 
 // New returns the portal's HTTP handler.
 func New(o Options) http.Handler {
-	p := &portal{Options: o, pages: parsePages()}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	p := &portal{Options: o, pages: parsePages(), failures: limiter.NewFailures(), metrics: newMetrics(o.Metrics)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/{name}", assetHandler())
 	mux.HandleFunc("GET /sign-in", p.showSignIn)
@@ -62,14 +79,13 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /sign-in/callback", p.completeSignIn)
 	mux.HandleFunc("POST /sign-out", p.signOut)
 	mux.Handle("GET /{$}", http.RedirectHandler("/clients", http.StatusSeeOther))
-	for pattern, handler := range map[string]func(http.ResponseWriter, *request) error{
+	for pattern, handle := range map[string]handler{
 		"GET /realms":                                 p.listRealms,
 		"GET /realms/{realm}":                         p.showRealm,
 		"GET /clients":                                p.listClients,
 		"GET /clients/new":                            p.showCreate,
 		"POST /clients":                               p.create,
 		"GET /clients/{namespace}/{name}":             p.showClient,
-		"GET /clients/{namespace}/{name}/state":       p.showState,
 		"POST /clients/{namespace}/{name}/suspend":    p.suspend,
 		"POST /clients/{namespace}/{name}/resume":     p.resume,
 		"POST /clients/{namespace}/{name}/rotate":     p.rotate,
@@ -77,28 +93,50 @@ func New(o Options) http.Handler {
 		"POST /clients/{namespace}/{name}/expiry":     p.setExpiry,
 		"POST /clients/{namespace}/{name}/delete":     p.delete,
 	} {
-		mux.Handle(pattern, p.signedIn(handler))
+		mux.Handle(pattern, p.signedIn(p.used(handle)))
 	}
+	mux.Handle("GET /clients/{namespace}/{name}/state", p.signedIn(p.showState)) // polled
 	mux.Handle("/", p.signedIn(func(http.ResponseWriter, *request) error { return errPageNotFound }))
 	return guard(mux)
 }
 
-// signedIn redirects users without a session to the sign-in page and renders errors as pages.
-func (p *portal) signedIn(handle func(http.ResponseWriter, *request) error) http.Handler {
+// handler handles a signed-in user's request. Its errors are rendered as pages.
+type handler func(http.ResponseWriter, *request) error
+
+// signedIn redirects users without a session to the sign-in page.
+func (p *portal) signedIn(handle handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session, err := p.Sessions.Read(r)
-		if err != nil {
-			p.redirectToSignIn(w, r)
+		switch {
+		case errors.Is(err, access.ErrIdle):
+			p.Sessions.End(w)
+			redirect(w, r, idleSignInPath)
+			return
+		case err != nil:
+			redirect(w, r, signInPath)
 			return
 		}
 		api, err := p.Cluster.ClientFor(session.Token)
 		if err != nil {
-			p.redirectToSignIn(w, r)
+			redirect(w, r, signInPath)
 			return
 		}
-		req := &request{session: session, api: api, r: r}
+		ctx, stop := context.WithTimeout(r.Context(), p.Timeout)
+		defer stop()
+		req := &request{session: session, api: api, r: r.WithContext(ctx)}
 		if err := handle(w, req); err != nil {
 			p.showError(w, req, err)
 		}
 	})
+}
+
+// used records that the user used the session. It must not wrap requests that pages send by
+// themselves, because sessions without a user must end.
+func (p *portal) used(handle handler) handler {
+	return func(w http.ResponseWriter, req *request) error {
+		if err := p.Sessions.Renew(w, req.session); err != nil {
+			return err
+		}
+		return handle(w, req)
+	}
 }

@@ -2,11 +2,10 @@ package portal
 
 import (
 	"cmp"
-	"errors"
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
@@ -18,8 +17,19 @@ type signInPage struct {
 	Problem  string
 }
 
-func (p *portal) showSignIn(w http.ResponseWriter, _ *http.Request) {
-	p.renderSignIn(w, http.StatusOK, "")
+const (
+	signInPath = "/sign-in"
+	// idleSignInPath is the sign-in page for users whose session was idle for too long.
+	idleSignInPath = signInPath + "?" + idleParameter
+	idleParameter  = "idle"
+)
+
+func (p *portal) showSignIn(w http.ResponseWriter, r *http.Request) {
+	problem := ""
+	if r.URL.Query().Has(idleParameter) {
+		problem = "You were signed out because you were inactive. Sign in again to continue."
+	}
+	p.renderSignIn(w, http.StatusOK, problem)
 }
 
 func (p *portal) renderSignIn(w http.ResponseWriter, status int, problem string) {
@@ -31,14 +41,14 @@ func (p *portal) renderSignIn(w http.ResponseWriter, status int, problem string)
 	})
 }
 
-// redirectToSignIn redirects to the sign-in page.
-func (p *portal) redirectToSignIn(w http.ResponseWriter, r *http.Request) {
+// redirect redirects to another page.
+func redirect(w http.ResponseWriter, r *http.Request, path string) {
 	if isPart(r) {
-		w.Header().Set("HX-Redirect", "/sign-in") // makes htmx load the whole page
+		w.Header().Set("HX-Redirect", path) // makes htmx load the whole page
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+	http.Redirect(w, r, path, http.StatusSeeOther)
 }
 
 func (p *portal) signInByToken(w http.ResponseWriter, r *http.Request) {
@@ -46,64 +56,63 @@ func (p *portal) signInByToken(w http.ResponseWriter, r *http.Request) {
 		p.renderSignIn(w, http.StatusBadRequest, "The form data is not valid. Try again.")
 		return
 	}
-	p.signIn(w, r, strings.TrimSpace(r.PostForm.Get("token")))
-}
-
-// signIn starts a session if the API server accepts the token.
-func (p *portal) signIn(w http.ResponseWriter, r *http.Request, token string) {
-	if err := access.CheckToken(token); err != nil {
-		p.renderSignIn(w, http.StatusUnprocessableEntity, sentence(err))
-		return
-	}
-	user, err := p.Cluster.Identify(r.Context(), token)
-	switch {
-	case apierrors.IsUnauthorized(err):
-		p.renderSignIn(w, http.StatusUnauthorized, "Kubernetes rejected this token. It may have expired or belong to another cluster.")
-		return
-	case err != nil:
-		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusBadGateway, "The Kubernetes API server is unavailable. Try again later.")
-		return
-	}
-	if err := p.Sessions.Write(w, p.Sessions.New(user, token)); err != nil {
-		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusInternalServerError, "The session could not be created. See the portal log.")
-		return
-	}
-	http.Redirect(w, r, "/clients", http.StatusSeeOther)
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	p.signIn(w, r, func(context.Context) (string, error) { return token, nil })
 }
 
 func (p *portal) beginSignIn(w http.ResponseWriter, r *http.Request) {
 	if p.Provider == nil {
-		p.redirectToSignIn(w, r)
+		redirect(w, r, signInPath)
 		return
 	}
-	if err := p.Provider.Begin(w, r); err != nil {
-		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusBadGateway, "The identity provider is unavailable. Try again later.")
+	var location string
+	err := p.attempt(r, func(ctx context.Context) (err error) {
+		location, err = p.Provider.Begin(ctx, w)
+		return err
+	})
+	if err != nil {
+		p.endSignIn(w, r, access.User{}, err)
+		return
 	}
+	http.Redirect(w, r, location, http.StatusSeeOther)
 }
 
 func (p *portal) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	if p.Provider == nil {
-		p.redirectToSignIn(w, r)
+		redirect(w, r, signInPath)
 		return
 	}
-	token, err := p.Provider.Complete(w, r)
-	switch {
-	case errors.Is(err, access.ErrSignIn):
-		p.renderSignIn(w, http.StatusForbidden, sentence(err))
-	case err != nil:
-		p.Logger.Error("Sign-in failed", "error", err)
-		p.renderSignIn(w, http.StatusBadGateway, "The identity provider returned an invalid response. See the portal log.")
-	default:
-		p.signIn(w, r, token)
-	}
+	p.signIn(w, r, func(ctx context.Context) (string, error) { return p.Provider.Complete(ctx, w, r) })
+}
+
+// signIn starts a session if the API server accepts the token that get returns.
+func (p *portal) signIn(w http.ResponseWriter, r *http.Request, get func(context.Context) (string, error)) {
+	var user access.User
+	err := p.attempt(r, func(ctx context.Context) error {
+		token, err := get(ctx)
+		if err == nil {
+			err = access.CheckToken(token)
+		}
+		if err != nil {
+			return err
+		}
+		if user, err = p.Cluster.Identify(ctx, token); err != nil {
+			return fmt.Errorf("%w: %w", errIdentify, err)
+		}
+		if err := p.Sessions.Write(w, p.Sessions.New(user, token)); err != nil {
+			return err
+		}
+		return p.Sessions.RememberBrowser(w, r)
+	})
+	p.endSignIn(w, r, user, err)
 }
 
 func (p *portal) signOut(w http.ResponseWriter, r *http.Request) {
+	if session, err := p.Sessions.Read(r); err == nil {
+		p.auditSignOut(r, session.User)
+	}
 	p.Sessions.End(w)
 	// Browsers ignore this header without HTTPS.
 	w.Header().Set("Clear-Site-Data", `"cache", "storage"`)
-	http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+	http.Redirect(w, r, signInPath, http.StatusSeeOther)
 }

@@ -36,6 +36,7 @@ type Cluster struct {
 	codecs serializer.CodecFactory
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
+	places *places // of sign-ins
 }
 
 // NewCluster returns a Cluster for the API server at the given https URL. ca contains the PEM
@@ -59,6 +60,7 @@ func NewCluster(url string, ca []byte) (*Cluster, error) {
 		codecs: serializer.NewCodecFactory(scheme),
 		scheme: scheme,
 		mapper: newMapper(),
+		places: newPlaces(),
 	}
 	if _, err := c.clientFor(""); err != nil {
 		return nil, fmt.Errorf("creating a client for the API server at %s: %w", url, err)
@@ -158,12 +160,17 @@ type User struct {
 }
 
 // Identify returns the user that the given token belongs to. The error satisfies
-// apierrors.IsUnauthorized if the API server rejects the token.
+// apierrors.IsUnauthorized if the API server rejects the token. It returns ErrBusy if too many tokens
+// are being checked, because anyone can send tokens.
 func (c *Cluster) Identify(ctx context.Context, token string) (User, error) {
 	api, err := c.ClientFor(token)
 	if err != nil {
 		return User{}, err
 	}
+	if err := c.places.take(ctx); err != nil {
+		return User{}, err
+	}
+	defer c.places.leave()
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := api.Create(ctx, review); err != nil {
 		return User{}, fmt.Errorf("identifying the user of the token: %w", err)

@@ -14,7 +14,7 @@ import (
 func FuzzSessionCookie(f *testing.F) {
 	f.Add("")
 	f.Add("MTc3MjM2NjQwMHxhYmN8ZGVm")
-	s, err := access.NewSessions(key('a'), func() time.Time { return now })
+	s, err := access.NewSessions(key('a'), access.DefaultIdleTimeout, func() time.Time { return now })
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func FuzzToken(f *testing.F) {
 	for _, token := range []string{token(now, 100), token(now.Add(time.Hour), 100), "a.b.c", "opaque", "e30.eyJleHAiOi0xfQ.x", "e30.eyJleHAiOjFlMzA4fQ.x"} {
 		f.Add(token)
 	}
-	s, err := access.NewSessions(key('a'), func() time.Time { return now })
+	s, err := access.NewSessions(key('a'), access.DefaultIdleTimeout, func() time.Time { return now })
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -1,25 +1,27 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 )
 
-// providerTimeout limits each request to the identity provider.
-const providerTimeout = 10 * time.Second
-
-// ErrSignIn means that a sign-in failed because it was started in a different browser, expired, or
-// was rejected by the identity provider.
-var ErrSignIn = errors.New("sign-in failed")
+var (
+	// ErrSignIn means that a sign-in failed because it was started in a different browser, expired,
+	// or was rejected by the identity provider.
+	ErrSignIn = errors.New("sign-in failed")
+	// ErrIssuer means that the identity provider is unavailable or returned an invalid response.
+	ErrIssuer = errors.New("identity provider failed")
+)
 
 // ProviderOptions configures an OpenID Connect provider.
 type ProviderOptions struct {
@@ -32,27 +34,33 @@ type ProviderOptions struct {
 	Scopes []string
 	// RedirectURL is the callback URL of the portal.
 	RedirectURL string
-	// HTTPClient is used for requests to the issuer. If it is nil, a default client is used.
-	HTTPClient *http.Client
+	// Roots are the trusted authorities of the issuer's certificate. If it is nil, the system's root
+	// certificates are used.
+	Roots *x509.CertPool
+	// Timeout limits each request to the issuer, until its response is read. The default is 5 s.
+	Timeout time.Duration
 }
 
 // Provider signs users in at an OpenID Connect issuer with the authorization code flow and PKCE
 // (RFC 7636). The resulting ID token is accepted by the API server.
+//
+// At most 16 sign-ins use the issuer at a time, and 16 more wait for them.
 type Provider struct {
-	options  ProviderOptions
-	sessions *Sessions
-
-	mu         sync.Mutex
-	discovered *oidc.Provider // nil until the first successful discovery
+	options   ProviderOptions
+	sessions  *Sessions
+	client    *http.Client
+	discovery discovery
+	places    *places
 }
 
 // NewProvider returns a provider. It sends no request to the issuer until a user signs in.
 func NewProvider(options ProviderOptions, sessions *Sessions) *Provider {
-	if options.HTTPClient == nil {
-		options.HTTPClient = &http.Client{}
+	places := newPlaces()
+	client := newIssuerClient(options.Roots, cmp.Or(options.Timeout, defaultIssuerTimeout))
+	return &Provider{
+		options: options, sessions: sessions, client: client,
+		discovery: discovery{issuer: options.Issuer, client: client, places: places}, places: places,
 	}
-	options.HTTPClient.Timeout = providerTimeout
-	return &Provider{options: options, sessions: sessions}
 }
 
 // signIn is the state of a pending sign-in. It is stored in an encrypted cookie.
@@ -62,26 +70,26 @@ type signIn struct {
 	Verifier string `json:"verifier"`
 }
 
-// Begin redirects the browser to the issuer.
-func (p *Provider) Begin(w http.ResponseWriter, r *http.Request) error {
-	flow, _, err := p.flow(r.Context())
+// Begin returns the URL of the issuer to which the browser must be redirected, and sets a cookie for
+// Complete. It returns ErrBusy if too many sign-ins are in progress.
+func (p *Provider) Begin(ctx context.Context, w http.ResponseWriter) (location string, err error) {
+	discovered, err := p.discovery.get(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	pending := signIn{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
 	encrypted, err := p.sessions.signIn.Encode(signInCookie, pending)
 	if err != nil {
-		return fmt.Errorf("encrypting the sign-in cookie: %w", err)
+		return "", fmt.Errorf("encrypting the sign-in cookie: %w", err)
 	}
 	http.SetCookie(w, cookie(signInCookie, encrypted, int(signInTimeout.Seconds())))
-	url := flow.AuthCodeURL(pending.State, oidc.Nonce(pending.Nonce), oauth2.S256ChallengeOption(pending.Verifier))
-	http.Redirect(w, r, url, http.StatusSeeOther)
-	return nil
+	return p.flow(discovered).AuthCodeURL(pending.State, oidc.Nonce(pending.Nonce), oauth2.S256ChallengeOption(pending.Verifier)), nil
 }
 
 // Complete handles the redirect from the issuer and returns the ID token. It returns ErrSignIn
-// unless Begin started the sign-in in the same browser.
-func (p *Provider) Complete(w http.ResponseWriter, r *http.Request) (string, error) {
+// unless Begin started the sign-in in the same browser and the issuer accepts it, and ErrBusy if
+// too many sign-ins are in progress.
+func (p *Provider) Complete(ctx context.Context, w http.ResponseWriter, r *http.Request) (string, error) {
 	var pending signIn
 	c, err := r.Cookie(signInCookie)
 	if err != nil || p.sessions.signIn.Decode(signInCookie, c.Value, &pending) != nil {
@@ -95,22 +103,33 @@ func (p *Provider) Complete(w http.ResponseWriter, r *http.Request) (string, err
 	if code := query.Get("error"); code != "" {
 		return "", fmt.Errorf("%w: the identity provider returned the error %q", ErrSignIn, code)
 	}
-	flow, verifier, err := p.flow(r.Context())
+	discovered, err := p.discovery.get(ctx)
 	if err != nil {
 		return "", err
 	}
-	ctx := oidc.ClientContext(r.Context(), p.options.HTTPClient)
-	response, err := flow.Exchange(ctx, query.Get("code"), oauth2.VerifierOption(pending.Verifier))
+	if err := p.places.take(ctx); err != nil {
+		return "", err
+	}
+	defer p.places.leave()
+	return p.exchange(oidc.ClientContext(ctx, p.client), discovered, query.Get("code"), pending)
+}
+
+// exchange exchanges the code from the issuer for an ID token.
+func (p *Provider) exchange(ctx context.Context, discovered *oidc.Provider, code string, pending signIn) (string, error) {
+	response, err := p.flow(discovered).Exchange(ctx, code, oauth2.VerifierOption(pending.Verifier))
+	if rejected, ok := errors.AsType[*oauth2.RetrieveError](err); ok && rejected.ErrorCode == "invalid_grant" {
+		return "", fmt.Errorf("%w: the identity provider rejected the code; sign in again", ErrSignIn)
+	}
 	if err != nil {
-		return "", fmt.Errorf("exchanging the code for a token: %w", err)
+		return "", fmt.Errorf("%w: exchanging the code for a token: %w", ErrIssuer, err)
 	}
 	raw, ok := response.Extra("id_token").(string)
 	if !ok {
 		return "", fmt.Errorf("%w: the identity provider did not return an ID token", ErrSignIn)
 	}
-	token, err := verifier.Verify(ctx, raw)
+	token, err := discovered.Verifier(&oidc.Config{ClientID: p.options.ClientID}).Verify(ctx, raw)
 	if err != nil {
-		return "", fmt.Errorf("verifying the ID token: %w", err)
+		return "", fmt.Errorf("%w: verifying the ID token: %w", ErrIssuer, err)
 	}
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(pending.Nonce)) != 1 {
 		return "", fmt.Errorf("%w: the nonce of the ID token does not match; sign in again", ErrSignIn)
@@ -118,22 +137,10 @@ func (p *Provider) Complete(w http.ResponseWriter, r *http.Request) (string, err
 	return raw, nil
 }
 
-// flow returns the OAuth configuration and ID token verifier for the issuer. If discovery failed
-// before, it tries again.
-func (p *Provider) flow(ctx context.Context) (*oauth2.Config, *oidc.IDTokenVerifier, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.discovered == nil {
-		// The verifier fetches keys with this context later, so it must outlive the request.
-		discoveryCtx := oidc.ClientContext(context.WithoutCancel(ctx), p.options.HTTPClient)
-		discovered, err := oidc.NewProvider(discoveryCtx, p.options.Issuer)
-		if err != nil {
-			return nil, nil, fmt.Errorf("discovering the endpoints of issuer %s: %w", p.options.Issuer, err)
-		}
-		p.discovered = discovered
-	}
+// flow returns the OAuth configuration for the issuer.
+func (p *Provider) flow(discovered *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: p.options.ClientID, ClientSecret: p.options.ClientSecret, RedirectURL: p.options.RedirectURL,
-		Endpoint: p.discovered.Endpoint(), Scopes: append([]string{oidc.ScopeOpenID}, p.options.Scopes...),
-	}, p.discovered.Verifier(&oidc.Config{ClientID: p.options.ClientID}), nil
+		Endpoint: discovered.Endpoint(), Scopes: append([]string{oidc.ScopeOpenID}, p.options.Scopes...),
+	}
 }

@@ -27,6 +27,13 @@ const (
 	// MaxSessionDuration is the maximum session duration, even if the token expires later or has no
 	// known expiration.
 	MaxSessionDuration = 12 * time.Hour
+	// DefaultIdleTimeout is the default time after which an unused session ends.
+	DefaultIdleTimeout = 30 * time.Minute
+	// MinIdleTimeout is the minimum idle timeout. The maximum is MaxSessionDuration.
+	MinIdleTimeout = 5 * time.Minute
+	// renewInterval is how often the time of last use is written to the cookies. A session can
+	// therefore end this much earlier than its idle timeout.
+	renewInterval = time.Minute
 	// signInTimeout is the time that users have to sign in at the identity provider.
 	signInTimeout = 10 * time.Minute
 
@@ -37,6 +44,10 @@ const (
 var (
 	// ErrNoSession means that the request has no valid session.
 	ErrNoSession = errors.New("no session")
+	// ErrIdle means that the session was not used for longer than the idle timeout.
+	ErrIdle = errors.New("session was idle for too long")
+	// ErrIdleTimeout means that an idle timeout is too short or too long.
+	ErrIdleTimeout = fmt.Errorf("idle timeout must be at least %s and at most %s", MinIdleTimeout, MaxSessionDuration)
 	// ErrSessionKey means that a session key is too short.
 	ErrSessionKey = fmt.Errorf("session key must have at least %d bytes", MinSessionKey)
 )
@@ -46,20 +57,26 @@ type Session struct {
 	User      User      `json:"person"`
 	Token     string    `json:"token"`
 	ExpiresAt time.Time `json:"ends"`
+	UsedAt    time.Time `json:"used"`
 }
 
 // Sessions stores sessions in encrypted cookies. Nothing is stored on the server, so all
 // replicas with the same key accept the same sessions.
 type Sessions struct {
-	session, signIn *securecookie.SecureCookie
-	now             func() time.Time
+	session, signIn, browser *securecookie.SecureCookie
+	idleTimeout              time.Duration
+	now                      func() time.Time
 }
 
-// NewSessions returns Sessions that use the given encryption key. All replicas must share the key.
-// It returns ErrSessionKey if the key is too short.
-func NewSessions(key []byte, now func() time.Time) (*Sessions, error) {
+// NewSessions returns Sessions that use the given encryption key and end after the given time
+// without use. All replicas must share the key. It returns ErrSessionKey if the key is too short, and
+// ErrIdleTimeout if the idle timeout is out of bounds.
+func NewSessions(key []byte, idleTimeout time.Duration, now func() time.Time) (*Sessions, error) {
 	if len(key) < MinSessionKey {
 		return nil, ErrSessionKey
+	}
+	if idleTimeout < MinIdleTimeout || idleTimeout > MaxSessionDuration {
+		return nil, ErrIdleTimeout
 	}
 	session, err := newCodec(key, sessionCookie, MaxSessionDuration)
 	if err != nil {
@@ -69,7 +86,11 @@ func NewSessions(key []byte, now func() time.Time) (*Sessions, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sessions{session: session, signIn: signIn, now: now}, nil
+	browser, err := newCodec(key, browserCookie, browserLifetime)
+	if err != nil {
+		return nil, err
+	}
+	return &Sessions{session: session, signIn: signIn, browser: browser, idleTimeout: idleTimeout, now: now}, nil
 }
 
 // newCodec returns a codec with keys derived for the given use, so that a cookie of one kind isn't
@@ -89,11 +110,12 @@ func newCodec(key []byte, use string, lifetime time.Duration) (*securecookie.Sec
 // New returns a session for the user. The session expires with the token, or after
 // MaxSessionDuration if that is earlier.
 func (s *Sessions) New(user User, token string) Session {
-	expiresAt := s.now().Add(MaxSessionDuration)
+	now := s.now()
+	expiresAt := now.Add(MaxSessionDuration)
 	if exp := tokenExpiry(token); !exp.IsZero() && exp.Before(expiresAt) {
 		expiresAt = exp
 	}
-	return Session{User: user, Token: token, ExpiresAt: expiresAt}
+	return Session{User: user, Token: token, ExpiresAt: expiresAt, UsedAt: now}
 }
 
 // Write sets the cookies of a session.
@@ -114,8 +136,18 @@ func (s *Sessions) Write(w http.ResponseWriter, session Session) error {
 	return nil
 }
 
+// Renew records that the session was used. It writes the cookies at most once a minute.
+func (s *Sessions) Renew(w http.ResponseWriter, session Session) error {
+	now := s.now()
+	if now.Sub(session.UsedAt) < renewInterval {
+		return nil
+	}
+	session.UsedAt = now
+	return s.Write(w, session)
+}
+
 // Read returns the session from the request's cookies. It returns ErrNoSession if they contain no
-// valid session.
+// valid session, and ErrIdle if the session was not used for too long.
 func (s *Sessions) Read(r *http.Request) (Session, error) {
 	var encrypted strings.Builder
 	for i := range maxCookies {
@@ -131,6 +163,9 @@ func (s *Sessions) Read(r *http.Request) (Session, error) {
 	}
 	if !s.now().Before(session.ExpiresAt) {
 		return Session{}, ErrNoSession
+	}
+	if s.now().Sub(session.UsedAt) >= s.idleTimeout {
+		return Session{}, ErrIdle
 	}
 	return session, nil
 }

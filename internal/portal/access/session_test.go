@@ -22,7 +22,7 @@ func key(b byte) []byte { return []byte(strings.Repeat(string(b), access.MinSess
 
 func sessions(t *testing.T, key []byte, at time.Time) *access.Sessions {
 	t.Helper()
-	s, err := access.NewSessions(key, func() time.Time { return at })
+	s, err := access.NewSessions(key, access.DefaultIdleTimeout, func() time.Time { return at })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +94,7 @@ func TestSessionExpires(t *testing.T) {
 			if !session.ExpiresAt.Equal(tc.want) {
 				t.Errorf("Session expires at %s, want %s", session.ExpiresAt, tc.want)
 			}
+			session.UsedAt = tc.want.Add(-time.Minute)
 			w := httptest.NewRecorder()
 			if err := s.Write(w, session); err != nil {
 				t.Fatal(err)
@@ -137,7 +138,7 @@ func TestForgedSessionRejected(t *testing.T) {
 }
 
 func TestShortSessionKeyRejected(t *testing.T) {
-	if _, err := access.NewSessions(key('a')[1:], time.Now); !errors.Is(err, access.ErrSessionKey) {
+	if _, err := access.NewSessions(key('a')[1:], access.DefaultIdleTimeout, time.Now); !errors.Is(err, access.ErrSessionKey) {
 		t.Errorf("NewSessions(): %v, want ErrSessionKey", err)
 	}
 }
