@@ -109,7 +109,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.public, s.publicListener = NewPublic(s.publicListener, o, getCertificate)
 	ready := s.ready(o.Ready)
 	s.public.Handler = closeWhileNotReady(ready, s.public.Handler)
-	s.operationsListener = connections.New(s.operationsListener, connections.Options{Total: operationsConnections, PerSource: operationsConnections / 2})
+	s.operationsListener = connections.New(s.operationsListener, connections.Options{Total: operationsConnections, PerSource: operationsConnections / 2, Idle: operationsLimits.Idle})
 	s.operations = newServer(newOperations(ready, o.Metrics), operationsLimits, nil, o.Logger)
 	o.Logger.Info("Derived limits from the memory limit", "memory", o.Memory.Limit, "connections", o.Memory.Connections,
 		"connectionsPerSource", o.Memory.PerSource, "requestsInFlight", o.Memory.InFlight)
@@ -132,6 +132,7 @@ func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHel
 	shed := newShed()
 	listener := connections.New(inner, connections.Options{
 		Total: o.Memory.Connections, PerSource: o.Memory.PerSource, TLS: getCertificate != nil,
+		Idle:          o.Limits.Idle,
 		Unproductive:  maxStreams * (int64(o.Limits.HeaderBytes) + o.Limits.BodyBytes),
 		ProxyProtocol: o.Proxies.ProxyProtocol, Shared: o.Proxies.Shared, HeaderTimeout: o.Limits.Header,
 		Closed: shed.connection,
@@ -154,7 +155,6 @@ func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.Cli
 		Handler:           handler,
 		ReadHeaderTimeout: limits.Header,
 		WriteTimeout:      limits.Write,
-		IdleTimeout:       limits.Idle,
 		MaxHeaderBytes:    limits.HeaderBytes,
 		ConnContext:       connections.WithConn,
 		TLSConfig: &tls.Config{

@@ -248,7 +248,9 @@ func (s *loadedServer) flood(b *testing.B) (stop func()) {
 
 // connection is a client that parses only the necessary parts of a response.
 type connection struct {
-	conn      net.Conn
+	conn net.Conn
+	// connect opens a connection for each request. If nil, all requests use conn.
+	connect   func() (net.Conn, error)
 	requests  [][]byte
 	buffer    [8 << 10]byte
 	responses atomic.Int64
@@ -258,6 +260,13 @@ var errResponse = errors.New("unexpected response")
 
 // exchange sends a request and reads the whole response. The status must be 200.
 func (c *connection) exchange() error {
+	if c.connect != nil {
+		var err error
+		if c.conn, err = c.connect(); err != nil {
+			return err
+		}
+		defer c.conn.Close()
+	}
 	request := c.requests[mathrand.IntN(len(c.requests))]
 	if _, err := c.conn.Write(request); err != nil {
 		return err

@@ -84,9 +84,15 @@ func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, toke
 func compareRates(b *testing.B, p *population, requests [][]byte, name string, compute func() error) {
 	b.Helper()
 	plain := plainServer(fixedResponse(responseTo(b, p.handler, requests[0])))
+	compare(b, serve(b, productServer(p.handler), requests).rate, serve(b, plain, requests).rate, name, compute)
+}
+
+// compare compares a rate of the product with the baseline of a plain server and a computation.
+func compare(b *testing.B, product, plain rate, name string, compute func() error) {
+	b.Helper()
 	rates := measure(b, map[string]rate{
-		"product": serve(b, productServer(p.handler), requests).rate,
-		"plain":   serve(b, plain, requests).rate,
+		"product": product,
+		"plain":   plain,
 		name:      func(window time.Duration) (tally, error) { return parallelRate(compute, window) },
 	})
 	baseline := 1 / (1/rates["plain"] + 1/rates[name])

@@ -33,6 +33,8 @@ var rows = []row{
 	{"tokens/EdDSA", server, "Tokens/EdDSA", "ratio", target{atLeast: 0.80}},
 	{"tokens/RS256", server, "Tokens/RS256", "ratio", target{atLeast: 0.90}},
 	{"tokens/PS256", server, "Tokens/PS256", "ratio", target{}},
+	{"tokens over TLS/keep-alive", server, "TLS/keep-alive", "ratio", target{atLeast: 0.75}},
+	{"tokens over TLS/connection per token", server, "TLS/connection-per-token", "ratio", target{atLeast: 0.90}},
 	{"verify/ES256", server, "Verify/ES256", "ratio", target{atLeast: 0.75}},
 	{"verify/EdDSA", server, "Verify/EdDSA", "ratio", target{atLeast: 0.75}},
 	{"verify/RS256", server, "Verify/RS256", "ratio", target{atLeast: 0.75}},
@@ -57,6 +59,7 @@ var rows = []row{
 const limits = `Ratios compare with a limit that is measured in the same round:
   tokens, verify, introspect: 1/(1/plain + 1/sign) or 1/(1/plain + 1/verify). Plain is a net/http
     server without timeouts that returns the same bytes. Sign and verify use only crypto/*.
+  tokens over TLS: the same with a net/http server over TLS.
   documents: the product's HTTP server with a handler that only returns the same bytes.
   audit: the same without an audit log.   wrong secrets: the same without wrong secrets.
   lookup: a realm with 10 clients.        records: 100 instead of 100,000 clients.

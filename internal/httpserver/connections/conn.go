@@ -7,9 +7,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pires/go-proxyproto"
 )
@@ -18,9 +18,13 @@ import (
 // they have about 2 KiB. Until it is complete, crypto/tls would keep 64 KiB of it.
 const maxClientHello = 16 << 10
 
-// largeRead is the number of bytes after which a connection lets the others go first. A connection
-// that floods the server would otherwise use the processor for milliseconds each time.
-const largeRead = 4 << 10
+// A connection that has sent unproductiveBurst bytes without completing a request pauses before each
+// further read. Requests are much smaller. Otherwise, decoding what a few connections send would use
+// all processor time, and leave more garbage than the garbage collector can free.
+const (
+	unproductiveBurst = 32 << 10
+	unproductivePause = 50 * time.Millisecond
+)
 
 var errAbuse = errors.New("the client sent too much without completing a request")
 
@@ -42,10 +46,12 @@ type Conn struct {
 	hello   int  // bytes read in it
 
 	// The following fields belong to the listener and its lock.
-	source        netip.Addr
 	element       *list.Element // in all; nil after removal
-	sourceElement *list.Element // in the connections of the source
+	origin        *origin       // nil if the connection doesn't count for a source
+	originElement *list.Element // in its connections; nil after removal
+	source        netip.Addr    // of origin
 	busy          int           // requests in progress
+	used          time.Time     // when it was accepted, or the last request ended
 }
 
 // RemoteAddr returns the address of the client: the one in the PROXY protocol header if there is
@@ -91,12 +97,14 @@ func (c *Conn) Read(b []byte) (int, error) {
 	c.writing.Lock()
 	c.writing.Unlock() //nolint:staticcheck // Waiting is all that is needed.
 	n, err := c.Conn.Read(b)
-	if n > largeRead {
-		runtime.Gosched()
-	}
-	if limit := c.listener.options.Unproductive; limit > 0 && c.unproductive.Add(int64(n)) > limit {
-		c.listener.count(ReasonAbuse)
-		return 0, errAbuse
+	if limit := c.listener.options.Unproductive; limit > 0 {
+		switch sent := c.unproductive.Add(int64(n)); {
+		case sent > limit:
+			c.listener.count(ReasonAbuse)
+			return 0, errAbuse
+		case sent > unproductiveBurst:
+			time.Sleep(unproductivePause)
+		}
 	}
 	if c.inHello {
 		if c.hello += n; c.hello > maxClientHello {
@@ -116,14 +124,7 @@ func (c *Conn) Write(b []byte) (int, error) {
 // Close closes the connection and gives its place to another one.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
-	c.release.Do(func() {
-		l := c.listener
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.remove(c)
-		l.unclosed--
-		l.released.Signal()
-	})
+	c.release.Do(func() { c.listener.release(c) })
 	return err
 }
 
@@ -143,11 +144,12 @@ func (c *Conn) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.busy--
+	c.used = time.Now()
 	if c.element != nil {
 		l.all.MoveToBack(c.element)
 	}
-	if c.sourceElement != nil {
-		l.sources[c.source].MoveToBack(c.sourceElement)
+	if c.originElement != nil {
+		c.origin.connections.MoveToBack(c.originElement)
 	}
 }
 

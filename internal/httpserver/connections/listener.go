@@ -38,10 +38,6 @@ const (
 	sendBuffer    = 64 << 10
 )
 
-// minClosing is how many closed connections Accept tolerates at least that the server has not
-// released.
-const minClosing = 8
-
 // Options configures a Listener. Total, PerSource, and HeaderTimeout are required.
 type Options struct {
 	// Total and PerSource are the maximum numbers of connections, in total and from one source. The
@@ -58,6 +54,8 @@ type Options struct {
 	// Unproductive is the number of bytes that a client may send without completing a request. It
 	// must exceed all concurrent requests of a connection together. If 0, there is no limit.
 	Unproductive int64
+	// Idle is the time after which an idle connection is closed. If 0, there is no limit.
+	Idle time.Duration
 	// TLS limits the size of the ClientHello. It requires ClientHello in the TLS configuration.
 	TLS bool
 	// Closed is called with the reason each time that the Listener closes or refuses a connection.
@@ -69,8 +67,9 @@ type Options struct {
 // one: of the same source if that has too many, otherwise of all. A connection is idle unless the
 // server is processing a complete request. If none is idle, the new connection is refused.
 //
-// A closed connection counts until the server has released it. Accept admits only a few connections
-// more than Total before it waits, so that a flood of new connections can't outrun the server.
+// A closed connection counts until the server has released it: a source may have only a few more
+// than PerSource, and Accept waits if there are a few more than Total. So new connections can't
+// outrun the server.
 type Listener struct {
 	net.Listener
 	options Options
@@ -78,16 +77,51 @@ type Listener struct {
 	mu       sync.Mutex
 	released sync.Cond // signals that a connection was released, or that the listener closed
 	closed   bool
-	unclosed int       // accepted connections that the server has not released
-	all      list.List // of *Conn, the least recently used first
-	sources  map[netip.Addr]*list.List
+	timer    *time.Timer // for closeIdle; nil without a limit
+	unclosed int         // accepted connections that the server has not released
+	all      list.List   // of *Conn, the least recently used first
+	sources  map[netip.Addr]*origin
+}
+
+// origin is a source with connections.
+type origin struct {
+	connections list.List // of *Conn, the least recently used first
+	unclosed    int       // connections that the server has not released
 }
 
 // New returns a Listener that accepts connections from inner.
 func New(inner net.Listener, o Options) *Listener {
-	l := &Listener{Listener: inner, options: o, sources: map[netip.Addr]*list.List{}}
+	l := &Listener{Listener: inner, options: o, sources: map[netip.Addr]*origin{}}
 	l.released.L = &l.mu
+	if o.Idle > 0 {
+		l.timer = time.AfterFunc(o.Idle/8, l.closeIdle)
+	}
 	return l
+}
+
+// closeIdle closes the connections that have been idle for too long, from time to time.
+//
+// The server's own idle timeout would keep each closed HTTP/2 connection in memory for that time if
+// it had open streams: net/http stops the timer first, and starts it again with the last stream.
+func (l *Listener) closeIdle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	oldest := time.Now().Add(-l.options.Idle)
+	for e := l.all.Front(); e != nil; {
+		c, _ := e.Value.(*Conn) // the list contains nothing else
+		if c.used.After(oldest) {
+			break
+		}
+		e = e.Next()
+		if c.busy == 0 {
+			l.remove(c)
+			c.Conn.Close()
+		}
+	}
+	l.timer.Reset(l.options.Idle / 8)
 }
 
 // Accept returns the next admitted connection. It is a *Conn.
@@ -114,6 +148,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
 	l.released.Broadcast()
 	l.mu.Unlock()
 	return l.Listener.Close()
@@ -130,7 +167,7 @@ func (l *Listener) Open() int {
 func (l *Listener) wait() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.unclosed >= l.options.Total+max(minClosing, l.options.Total/8) && !l.closed {
+	for l.unclosed >= l.options.Total+closing(l.options.Total) && !l.closed {
 		l.released.Wait()
 	}
 	if l.closed {
@@ -142,7 +179,7 @@ func (l *Listener) wait() error {
 // admit returns the connection for the server, or nil if there is no place for it.
 func (l *Listener) admit(raw net.Conn) *Conn {
 	peer := addrOf(raw.RemoteAddr())
-	c := &Conn{Conn: raw, listener: l, inHello: l.options.TLS}
+	c := &Conn{Conn: raw, listener: l, inHello: l.options.TLS, used: time.Now()}
 	if source.Contains(l.options.ProxyProtocol, peer) {
 		c.proxy = proxyproto.NewConn(raw, proxyproto.WithPolicy(proxyproto.REQUIRE), proxyproto.SetReadHeaderTimeout(l.options.HeaderTimeout))
 		c.Conn = c.proxy
@@ -170,7 +207,10 @@ func (l *Listener) enter(c *Conn, peer netip.Addr) string {
 	}
 	if victim == nil && l.all.Len() >= l.options.Total {
 		if victim = oldestIdle(&l.all); victim == nil {
-			l.leaveSource(c)
+			if c.origin != nil {
+				c.origin.connections.Remove(c.originElement)
+				l.leaveSource(c)
+			}
 			return ReasonLimit
 		}
 		l.remove(victim)
@@ -187,32 +227,48 @@ func (l *Listener) joinSource(c *Conn, address netip.Addr) (victim *Conn, ok boo
 		return nil, true
 	}
 	network := source.Network(address)
-	connections := l.sources[network]
-	if connections == nil {
-		connections = list.New()
-		l.sources[network] = connections
+	from := l.sources[network]
+	if from == nil {
+		from = &origin{}
+		l.sources[network] = from
 	}
-	if connections.Len() >= l.options.PerSource {
-		if victim = oldestIdle(connections); victim == nil {
+	limit := l.options.PerSource
+	if from.unclosed >= limit+closing(limit) {
+		return nil, false
+	}
+	if from.connections.Len() >= limit {
+		if victim = oldestIdle(&from.connections); victim == nil {
 			return nil, false
 		}
 		l.remove(victim)
-		l.sources[network] = connections // remove forgets a source without connections
 	}
-	c.source, c.sourceElement = network, connections.PushBack(c)
+	from.unclosed++
+	c.origin, c.originElement, c.source = from, from.connections.PushBack(c), network
 	return victim, true
 }
 
+// closing returns how many closed connections are tolerated that the server has not released.
+func closing(limit int) int { return max(8, limit/8) }
+
+// release ends the count of a connection that the server has closed.
+func (l *Listener) release(c *Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(c)
+	l.leaveSource(c)
+	l.unclosed--
+	l.released.Signal()
+}
+
+// leaveSource ends the count of a connection for its source.
 func (l *Listener) leaveSource(c *Conn) {
-	if c.sourceElement == nil {
+	if c.origin == nil {
 		return
 	}
-	connections := l.sources[c.source]
-	connections.Remove(c.sourceElement)
-	c.sourceElement = nil
-	if connections.Len() == 0 {
+	if c.origin.unclosed--; c.origin.unclosed == 0 {
 		delete(l.sources, c.source)
 	}
+	c.origin = nil
 }
 
 // remove makes room for another connection. The removed one must be closed.
@@ -222,7 +278,10 @@ func (l *Listener) remove(c *Conn) {
 	}
 	l.all.Remove(c.element)
 	c.element = nil
-	l.leaveSource(c)
+	if c.originElement != nil {
+		c.origin.connections.Remove(c.originElement)
+		c.originElement = nil
+	}
 }
 
 // evict closes a connection that was removed. It may be nil.

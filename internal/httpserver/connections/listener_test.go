@@ -378,3 +378,14 @@ func TestUnproductiveConnectionIsClosed(t *testing.T) {
 	}
 	l.checkReasons(t, map[string]int{connections.ReasonAbuse: 1})
 }
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	l := listen(t, connections.Options{Total: 10, PerSource: 10, Idle: 40 * time.Millisecond})
+	busy, busyServer := l.connect(t, "127.0.0.2")
+	end := busyServer.Begin()
+	idle, _ := l.connect(t, "127.0.0.2")
+	checkClosed(t, idle)
+	checkOpen(t, busy, busyServer)
+	end()
+	checkClosed(t, busy)
+}

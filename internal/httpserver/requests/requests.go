@@ -5,10 +5,8 @@ package requests
 import (
 	"bytes"
 	"container/list"
-	"errors"
 	"io"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -75,6 +73,10 @@ func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.reject(w, r, ReasonBusy)
 		return
 	}
+	if r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// net/http also reads a part of what the handler leaves.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * l.options.BodyTimeout))
+	}
 	// The handler rejects larger bodies without reading them.
 	if r.ContentLength != 0 && r.ContentLength <= l.options.BodyBytes {
 		received, reason := l.receive(w, r)
@@ -105,17 +107,11 @@ func (l *Limiter) enter() bool {
 		l.inFlight++
 		return true
 	}
-	oldest := l.waiting.Front()
-	if oldest == nil {
-		return false
+	if oldest := l.waiting.Front(); oldest != nil {
+		l.abort(oldest, ReasonDisplaced)
+		return true
 	}
-	l.waiting.Remove(oldest)
-	if b, ok := oldest.Value.(*body); ok { // the list contains nothing else
-		b.displaced = true
-		// Its request can't end before it gets the lock, so this is safe.
-		_ = b.control.SetReadDeadline(time.Unix(1, 0))
-	}
-	return true
+	return false
 }
 
 func (l *Limiter) leave() {
@@ -124,10 +120,25 @@ func (l *Limiter) leave() {
 	l.inFlight--
 }
 
-// body is a body on its way.
+// body is a body on its way. It belongs to the Limiter and its lock.
 type body struct {
-	control   *http.ResponseController
-	displaced bool // belongs to the Limiter and its lock
+	control *http.ResponseController
+	reason  string // why the Limiter stopped reading; empty if it didn't
+}
+
+// abort stops reading a body that waits. The response controller must not be used after the request,
+// but the request can't end before it gets the lock.
+//
+// Deadlines in the future would do the same, but for HTTP/2 their timers keep closed connections in
+// memory.
+func (l *Limiter) abort(waiting *list.Element, reason string) {
+	b, _ := waiting.Value.(*body) // the list contains nothing else
+	if b.reason != "" {
+		return
+	}
+	b.reason = reason
+	l.waiting.Remove(waiting)
+	_ = b.control.SetReadDeadline(time.Unix(1, 0)) // fails only in tests without a connection
 }
 
 // receive reads the body of a request and returns the request with the body in memory. If reading
@@ -135,25 +146,32 @@ type body struct {
 // result is only the reason.
 func (l *Limiter) receive(w http.ResponseWriter, r *http.Request) (*http.Request, string) {
 	b := &body{control: http.NewResponseController(w)}
-	_ = b.control.SetReadDeadline(time.Now().Add(l.options.BodyTimeout)) // fails only in tests without a connection
 	l.mu.Lock()
-	element := l.waiting.PushBack(b)
+	waiting := l.waiting.PushBack(b)
 	l.mu.Unlock()
+	timer := time.AfterFunc(l.options.BodyTimeout, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.abort(waiting, ReasonBodyTimeout)
+	})
+	defer timer.Stop()
 
 	content, err := l.read(r)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b.displaced {
-		return nil, ReasonDisplaced
-	}
-	l.waiting.Remove(element)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	switch b.reason {
+	case "":
+		b.reason = "received" // too late for the timer
+		l.waiting.Remove(waiting)
+	case ReasonBodyTimeout:
 		l.inFlight--
-		return nil, ReasonBodyTimeout
+		return nil, b.reason
+	default: // another request has its place
+		return nil, b.reason
 	}
-	if err == nil && int64(len(content)) <= l.options.BodyBytes {
-		// All of it was read. net/http would end a request that is processed for longer.
+	if r.ProtoMajor == 1 && err == nil && int64(len(content)) <= l.options.BodyBytes {
+		// Otherwise the request would end if it is processed for longer.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	// net/http must find its own body in the request that it passed.
