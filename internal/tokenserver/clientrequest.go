@@ -132,9 +132,9 @@ func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request 
 const (
 	// failureDelay is the delay before a 429 for repeated failures.
 	failureDelay = time.Second
-	// maxDelayed limits the number of concurrent delays, because each one keeps a request in
-	// memory.
-	maxDelayed = 1000
+	// maxDelayed limits the number of concurrent delays, because each one is a request in progress,
+	// whose number is limited too. It leaves most of the places to others.
+	maxDelayed = 64
 )
 
 // delay waits for failureDelay, so that a client that fails in a loop does not slow down other
