@@ -72,7 +72,7 @@ func run(o options) error {
 	server, err := httpserver.Listen(ctx, httpserver.Options{
 		Handler: tokenserver.New(tokenserver.Options{
 			Registry: reg, Cluster: clusterKeys, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
-			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies,
+			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, SlowHashMemory: memory.SlowHashes,
 		}),
 		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,
 		Proxies: httpserver.Proxies{ProxyProtocol: o.proxyProtocolFrom, Shared: slices.Concat(o.trustedProxies, o.passthrough)},

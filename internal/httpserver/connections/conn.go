@@ -95,7 +95,7 @@ func (c *Conn) resolved(address net.Addr) {
 // what it gets would otherwise fill queues in memory, for example with responses to HTTP/2 PINGs.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.writing.Lock()
-	c.writing.Unlock() //nolint:staticcheck // Waiting is all that is needed.
+	c.writing.Unlock() //nolint:gocritic,staticcheck // Waiting is all that is needed.
 	n, err := c.Conn.Read(b)
 	if limit := c.listener.options.Unproductive; limit > 0 {
 		switch sent := c.unproductive.Add(int64(n)); {

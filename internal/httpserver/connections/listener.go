@@ -83,12 +83,6 @@ type Listener struct {
 	sources  map[netip.Addr]*origin
 }
 
-// origin is a source with connections.
-type origin struct {
-	connections list.List // of *Conn, the least recently used first
-	unclosed    int       // connections that the server has not released
-}
-
 // New returns a Listener that accepts connections from inner.
 func New(inner net.Listener, o Options) *Listener {
 	l := &Listener{Listener: inner, options: o, sources: map[netip.Addr]*origin{}}
@@ -185,103 +179,11 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 		c.Conn = c.proxy
 	}
 	if reason := l.enter(c, peer); reason != "" {
-		raw.Close()
 		l.count(reason)
+		raw.Close()
 		return nil
 	}
 	return c
-}
-
-// enter adds a connection. If there is no place for it, it returns the reason.
-func (l *Listener) enter(c *Conn, peer netip.Addr) string {
-	var victim *Conn
-	defer func() { l.evict(victim) }()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	// With a PROXY protocol header, the source is known later.
-	if c.proxy == nil {
-		ok := false
-		if victim, ok = l.joinSource(c, peer); !ok {
-			return ReasonSource
-		}
-	}
-	if victim == nil && l.all.Len() >= l.options.Total {
-		if victim = oldestIdle(&l.all); victim == nil {
-			if c.origin != nil {
-				c.origin.connections.Remove(c.originElement)
-				l.leaveSource(c)
-			}
-			return ReasonLimit
-		}
-		l.remove(victim)
-	}
-	c.element = l.all.PushBack(c)
-	l.unclosed++
-	return ""
-}
-
-// joinSource counts the connection for its source. If the source has too many, it removes the
-// source's oldest idle connection, which the caller must close, or returns false if none is idle.
-func (l *Listener) joinSource(c *Conn, address netip.Addr) (victim *Conn, ok bool) {
-	if source.Contains(l.options.Shared, address) {
-		return nil, true
-	}
-	network := source.Network(address)
-	from := l.sources[network]
-	if from == nil {
-		from = &origin{}
-		l.sources[network] = from
-	}
-	limit := l.options.PerSource
-	if from.unclosed >= limit+closing(limit) {
-		return nil, false
-	}
-	if from.connections.Len() >= limit {
-		if victim = oldestIdle(&from.connections); victim == nil {
-			return nil, false
-		}
-		l.remove(victim)
-	}
-	from.unclosed++
-	c.origin, c.originElement, c.source = from, from.connections.PushBack(c), network
-	return victim, true
-}
-
-// closing returns how many closed connections are tolerated that the server has not released.
-func closing(limit int) int { return max(8, limit/8) }
-
-// release ends the count of a connection that the server has closed.
-func (l *Listener) release(c *Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.remove(c)
-	l.leaveSource(c)
-	l.unclosed--
-	l.released.Signal()
-}
-
-// leaveSource ends the count of a connection for its source.
-func (l *Listener) leaveSource(c *Conn) {
-	if c.origin == nil {
-		return
-	}
-	if c.origin.unclosed--; c.origin.unclosed == 0 {
-		delete(l.sources, c.source)
-	}
-	c.origin = nil
-}
-
-// remove makes room for another connection. The removed one must be closed.
-func (l *Listener) remove(c *Conn) {
-	if c.element == nil {
-		return
-	}
-	l.all.Remove(c.element)
-	c.element = nil
-	if c.originElement != nil {
-		c.origin.connections.Remove(c.originElement)
-		c.originElement = nil
-	}
 }
 
 // evict closes a connection that was removed. It may be nil.
@@ -289,24 +191,14 @@ func (l *Listener) evict(victim *Conn) {
 	if victim == nil {
 		return
 	}
-	victim.Conn.Close()
 	l.count(ReasonIdle)
+	victim.Conn.Close()
 }
 
 func (l *Listener) count(reason string) {
 	if l.options.Closed != nil {
 		l.options.Closed(reason)
 	}
-}
-
-// oldestIdle returns the least recently used connection without a request in progress, or nil.
-func oldestIdle(connections *list.List) *Conn {
-	for e := connections.Front(); e != nil; e = e.Next() {
-		if c, ok := e.Value.(*Conn); ok && c.busy == 0 {
-			return c
-		}
-	}
-	return nil
 }
 
 func addrOf(address net.Addr) netip.Addr {

@@ -1,0 +1,30 @@
+package httpserver_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+)
+
+func TestDivide(t *testing.T) {
+	const mib = 1 << 20
+	tests := map[string]struct {
+		limit int64
+		want  httpserver.Memory
+	}{
+		"token server of the chart": {256 * mib, httpserver.Memory{Connections: 512, PerSource: 128, InFlight: 256, SlowHashes: 64 * mib}},
+		"portal of the chart":       {128 * mib, httpserver.Memory{Connections: 256, PerSource: 64, InFlight: 128, SlowHashes: 32 * mib}},
+		"very little":               {16 * mib, httpserver.Memory{Connections: 64, PerSource: 16, InFlight: 32, SlowHashes: 4 * mib}},
+		"very much":                 {1 << 40, httpserver.Memory{Connections: 20_000, PerSource: 5_000, InFlight: 20_000, SlowHashes: 1 << 38}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.want.Limit = tc.limit
+			if diff := cmp.Diff(tc.want, httpserver.Divide(tc.limit)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
