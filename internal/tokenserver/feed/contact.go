@@ -43,11 +43,14 @@ func (c *contact) prove(now time.Time) {
 	}
 }
 
-// answer records that the API server answered a heartbeat.
+// answer records that the API server answered a heartbeat. After contact was lost, an answer does
+// not restore it, because the watch may not be open yet.
 func (c *contact) answer(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered = now
+	if now.Sub(c.answered) < maxUnanswered {
+		c.answered = now
+	}
 }
 
 // restore records that the served records come from a previous process, which last knew at the

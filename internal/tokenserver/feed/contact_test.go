@@ -122,6 +122,27 @@ func TestContactReturnsImmediately(t *testing.T) {
 	})
 }
 
+// After an outage, changes may be missing until the watch delivers, even if heartbeats succeed.
+func TestHeartbeatDoesNotRestoreContact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{}
+		f, _ := start(t, api, "")
+		time.Sleep(10*time.Minute + 5*time.Second)
+		api.cut()
+		time.Sleep(45 * time.Second)
+		api.set(func(a *apiServer) { a.writes = nil })
+		back := time.Now()
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if beats := api.beatsSince(back); len(beats) == 0 {
+			t.Fatal("no heartbeat")
+		}
+		if got := f.Staleness(); got != 65*time.Second {
+			t.Errorf("staleness %s while the watch fails, want 1m5s", got)
+		}
+	})
+}
+
 // A restarted server is as stale as the previous process was, however often it restarts, and even
 // if heartbeats succeed.
 func TestRestoredRecordsAreStale(t *testing.T) {
