@@ -47,6 +47,8 @@ type Installation struct {
 	LeaderElection bool
 	// DrainDelay is the drain delay of token servers that are started after it is set.
 	DrainDelay time.Duration
+	// MaxStaleness is the --max-staleness of token servers that are started after it is set.
+	MaxStaleness time.Duration
 	// LogLevel is the --zap-log-level of operators that are started after it is set. It defaults to
 	// info.
 	LogLevel string

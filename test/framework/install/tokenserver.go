@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -70,7 +71,8 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 		Args: []string{
 			"--namespace", i.RecordsNamespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, s.Name, kubeconfig),
 			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
-			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(), "--debug",
+			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(),
+			"--max-staleness", i.MaxStaleness.String(), "--debug",
 		},
 	}
 	s.start(t)
@@ -118,8 +120,12 @@ func (s *TokenServer) Ready(ctx context.Context) error {
 		return err
 	}
 	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("/readyz responded with %s", response.Status)
+		return fmt.Errorf("/readyz responded with %s: %s", response.Status, body)
 	}
 	return nil
 }
