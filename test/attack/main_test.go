@@ -36,7 +36,7 @@ func writeReport(t *testing.T) {
 		if *reportFile == "" {
 			return
 		}
-		if err := os.WriteFile(*reportFile, []byte(results.String()), 0o644); err != nil { //nolint:gosec // Not a secret.
+		if err := os.WriteFile(*reportFile, []byte(results.String()), 0o644); err != nil {
 			t.Error(err)
 		}
 	})

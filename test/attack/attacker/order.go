@@ -55,20 +55,22 @@ func Main(attacks map[string]Attack) {
 	if order == "" && relay == "" {
 		return
 	}
-	raiseFileLimit()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	var err error
-	if order != "" {
-		err = execute(ctx, attacks, order)
-	} else {
-		err = executeRelay(ctx, relay)
-	}
-	if err != nil {
+	if err := obey(attacks, order, relay); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// obey executes an order until the process receives SIGTERM.
+func obey(attacks map[string]Attack, order, relay string) error {
+	raiseFileLimit()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if order != "" {
+		return execute(ctx, attacks, order)
+	}
+	return executeRelay(ctx, relay)
 }
 
 // execute attacks until ctx is done and then prints the Tally as JSON.

@@ -40,25 +40,7 @@ func unfinishedRequests(ctx context.Context, s *attacker.Session) error {
 		open(unfinished)
 	}
 	c.Handle = func(frame http2.Frame) {
-		switch f := frame.(type) {
-		case *http2.SettingsFrame:
-			if most, limited := f.Value(http2.SettingMaxConcurrentStreams); obedient && !f.IsAck() {
-				if !limited {
-					most = unfinished
-				}
-				open(int(min(most, unfinished)))
-			}
-		case *http2.RSTStreamFrame:
-			open(1)
-		case *http2.HeadersFrame:
-			if f.StreamEnded() {
-				open(1)
-			}
-		case *http2.DataFrame:
-			if f.StreamEnded() {
-				open(1)
-			}
-		}
+		open(opened(frame, obedient))
 	}
 	ended := c.Read()
 	block := h2.Headers(s, "POST", s.Post, headerBytes)
@@ -75,4 +57,25 @@ func unfinishedRequests(ctx context.Context, s *attacker.Session) error {
 		}
 		s.Requested()
 	}
+}
+
+// opened returns how many more streams can be opened after a frame of the server.
+func opened(frame http2.Frame, obedient bool) int {
+	switch f := frame.(type) {
+	case *http2.SettingsFrame:
+		if !obedient || f.IsAck() {
+			return 0
+		}
+		if most, limited := f.Value(http2.SettingMaxConcurrentStreams); limited {
+			return int(min(most, unfinished))
+		}
+		return unfinished
+	case *http2.RSTStreamFrame:
+		return 1
+	default:
+		if frame.Header().Flags.Has(http2.FlagHeadersEndStream) {
+			return 1 // the end of HEADERS or DATA
+		}
+	}
+	return 0
 }

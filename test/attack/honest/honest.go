@@ -88,10 +88,10 @@ func Start(t testing.TB, o Options) *Load {
 			case <-tick.C:
 			}
 			if number%2 == 0 {
-				l.calls.Go(func() { l.call(kept, number) })
+				l.calls.Go(func() { l.call(kept, number) }) //nolint:contextcheck // A call that has started counts.
 				continue
 			}
-			l.calls.Go(func() {
+			l.calls.Go(func() { //nolint:contextcheck // As above.
 				fresh := l.client()
 				defer fresh.CloseIdleConnections()
 				l.call(fresh, number)
