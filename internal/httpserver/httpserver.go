@@ -133,7 +133,7 @@ func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHel
 	listener := connections.New(inner, connections.Options{
 		Total: o.Memory.Connections, PerSource: o.Memory.PerSource, TLS: getCertificate != nil,
 		Idle:          o.Limits.Idle,
-		Unproductive:  maxStreams * (int64(o.Limits.HeaderBytes) + o.Limits.BodyBytes),
+		Unproductive:  unproductiveRequests * (int64(o.Limits.HeaderBytes) + o.Limits.BodyBytes),
 		ProxyProtocol: o.Proxies.ProxyProtocol, Shared: o.Proxies.Shared, HeaderTimeout: o.Limits.Header,
 		Closed: shed.connection,
 	})
@@ -179,6 +179,9 @@ func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.Cli
 const (
 	// maxStreams is the maximum number of concurrent requests on an HTTP/2 connection.
 	maxStreams = 16
+	// unproductiveRequests is the number of requests of the largest size that a client may send
+	// without completing one of them.
+	unproductiveRequests = 4
 	// writeByteTimeout is the time in which an HTTP/2 client must read something of its responses.
 	writeByteTimeout = 5 * time.Second
 )

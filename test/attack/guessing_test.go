@@ -174,7 +174,7 @@ func (g guessing) report(t *testing.T, server *target.Server, baseline, attacked
 			P99: fmt.Sprintf("%s, %.2f × %s", got.Round(10*time.Microsecond), float64(got)/float64(before), before.Round(10*time.Microsecond)),
 			Attacked: fmt.Sprintf("owner's first token after %s, later ones within %s, hashes took %.1f %% of a core",
 				attacked.owner.first.Round(time.Millisecond), later.Round(time.Millisecond), 100*(attacked.cpu-baseline.cpu)/duration.Seconds()),
-			Shed: target.Describe(server.Shed(t)),
+			Shed: target.Describe(nil, server.Shed(t)),
 		}
 		results.Add(row)
 		t.Logf("%+v", row)

@@ -18,12 +18,14 @@ import (
 // they have about 2 KiB. Until it is complete, crypto/tls would keep 64 KiB of it.
 const maxClientHello = 16 << 10
 
-// A connection that has sent unproductiveBurst bytes without completing a request pauses before each
-// further read. Requests are much smaller. Otherwise, decoding what a few connections send would use
-// all processor time, and leave more garbage than the garbage collector can free.
+// A connection that has sent unproductiveBurst bytes without completing a request is slowed down:
+// before each read of at most slowRead bytes it pauses. Requests are much smaller. Otherwise,
+// decoding what a few connections send, such as HTTP/2 streams beyond the limit, would use all
+// processor time, and leave more garbage than the garbage collector can free.
 const (
 	unproductiveBurst = 32 << 10
-	unproductivePause = 50 * time.Millisecond
+	slowRead          = 4 << 10
+	slowPause         = 100 * time.Millisecond
 )
 
 var errAbuse = errors.New("the client sent too much without completing a request")
@@ -94,17 +96,17 @@ func (c *Conn) resolved(address net.Addr) {
 // Read reads nothing while a write is in progress. A peer that sends more and more without reading
 // what it gets would otherwise fill queues in memory, for example with responses to HTTP/2 PINGs.
 func (c *Conn) Read(b []byte) (int, error) {
+	limit := c.listener.options.Unproductive
+	if limit > 0 && c.unproductive.Load() > unproductiveBurst {
+		time.Sleep(slowPause)
+		b = b[:min(len(b), slowRead)]
+	}
 	c.writing.Lock()
 	c.writing.Unlock() //nolint:gocritic,staticcheck // Waiting is all that is needed.
 	n, err := c.Conn.Read(b)
-	if limit := c.listener.options.Unproductive; limit > 0 {
-		switch sent := c.unproductive.Add(int64(n)); {
-		case sent > limit:
-			c.listener.count(ReasonAbuse)
-			return 0, errAbuse
-		case sent > unproductiveBurst:
-			time.Sleep(unproductivePause)
-		}
+	if limit > 0 && c.unproductive.Add(int64(n)) > limit {
+		c.listener.count(ReasonAbuse)
+		return 0, errAbuse
 	}
 	if c.inHello {
 		if c.hello += n; c.hello > maxClientHello {

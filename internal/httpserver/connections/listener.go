@@ -51,8 +51,8 @@ type Options struct {
 	Shared []netip.Prefix
 	// HeaderTimeout bounds the wait for the PROXY protocol header.
 	HeaderTimeout time.Duration
-	// Unproductive is the number of bytes that a client may send without completing a request. It
-	// must exceed all concurrent requests of a connection together. If 0, there is no limit.
+	// Unproductive is the number of bytes that a client may send without completing a request,
+	// beyond which its connection is closed. It is slowed down earlier. If 0, there is no limit.
 	Unproductive int64
 	// Idle is the time after which an idle connection is closed. If 0, there is no limit.
 	Idle time.Duration
