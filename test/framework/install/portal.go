@@ -25,9 +25,10 @@ type Portal struct {
 	// URL is its address, without a path.
 	URL string
 
-	dir     string
-	name    string
-	process *process.Process
+	dir        string
+	name       string
+	operations string // address
+	process    *process.Process
 }
 
 // StartPortal starts a portal with the given additional flags and waits until it responds. All
@@ -45,8 +46,13 @@ func (i *Installation) startPortal(t testing.TB, flags func(url string) []string
 		t.Fatal(err)
 	}
 	t.Cleanup(port.Release)
+	operations, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(operations.Release)
 	// Browsers trust localhost, so Secure cookies work without TLS.
-	p := &Portal{URL: fmt.Sprintf("http://localhost:%d", port.Number()), dir: i.dir, name: fmt.Sprintf("portal-%d", port.Number())}
+	p := &Portal{URL: fmt.Sprintf("http://localhost:%d", port.Number()), dir: i.dir, name: fmt.Sprintf("portal-%d", port.Number()), operations: operations.Address()}
 	ca, key := filepath.Join(i.dir, "api-server.crt"), filepath.Join(i.dir, "session-key")
 	writeFile(t, ca, i.Env.Config.CAData)
 	if _, err := os.Stat(key); err != nil {
@@ -55,7 +61,7 @@ func (i *Installation) startPortal(t testing.TB, flags func(url string) []string
 	p.process, err = process.Start(process.Command{
 		Name: p.name, Path: Binary(t, i.Env, "portal"), Dir: i.dir,
 		Args: append([]string{
-			"--listen", port.Address(), "--operations-listen", "127.0.0.1:0", "--api-server", i.Env.Config.Host,
+			"--listen", port.Address(), "--operations-listen", p.operations, "--api-server", i.Env.Config.Host,
 			"--api-server-ca-file", ca, "--session-key-file", key, "--debug",
 		}, flags(p.URL)...),
 	})
@@ -87,6 +93,12 @@ func (p *Portal) stop(t testing.TB) {
 	if t.Failed() {
 		t.Logf("Tail of the portal log:\n%s", p.process.LogTail())
 	}
+}
+
+// Metrics returns the metrics page of the portal.
+func (p *Portal) Metrics(t testing.TB) string {
+	t.Helper()
+	return metrics(t, "http://"+p.operations)
 }
 
 // Log returns the log of the portal.

@@ -52,6 +52,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
 	use := newUsage(t, inst, c)
+	portal := inst.StartPortal(t)
 
 	var scrapes []scrape
 	at := time.Now()
@@ -61,7 +62,9 @@ func TestDashboardAndAlerts(t *testing.T) {
 		for _, s := range inst.Servers() {
 			scrapes = append(scrapes, scrape{at, map[string]string{"job": "realmkeeper-token-server", "pod": s.Name}, s.Metrics(t)})
 		}
-		scrapes = append(scrapes, scrape{at, map[string]string{"job": "realmkeeper-operator", "pod": "operator"}, inst.OperatorMetrics(t)})
+		scrapes = append(scrapes,
+			scrape{at, map[string]string{"job": "realmkeeper-operator", "pod": "operator"}, inst.OperatorMetrics(t)},
+			scrape{at, map[string]string{"job": "realmkeeper-portal", "pod": "portal"}, portal.Metrics(t)})
 	}
 	panels := panelQueries(t)
 	alerts := alertQueries(t)
