@@ -66,8 +66,9 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return address
 }
 
-// resolved counts the connection for the source in its PROXY protocol header. Connections of the
-// load balancer itself, such as health checks, have none (command LOCAL).
+// resolved counts the connection for the source in its PROXY protocol header. Until then, and if it
+// is a connection of the load balancer itself, such as a health check (command LOCAL), it counts for
+// the load balancer.
 func (c *Conn) resolved(address net.Addr) {
 	header := c.proxy.ProxyHeader()
 	if header == nil {
@@ -83,6 +84,7 @@ func (c *Conn) resolved(address net.Addr) {
 	var victim *Conn
 	ok := true
 	if c.element != nil { // otherwise it has been removed
+		l.leaveSource(c)
 		victim, ok = l.joinSource(c, addrOf(address))
 	}
 	l.mu.Unlock()

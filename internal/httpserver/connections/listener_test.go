@@ -264,7 +264,7 @@ func TestProxyProtocol(t *testing.T) {
 }
 
 func TestHealthCheckOfTheBalancer(t *testing.T) {
-	l := listen(t, connections.Options{Total: 10, PerSource: 1, ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
+	l := listen(t, connections.Options{Total: 10, PerSource: 3, ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
 	for range 3 {
 		client, server := l.connect(t, "127.0.0.2")
 		if _, err := (&proxyproto.Header{Version: 2, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}).WriteTo(client); err != nil {
@@ -388,4 +388,17 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	checkOpen(t, busy, busyServer)
 	end()
 	checkClosed(t, busy)
+}
+
+// Connections without their PROXY protocol header count for the load balancer, so they don't take all
+// places.
+func TestUnfinishedProxyHeaders(t *testing.T) {
+	l := listen(t, connections.Options{Total: 10, PerSource: 2, ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
+	other, otherServer := l.connect(t, "127.0.0.3")
+	first, _ := l.connect(t, "127.0.0.2")
+	for range 9 {
+		l.connect(t, "127.0.0.2")
+	}
+	checkClosed(t, first)
+	checkOpen(t, other, otherServer)
 }

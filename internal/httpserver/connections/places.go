@@ -19,19 +19,13 @@ func (l *Listener) enter(c *Conn, peer netip.Addr) string {
 	defer func() { l.evict(victim) }()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// With a PROXY protocol header, the source is known later.
-	if c.proxy == nil {
-		var ok bool
-		if victim, ok = l.joinSource(c, peer); !ok {
-			return ReasonSource
-		}
+	var ok bool
+	if victim, ok = l.joinSource(c, peer); !ok {
+		return ReasonSource
 	}
 	if victim == nil && l.all.Len() >= l.options.Total {
 		if victim = oldestIdle(&l.all); victim == nil {
-			if c.origin != nil {
-				c.origin.connections.Remove(c.originElement)
-				l.leaveSource(c)
-			}
+			l.leaveSource(c)
 			return ReasonLimit
 		}
 		l.remove(victim)
@@ -85,6 +79,10 @@ func (l *Listener) release(c *Conn) {
 func (l *Listener) leaveSource(c *Conn) {
 	if c.origin == nil {
 		return
+	}
+	if c.originElement != nil {
+		c.origin.connections.Remove(c.originElement)
+		c.originElement = nil
 	}
 	if c.origin.unclosed--; c.origin.unclosed == 0 {
 		delete(l.sources, c.source)
