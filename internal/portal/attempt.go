@@ -18,7 +18,7 @@ var (
 	// errThrottled means that too many sign-ins from the same source have failed.
 	errThrottled = errors.New("too many failed sign-ins")
 	// errIdentify means that the API server didn't identify the user.
-	errIdentify = errors.New("identifying the user")
+	errIdentify = errors.New("API server did not identify the user")
 )
 
 // attempt runs a step of a sign-in, unless too many from the same source have failed. Then it sends no

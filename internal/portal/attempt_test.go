@@ -149,7 +149,7 @@ func TestSignInsWaitingForAPIServerAreLimited(t *testing.T) {
 
 // A request doesn't wait for a hanging API server for longer than its timeout.
 func TestHangingAPIServer(t *testing.T) {
-	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 100 * time.Millisecond })
+	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = time.Second })
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
 	f.api.holdUp(func(*http.Request) bool { return true })
@@ -166,7 +166,7 @@ func TestHangingAPIServer(t *testing.T) {
 
 // Each sign-in and sign-out causes an event and is counted. Events never contain the token.
 func TestSignInsAreAudited(t *testing.T) {
-	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 100 * time.Millisecond })
+	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 3 * time.Second })
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
 	user.send(user.request(http.MethodPost, "/sign-out", url.Values{}))

@@ -93,7 +93,7 @@ func TestHangingIssuerHoldsUpNobody(t *testing.T) {
 		<-respond
 		return false
 	})
-	f := startPortalWith(t, i, time.Hour, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 2 * time.Second })
+	f := startPortalWith(t, i, time.Hour, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 4 * time.Second })
 	var waiting sync.WaitGroup
 	for range 10 {
 		b := f.browser(attacker)
@@ -169,8 +169,8 @@ func TestIssuerResponseIsBounded(t *testing.T) {
 		timeout time.Duration
 		respond func(w http.ResponseWriter, r *http.Request)
 	}{
-		"hangs": {100 * time.Millisecond, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
-		"drips": {100 * time.Millisecond, func(w http.ResponseWriter, r *http.Request) {
+		"hangs": {time.Second, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		"drips": {time.Second, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				_, _ = io.WriteString(w, " ")
 				_ = http.NewResponseController(w).Flush()

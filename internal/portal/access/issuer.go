@@ -74,7 +74,7 @@ type attempt struct {
 // get returns the issuer's endpoints. If discovery failed before, it tries again. It returns ErrBusy
 // if too many callers wait.
 func (d *discovery) get(ctx context.Context) (*oidc.Provider, error) {
-	a := d.attempt()
+	a := d.attempt() //nolint:contextcheck // It does not belong to one request, because others wait for it too.
 	select {
 	case <-a.done:
 		return a.provider, a.err
@@ -98,7 +98,7 @@ func (d *discovery) attempt() *attempt {
 	defer d.mu.Unlock()
 	if d.latest == nil || d.latest.outdated() {
 		d.latest = &attempt{done: make(chan struct{})}
-		go d.run(d.latest) //nolint:contextcheck // It doesn't belong to one request, because others wait for it too.
+		go d.run(d.latest)
 	}
 	return d.latest
 }

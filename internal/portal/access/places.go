@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -46,7 +47,7 @@ func (p *places) take(ctx context.Context) error {
 		return ErrBusy
 	case <-ctx.Done():
 		<-p.queue
-		return ctx.Err()
+		return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 	}
 }
 
