@@ -120,11 +120,11 @@ func (p *partition) awaitRotationWithoutCutOff(t *testing.T) {
 // connected server still publishes the previous key.
 func (p *partition) check(t *testing.T, published bool) {
 	newSecret := p.inst.CredentialsSecret(t, p.rotated)
-	newToken, suspendedToken := "", ""
+	suspendedToken := ""
 	got, want := map[string]bool{}, map[string]bool{}
 	expect := func(what string, works, documented bool) { got[what], want[what] = works, documented }
 
-	newToken, _ = p.token(t, p.connected, p.inst.CredentialsSecret(t, p.steady))
+	newToken, _ := p.token(t, p.connected, p.inst.CredentialsSecret(t, p.steady))
 	expect("connected: signs with the previous key", keyID(t, newToken) == p.oldKey, false)
 	expect("connected: verifies its token", p.inst.ValidAt(t, p.connected, p.realm.Name, newToken), true)
 	for what, credentials := range map[string]*corev1.Secret{"old secret": p.oldSecret, "suspended client": p.inst.CredentialsSecret(t, p.suspended)} {
