@@ -2,6 +2,7 @@ package portal
 
 // Exported for tests.
 var (
+	ConditionsOf    = conditionsOf
 	ReasonText      = reasonText
 	ConditionLabels = conditionLabels
 	StateOf         = stateOf

@@ -224,6 +224,8 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 		"a hash":                            {withHashes(hashOf(t, "a", password)), v1alpha1.ReasonAccepted},
 		"a hash with an unsupported scheme": {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$2b$12$R9h/cIPz0gi.URNNX3kh2O"}), v1alpha1.ReasonHashNotSupported},
 		"a hash that costs 4 GiB":           {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1alpha1.ReasonHashNotSupported},
+		"a hash that is too weak":           {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=19455,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1alpha1.ReasonHashNotSupported},
+		"an imported hash":                  {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: bcryptHash}), v1alpha1.ReasonAccepted},
 		"an invalid hash":                   {withHashes(hashOf(t, "a", password), v1alpha1.HashedSecret{ID: "b", Hash: "$hmac-sha256$" + password}), v1alpha1.ReasonHashNotSupported},
 		"conflicting credentials Secret":    {func(s *observed) { with(password)(s); s.credentials = providedSecret(1, password) }, v1alpha1.ReasonAccepted},
 		"generated, provided Secret exists": {func(s *observed) { s.provided = providedSecret(1, "short") }, v1alpha1.ReasonAccepted},
