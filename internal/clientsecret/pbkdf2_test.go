@@ -66,6 +66,7 @@ func TestParsePBKDF2(t *testing.T) {
 		"trailing line break":           {valid + "\n", clientsecret.ErrHashFormat},
 		"line break in the salt":        {"$pbkdf2-sha256$i=25000$\n" + encode(16)[1:] + "$" + encode(32), clientsecret.ErrHashFormat},
 		"nonzero trailing bits":         {valid[:len(valid)-1] + "B", clientsecret.ErrHashFormat},
+		"nonzero bits in passlib":       {"$pbkdf2-sha256$25000$" + encode(16) + "$" + encode(32)[:42] + "B", clientsecret.ErrHashFormat},
 		"dot in the salt":               {"$pbkdf2-sha256$i=25000$" + dot + "$" + encode(32), clientsecret.ErrHashFormat},
 		"plus sign in passlib":          {"$pbkdf2-sha256$25000$" + plus + "$" + encode(32), clientsecret.ErrHashFormat},
 		"Base64url alphabet":            {"$pbkdf2-sha256$i=25000$_" + encode(16)[1:] + "$" + encode(32), clientsecret.ErrHashFormat},
