@@ -64,7 +64,7 @@ func FuzzParsePBKDF2(f *testing.F) {
 	f.Fuzz(func(t *testing.T, digest, parameters string, salt, tag []byte) {
 		encode := base64.RawStdEncoding.EncodeToString
 		match := form.FindStringSubmatch(parameters)
-		if match != nil && match[3] != "" {
+		if len(match) > 3 && match[3] != "" {
 			encode = func(b []byte) string {
 				return strings.ReplaceAll(base64.RawStdEncoding.EncodeToString(b), "+", ".")
 			}
