@@ -51,6 +51,7 @@ func TestInvalidInput(t *testing.T) {
 		"missing client secret file":         {issuer("--oidc-client-secret-file", none), "--oidc-client-secret-file"},
 		"authority file without certificate": {issuer("--oidc-ca-file", key), "--oidc-ca-file"},
 		"proxy is not a network":             {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
+		"passthrough with PROXY protocol":    {with("--passthrough-proxies", "10.1.0.0/16", "--proxy-protocol-from", "10.0.0.0/8"), "--passthrough-proxies"},
 		"unknown flag":                       {with("--nonsense"), "nonsense"},
 		"positional argument":                {with("surplus"), "surplus"},
 		"invalid listen address":             {with("--listen", "nowhere"), "--listen"},

@@ -118,6 +118,9 @@ func parse(args []string, help io.Writer) (options, error) {
 	if flags.NArg() > 0 {
 		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))
 	}
+	if err := source.Disjoint(o.passthrough, o.proxyProtocolFrom); err != nil {
+		return options{}, fmt.Errorf("%w: a network of --passthrough-proxies hides the source, so it must not be in --proxy-protocol-from: %w", errUsage, err)
+	}
 	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
 		return options{}, fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
 	}

@@ -57,6 +57,16 @@ func Contains(networks []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
+// Disjoint returns an error that names the networks if one of a overlaps one of b.
+func Disjoint(a, b []netip.Prefix) error {
+	for _, network := range a {
+		if i := slices.IndexFunc(b, network.Overlaps); i >= 0 {
+			return fmt.Errorf("%s overlaps %s", network, b[i])
+		}
+	}
+	return nil
+}
+
 // networkBits6 is the IPv6 prefix length that counts as one source. Attackers usually control a
 // whole network, not just one address.
 const networkBits6 = 64

@@ -64,6 +64,26 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+func TestDisjoint(t *testing.T) {
+	list := func(networks string) []netip.Prefix {
+		parsed, err := source.ParseNetworks(networks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for _, pair := range [][2]string{{"", ""}, {"10.0.0.0/8", ""}, {"10.0.0.0/8,fd00::/64", "11.0.0.0/8,fd00:0:0:1::/64"}} {
+		if err := source.Disjoint(list(pair[0]), list(pair[1])); err != nil {
+			t.Errorf("Disjoint(%q, %q): %v", pair[0], pair[1], err)
+		}
+	}
+	for _, pair := range [][2]string{{"10.0.0.0/8", "10.1.0.0/16"}, {"192.0.2.0/24,10.1.0.0/16", "10.0.0.0/8"}, {"fd00::/64", "fd00::/64"}} {
+		if source.Disjoint(list(pair[0]), list(pair[1])) == nil {
+			t.Errorf("Disjoint(%q, %q) succeeded", pair[0], pair[1])
+		}
+	}
+}
+
 func TestParseNetworks(t *testing.T) {
 	got, err := source.ParseNetworks("10.0.0.1/8, fd00::/8")
 	want := []string{"10.0.0.0/8", "fd00::/8"}
