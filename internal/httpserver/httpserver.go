@@ -168,7 +168,7 @@ func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.Cli
 			MaxConcurrentStreams:          maxStreams,
 			MaxReadFrameSize:              16 << 10,
 			MaxReceiveBufferPerConnection: 64 << 10,
-			MaxReceiveBufferPerStream:     16 << 10,
+			MaxReceiveBufferPerStream:     64 << 10, // clients may send as much before they learn the limit
 			WriteByteTimeout:              writeByteTimeout,
 		},
 		// Port scanners and probes cause failed handshakes, which are not worth logging by default.
