@@ -5,15 +5,28 @@ import (
 	"time"
 )
 
-const (
-	// pauseFactor is the length of the pause after a wrong secret, as a multiple of the time that its
-	// verification took. Guesses at one client use 1/16 of one core.
-	pauseFactor = 15
-	// minPause limits the number of guesses at hashes that are less slow to 4 per second.
-	minPause = 250 * time.Millisecond
-	// maxPause limits the pause after very slow hashes, so that the owner doesn't wait too long.
-	maxPause = 2 * time.Second
+// pause is the pause of a client after a wrong secret: a multiple of the time that the verification
+// took, within bounds.
+type pause struct {
+	factor            time.Duration
+	shortest, longest time.Duration
+}
+
+var (
+	// firstPause is for mistakes.
+	firstPause = pause{15, 250 * time.Millisecond, 2 * time.Second}
+	// laterPause is for guesses. Those at one client use less than one percent of a core, so that
+	// they don't show in the 99th percentile of other clients' response times. The longest pause is
+	// for very slow hashes, so that the owner doesn't wait too long.
+	laterPause = pause{100, 500 * time.Millisecond, 3 * time.Second}
 )
+
+// maxMistakes is the number of wrong secrets in a row that count as mistakes.
+const maxMistakes = 10
+
+func (p pause) after(verification time.Duration) time.Duration {
+	return max(p.shortest, min(p.factor*verification, p.longest))
+}
 
 // start starts as many verifications as allowed. If all clients with waiting secrets pause, it goes
 // on when the first pause ends.
@@ -86,10 +99,7 @@ func (c *Checker) verify(w *waitingSecret, memory int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cl := w.client
-	cl.pausedUntil = now
-	if matched == NoMatch {
-		cl.pausedUntil = now.Add(max(minPause, min(pauseFactor*now.Sub(started), maxPause)))
-	}
+	cl.pausedUntil = now.Add(cl.pauseAfter(matched, now.Sub(started)))
 	for i, id := range w.ids {
 		if i == matched {
 			c.correct.set(id, struct{}{})
@@ -103,6 +113,18 @@ func (c *Checker) verify(w *waitingSecret, memory int64) {
 	c.used -= memory
 	close(w.done)
 	c.start(now)
+}
+
+// pauseAfter returns the pause after a verification.
+func (cl *client) pauseAfter(matched int, verification time.Duration) time.Duration {
+	if matched != NoMatch {
+		cl.wrong = 0
+		return 0
+	}
+	if cl.wrong++; cl.wrong <= maxMistakes {
+		return firstPause.after(verification)
+	}
+	return laterPause.after(verification)
 }
 
 // resume starts the next verification after a pause.

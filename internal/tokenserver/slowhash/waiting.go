@@ -27,6 +27,8 @@ type client struct {
 	waiting []*waitingSecret
 	waiters int            // requests that wait for a result
 	running *waitingSecret // nil if none is being verified
+	// wrong is the number of wrong secrets since the last correct one.
+	wrong int
 	// pausedUntil is when the next secret may be verified.
 	pausedUntil time.Time
 	// since is since when the client waits for its turn.
