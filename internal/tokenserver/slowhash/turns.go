@@ -8,7 +8,7 @@ import (
 // pause is the pause of a client after a wrong secret: a multiple of the time that the verification
 // took, within bounds.
 type pause struct {
-	factor            time.Duration
+	factor            int
 	shortest, longest time.Duration
 }
 
@@ -25,7 +25,7 @@ var (
 const maxMistakes = 10
 
 func (p pause) after(verification time.Duration) time.Duration {
-	return max(p.shortest, min(p.factor*verification, p.longest))
+	return max(p.shortest, min(time.Duration(p.factor)*verification, p.longest))
 }
 
 // start starts as many verifications as allowed. If all clients with waiting secrets pause, it goes
