@@ -1,6 +1,7 @@
 package tokenserver_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -232,4 +233,30 @@ func TestTokenRateIsTheLowerLimit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client's record may change at any time, for example because its secrets are rotated.
+func TestUpdatesFailNoRequest(t *testing.T) {
+	s := startLoaded(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		versions := []*registry.Client{newClient(t, "acme", "plain", nil), newClient(t, "acme", "plain", nil)}
+		for i := 0; ctx.Err() == nil; i++ {
+			s.registry.SetClient(versions[i%2])
+		}
+	})
+	for range 4 {
+		client := s.clientOf(t, "HTTP/1.1")
+		running.Go(func() {
+			for range 500 {
+				if a := s.send(t, client, request{query: grant, authorization: basic("plain", secret)}); a.status != 200 {
+					t.Errorf("got %d %s, want 200", a.status, a.body)
+					break
+				}
+			}
+			cancel()
+		})
+	}
+	running.Wait()
 }

@@ -108,13 +108,13 @@ func TestChangesDuringVerification(t *testing.T) {
 			suspended := original
 			suspended.Disabled = true
 			r.SetClient(&suspended)
-		}, oauth.ErrBusy},
+		}, oauth.ErrInvalidClient},
 		"changed": {func(r *registry.Registry) {
 			changed := original
 			changed.Secrets = nil
 			r.SetClient(&changed)
-		}, oauth.ErrBusy},
-		"deleted": {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrBusy},
+		}, oauth.ErrInvalidClient},
+		"deleted": {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -20,10 +20,12 @@ import (
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
 func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Identity, error) {
 	client := realm.Client(credentials.ClientID)
-	matched, err := a.match(ctx, client, credentials.ClientSecret, now)
-	// The client may have been suspended or changed while the secret was being verified.
-	if err == nil && realm.Client(credentials.ClientID) != client {
-		err = oauth.ErrBusy
+	matched, slow, err := a.match(ctx, client, credentials.ClientSecret, now)
+	if current := realm.Client(credentials.ClientID); slow && err == nil && current != client {
+		// The client was suspended or changed meanwhile. The result is remembered, so to match again
+		// takes no time if the hash is the same.
+		client = current
+		matched, _, err = a.match(ctx, client, credentials.ClientSecret, now)
 	}
 	if err != nil {
 		return Identity{clientID: credentials.ClientID, Client: client}, err
@@ -38,35 +40,35 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	return identity, err
 }
 
-// match returns the unexpired credential of the client that the secret matches, or nil. A nil client
-// has no credentials.
+// match returns the unexpired credential of the client that the secret matches, or nil, and whether
+// a slow hash was used. A nil client has no credentials.
 //
 // The error is oauth.ErrBusy.
-func (a *Authenticator) match(ctx context.Context, client *registry.Client, secret string, now time.Time) (*clientsecret.Credential, error) {
+func (a *Authenticator) match(ctx context.Context, client *registry.Client, secret string, now time.Time) (matched *clientsecret.Credential, slow bool, err error) {
 	var credentials []clientsecret.Credential
 	if client != nil {
 		credentials = client.Secrets
 	}
 	if matched := clientsecret.VerifyHMAC(credentials, secret, now); matched != nil {
-		return matched, nil
+		return matched, false, nil
 	}
 	var (
-		slow      []*clientsecret.Credential
-		verifiers []slowhash.Verifier
+		candidates []*clientsecret.Credential
+		verifiers  []slowhash.Verifier
 	)
 	for i := range credentials {
 		if c := &credentials[i]; c.Verifier.IsSlow() && c.Current(now) {
-			slow, verifiers = append(slow, c), append(verifiers, &c.Verifier)
+			candidates, verifiers = append(candidates, c), append(verifiers, &c.Verifier)
 		}
 	}
-	if len(slow) == 0 {
-		return nil, nil
+	if len(candidates) == 0 {
+		return nil, false, nil
 	}
-	matched, err := a.slowHashes.Check(ctx, client.UID, verifiers, secret)
-	if matched == slowhash.NoMatch {
-		return nil, err
+	i, err := a.slowHashes.Check(ctx, client.UID, verifiers, secret)
+	if i == slowhash.NoMatch {
+		return nil, true, err
 	}
-	return slow[matched], err
+	return candidates[i], true, err
 }
 
 // identify returns the identity of a client, and an error if the client must not get a token now.
