@@ -79,13 +79,13 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags := flag.NewFlagSet("portal", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // print a one-line error instead of the usage
 	flags.StringVar(&o.listen, "listen", ":8443", "Listen `address` of the portal. Serves HTTPS with --tls-cert-file, otherwise HTTP for a TLS-terminating proxy")
-	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "Listen `address` of /healthz, /readyz and /metrics. Serves HTTP and must not be public")
+	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "Listen `address` of /healthz, /readyz, and /metrics. Serves HTTP and must not be public")
 	flags.StringVar(&o.certFile, "tls-cert-file", "", "Path of the PEM `file` with the serving certificate. Reloaded when it changes")
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "Path of the PEM `file` with the private key of the serving certificate")
 	flags.StringVar(&o.apiServer, "api-server", inCluster(), "`URL` of the Kubernetes API server. Defaults to the API server of the cluster that runs the portal")
 	flags.StringVar(&o.apiServerCAFile, "api-server-ca-file", "", "Path of the PEM `file` with the certificate authority of the API server. Defaults to the system roots")
 	flags.StringVar(&o.sessionKeyFile, "session-key-file", "", "Path of the `file` with the session encryption key, at least 32 random bytes and the same for all replicas (required)")
-	flags.DurationVar(&o.idleTimeout, "idle-timeout", access.DefaultIdleTimeout, "Time without use after which a session ends, at least 5m and at most 12h")
+	flags.DurationVar(&o.idleTimeout, "idle-timeout", access.DefaultIdleTimeout, "Time without use after which a session expires, at least 5m and at most 12h")
 	flags.StringVar(&o.initialAdmin, "initial-admin", "", "Service account as `namespace/name` in the token command on the sign-in page")
 	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", func(list string) (err error) {
 		o.proxyProtocolFrom, err = source.ParseNetworks(list)

@@ -75,7 +75,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.namespace, "namespace", "realmkeeper-system-records", "`Namespace` with the records and heartbeats")
 	flags.StringVar(&o.name, "name", hostname, "Unique `name` of this server among the token servers of the instance. Defaults to the host name")
 	flags.StringVar(&o.listen, "listen", ":8443", "Listen `address` of the public port. Serves HTTPS")
-	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "Listen `address` of /healthz, /readyz and /metrics. Serves HTTP and must not be public")
+	flags.StringVar(&o.operationsListen, "operations-listen", ":8080", "Listen `address` of /healthz, /readyz, and /metrics. Serves HTTP and must not be public")
 	flags.StringVar(&o.certFile, "tls-cert-file", "", "Path of the PEM `file` with the serving certificate. Reloaded when it changes (required)")
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "Path of the PEM `file` with the private key of the serving certificate (required)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig `file`. Defaults to KUBECONFIG, then to the service account of the Pod")

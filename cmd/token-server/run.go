@@ -119,7 +119,7 @@ func run(o options) error {
 
 var (
 	errNotLoaded = errors.New("the registry is not loaded")
-	errStale     = errors.New("the API server has not delivered changes of the records")
+	errStale     = errors.New("contact with the API server has been lost")
 )
 
 // newClusterKeys returns the keys that verify service account tokens, fetched from the API server.

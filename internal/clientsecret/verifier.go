@@ -64,7 +64,7 @@ func Hash(secret string, random io.Reader) (Verifier, error) {
 //
 // Errors: ErrHashFormat; ErrHashScheme for a different scheme; ErrHashParameters for Argon2id with
 // more than 64 MiB, 4 passes or 4 lanes, PBKDF2 with more than 1,000,000 iterations, and bcrypt with
-// a cost above 12; ErrHashTooWeak for Argon2id below the OWASP minimum, PBKDF2 with less than 10,000
+// a cost above 12; ErrHashTooWeak for Argon2id below the OWASP minimum, PBKDF2 with fewer than 10,000
 // iterations, and bcrypt with a cost below 8.
 func ParseVerifier(phc string) (Verifier, error) {
 	fields := strings.Split(phc, "$")

@@ -28,10 +28,11 @@ const (
 	maxConnections = 20_000
 )
 
-// Memory divides the memory of a process among everything that strangers can make it hold. The
-// shares are fixed at start.
+// Memory divides the memory of a process among everything that clients can make it keep. The shares
+// are fixed at start.
 type Memory struct {
-	// Limit is the memory limit in bytes: that of the control group, or GOMEMLIMIT.
+	// Limit is the memory limit in bytes: that of the control group, or the one that GOMEMLIMIT implies
+	// if it is lower.
 	Limit int64
 	// Connections and PerSource are the maximum numbers of connections to the public port: a
 	// quarter of the memory, in total and from one source.

@@ -47,7 +47,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "realmkeeper_token_request_duration_seconds",
 		Help: "Time to process a token request by realm, including the signature but not the delay of rejected requests.",
-		// The buckets cover fast signatures, RSA on a busy machine, and Argon2id.
+		// The buckets cover fast signatures, RSA on a busy machine, and slow hashes.
 		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 	}, []string{"realm"})
 	slowChecks := prometheus.NewCounterVec(prometheus.CounterOpts{

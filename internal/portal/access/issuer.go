@@ -53,11 +53,11 @@ func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t limitedTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
 // discovery finds the endpoints of an issuer once. At most one request is in flight. A caller waits
-// for it only as long as its own context allows, and holds up no other.
+// for it only as long as its own context allows, and doesn't block others.
 type discovery struct {
 	issuer string
 	client *http.Client
-	places *places // of those who wait
+	places *places // of callers that wait
 
 	mu     sync.Mutex
 	latest *attempt // nil before the first

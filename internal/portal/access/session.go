@@ -27,12 +27,12 @@ const (
 	// MaxSessionDuration is the maximum session duration, even if the token expires later or has no
 	// known expiration.
 	MaxSessionDuration = 12 * time.Hour
-	// DefaultIdleTimeout is the default time after which an unused session ends.
+	// DefaultIdleTimeout is the default time after which an unused session expires.
 	DefaultIdleTimeout = 30 * time.Minute
 	// MinIdleTimeout is the minimum idle timeout. The maximum is MaxSessionDuration.
 	MinIdleTimeout = 5 * time.Minute
 	// renewInterval is how often the time of last use is written to the cookies. A session can
-	// therefore end this much earlier than its idle timeout.
+	// therefore expire this much earlier than its idle timeout.
 	renewInterval = time.Minute
 	// signInTimeout is the time that users have to sign in at the identity provider.
 	signInTimeout = 10 * time.Minute

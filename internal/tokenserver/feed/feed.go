@@ -133,7 +133,7 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 	if !lists && f.Staleness() > 0 {
 		// A resumed watch may not deliver anything for a minute. A list proves immediately that the
 		// records are current.
-		return nil, apierrors.NewResourceExpired("the contact with the API server was lost")
+		return nil, apierrors.NewResourceExpired("contact with the API server was lost")
 	}
 	ctx = f.contact.watchContext(ctx, lists)
 	events, err := records.Watch(ctx, o)

@@ -3,10 +3,11 @@
 // A slow hash costs milliseconds of CPU and megabytes of memory, so an attacker could use wrong
 // secrets to slow down others or to lock out the owner of the secret. This package prevents both:
 //
-//   - At most one secret of a client and two in all are verified at a time, and clients take turns.
-//     After a wrong secret, the client pauses. Guesses at one client therefore cost a few percent of
-//     one core, and never delay another client by more than one verification.
-//   - Results are remembered, wrong ones included, so no secret is verified twice.
+//   - At most one secret of a client and two in total are verified at a time, and clients take turns.
+//     After a wrong secret, the client pauses. Continuous guesses at one client therefore cost about
+//     one percent of a core with the default Argon2id parameters, and never delay another client by
+//     more than one verification.
+//   - Recent results are remembered, including wrong ones, so that secrets aren't verified again.
 //   - The secret that was sent in the most requests is verified next. The owner sends the same secret
 //     again after a 503, but guesses differ. An attacker who repeats guesses makes fewer of them.
 package slowhash

@@ -15,9 +15,10 @@ type pause struct {
 var (
 	// firstPause is for mistakes.
 	firstPause = pause{15, 250 * time.Millisecond, 2 * time.Second}
-	// laterPause is for guesses. Those at one client use less than one percent of a core, so that
-	// they don't show in the 99th percentile of other clients' response times. The longest pause is
-	// for very slow hashes, so that the owner doesn't wait too long.
+	// laterPause is for guesses. With verifications of up to 30 ms, those at one client use less than
+	// one percent of a core, so that they don't show in the 99th percentile of other clients' response
+	// times. The longest pause is for slower hashes, so that the owner doesn't wait too long. Guesses
+	// at a hash that takes a second use a quarter of a core.
 	laterPause = pause{100, 500 * time.Millisecond, 3 * time.Second}
 )
 

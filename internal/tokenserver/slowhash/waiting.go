@@ -13,11 +13,11 @@ const (
 	// keepWaiting is how long a secret waits after the last request with it.
 	keepWaiting = 30 * time.Second
 	// These limit the number of requests that wait for a result, because each one is a request in
-	// flight. A request beyond the limit gets a 503 at once, and its secret waits nevertheless.
+	// flight. A request beyond the limit gets a 503 immediately, but its secret still waits.
 	maxWaitersPerClient = 8
 	maxWaiters          = 64
 	// countInterval is the shortest time between two requests with the same secret that both count,
-	// so that sending a guess many times at once is no use. It is shorter than Retry-After.
+	// so that sending a guess many times at once doesn't help. It is shorter than Retry-After.
 	countInterval = 500 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ type client struct {
 	wrong int
 	// pausedUntil is when the next secret may be verified.
 	pausedUntil time.Time
-	// since is since when the client waits for its turn.
+	// since is when the client began to wait for its turn.
 	since time.Time
 }
 
