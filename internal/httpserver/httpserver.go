@@ -51,7 +51,7 @@ type Options struct {
 	Limits  Limits
 	Memory  Memory
 	Proxies Proxies
-	// Reject writes the response to a request that a limit rejects, with status 408 or 503.
+	// Reject writes the response to a request that a limit rejects, with status 408, 431, or 503.
 	Reject func(w http.ResponseWriter, status int)
 	// Listen and OperationsListen are the addresses of the two ports.
 	Listen, OperationsListen string
@@ -81,6 +81,7 @@ type Server struct {
 	drainDelay                         time.Duration
 	draining                           atomic.Bool
 	publicStopped                      func(context.Context)
+	relieve                            func() // closes connections because memory is short
 	logger                             *slog.Logger
 }
 
@@ -106,7 +107,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		s.publicListener.Close()
 		return nil, fmt.Errorf("listening at --operations-listen: %w", err)
 	}
-	s.public, s.publicListener = NewPublic(s.publicListener, o, getCertificate)
+	public, listener := NewPublic(s.publicListener, o, getCertificate)
+	s.public, s.publicListener, s.relieve = public, listener, listener.CloseQuarter
 	ready := s.ready(o.Ready)
 	s.public.Handler = closeWhileNotReady(ready, s.public.Handler)
 	s.operationsListener = connections.New(s.operationsListener, connections.Options{Total: operationsConnections, PerSource: operationsConnections / 2, Idle: operationsLimits.Idle})
@@ -128,7 +130,7 @@ func (s *Server) OperationsAddr() net.Addr { return s.operationsListener.Addr() 
 //
 // With getCertificate, the server is for ServeTLS and calls it at each handshake. Without, it is for
 // plain HTTP.
-func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*http.Server, net.Listener) {
+func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) (*http.Server, *connections.Listener) {
 	shed := newShed()
 	listener := connections.New(inner, connections.Options{
 		Total: o.Memory.Connections, PerSource: o.Memory.PerSource, TLS: getCertificate != nil,
@@ -154,9 +156,11 @@ func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.Cli
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: limits.Header,
-		WriteTimeout:      limits.Write,
-		MaxHeaderBytes:    limits.HeaderBytes,
-		ConnContext:       connections.WithConn,
+		// It would read the body of OPTIONS * without the limits.
+		DisableGeneralOptionsHandler: true,
+		WriteTimeout:                 limits.Write,
+		MaxHeaderBytes:               limits.HeaderBytes,
+		ConnContext:                  connections.WithConn,
 		TLSConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
 			GetCertificate:     getCertificate,

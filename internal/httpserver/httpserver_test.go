@@ -277,3 +277,20 @@ func TestSignalContext(t *testing.T) {
 	}
 	<-ctx.Done()
 }
+
+// net/http would read the body of this request itself, without the limits.
+func TestGeneralOptionsReachTheHandler(t *testing.T) {
+	i := start(t, options())
+	conn, err := net.Dial("tcp", i.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 204 ") {
+		t.Errorf("got %q: %v", got, err)
+	}
+}

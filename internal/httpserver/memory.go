@@ -1,14 +1,24 @@
 package httpserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
 const (
+	// liveShare is the part of the Go runtime's memory that may be in use. Beyond it, connections are
+	// closed. It is only reached if a connection or a request takes more than its share below.
+	liveShare = 0.8
+	// memoryInterval is the time between two checks of the memory in use.
+	memoryInterval = 100 * time.Millisecond
+
 	// heapShare is the part of the memory limit for the Go runtime. The rest is for what it doesn't
 	// know: the kernel's buffers and page tables, and files in memory.
 	heapShare = 0.75
@@ -66,6 +76,24 @@ func limitOf(heap int64) int64 {
 		return math.MaxInt64
 	}
 	return int64(float64(heap) / heapShare)
+}
+
+// watchMemory calls relieve while too much memory is in use, until ctx is done.
+func watchMemory(ctx context.Context, relieve func()) {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	ticker := time.NewTicker(memoryInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		metrics.Read(live)
+		if float64(live[0].Value.Uint64()) > liveShare*float64(debug.SetMemoryLimit(-1)) {
+			relieve()
+		}
+	}
 }
 
 // Divide returns the shares of the given memory in bytes.

@@ -16,11 +16,11 @@ func newShed() shed {
 	s := shed{
 		connections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_http_connections_closed_total",
-			Help: `Connections to the public port that were closed to stay within the limits, by reason: "idle" if the oldest idle one made room for another, "source" if its source had too many, "limit" if there were too many in total, "abuse" if the client sent a lot without completing a request, or "proxy_header" if the PROXY protocol header was missing or malformed.`,
+			Help: `Connections to the public port that were closed to stay within the limits, by reason: "idle" if the oldest idle one made room for another, "source" if its source had too many, "limit" if there were too many in total, "abuse" if the client sent a lot without completing a request, "memory" if memory was short, or "proxy_header" if the PROXY protocol header was missing or malformed.`,
 		}, []string{"reason"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_http_requests_rejected_total",
-			Help: `Requests to the public port that were rejected to stay within the limits, by reason: "busy" if too many were in progress, "displaced" if one of them had waited longest for its body, or "body_timeout" if the body did not arrive in time.`,
+			Help: `Requests to the public port that were rejected to stay within the limits, by reason: "busy" if too many were in progress, "displaced" if one of them had waited longest for its body, "body_timeout" if the body did not arrive in time, or "headers" if there were too many headers.`,
 		}, []string{"reason"}),
 	}
 	// All series exist from the start, so that alerts see the first increase.

@@ -36,6 +36,7 @@ func (s *Server) Run(ctx context.Context) error {
 	} else {
 		running.Go(func() { failed <- wrap("serving HTTP", s.public.Serve(s.publicListener)) })
 	}
+	running.Go(func() { watchMemory(watchCtx, s.relieve) })
 	running.Go(func() { failed <- wrap("serving operations", s.operations.Serve(s.operationsListener)) })
 
 	var err error
@@ -48,12 +49,20 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
-	err = errors.Join(err, s.public.Shutdown(shutdownCtx))
+	if shutdownErr := s.public.Shutdown(shutdownCtx); errors.Is(shutdownErr, context.DeadlineExceeded) {
+		// Clients that don't read their responses must not make a shutdown fail.
+		s.logger.Warn("Closed connections that did not end in time")
+		_ = s.public.Close()
+	} else {
+		err = errors.Join(err, shutdownErr)
+	}
+	restCtx, cancelRest := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancelRest()
 	if s.publicStopped != nil {
-		s.publicStopped(shutdownCtx)
+		s.publicStopped(restCtx)
 	}
 	stopWatching()
-	err = errors.Join(err, s.operations.Shutdown(shutdownCtx))
+	err = errors.Join(err, s.operations.Shutdown(restCtx))
 	running.Wait()
 	return err
 }

@@ -71,9 +71,11 @@ var (
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
 	ErrNotLoaded        = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded its realms yet. Try again later.")
 	ErrBusy             = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
-	// ErrOverloaded and ErrSlowBody are for requests that a limit of the server rejects.
-	ErrOverloaded = newRetryable(http.StatusServiceUnavailable, "1", "The server is processing too many requests. Try again later.")
-	ErrSlowBody   = newError(http.StatusRequestTimeout, codeInvalidRequest, "The request body did not arrive in time.")
+	// ErrTooManyHeaders, ErrOverloaded, and ErrSlowBody are for requests that a limit of the server
+	// rejects.
+	ErrTooManyHeaders = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The request must not have more than 100 different headers.")
+	ErrOverloaded     = newRetryable(http.StatusServiceUnavailable, "1", "The server is processing too many requests. Try again later.")
+	ErrSlowBody       = newError(http.StatusRequestTimeout, codeInvalidRequest, "The request body did not arrive in time.")
 	// ErrAssertionsFull is not caused by the request itself: too many used assertions have not
 	// expired yet.
 	ErrAssertionsFull = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot store more used assertions. Try again later with an assertion that expires sooner.")

@@ -50,7 +50,7 @@ func ServerLimits() httpserver.Limits {
 	}
 }
 
-// Reject responds to a request that a limit of the server rejects, with status 408 or 503.
+// Reject responds to a request that a limit of the server rejects, with status 408, 431, or 503.
 func Reject(w http.ResponseWriter, status int) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")

@@ -239,6 +239,7 @@ func TestTokenRateIsTheLowerLimit(t *testing.T) {
 func TestUpdatesFailNoRequest(t *testing.T) {
 	s := startLoaded(t)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() {
 		versions := []*registry.Client{newClient(t, "acme", "plain", nil), newClient(t, "acme", "plain", nil)}

@@ -110,11 +110,14 @@ func ServerLimits() httpserver.Limits {
 	}
 }
 
-// Reject responds to a request that a limit of the server rejects, with status 408 or 503.
+// Reject responds to a request that a limit of the server rejects, with status 408, 431, or 503.
 func Reject(w http.ResponseWriter, status int) {
-	if status == http.StatusRequestTimeout {
+	switch status {
+	case http.StatusRequestTimeout:
 		writeRejection(w, oauth.ErrSlowBody)
-		return
+	case http.StatusRequestHeaderFieldsTooLarge:
+		writeRejection(w, oauth.ErrTooManyHeaders)
+	default:
+		writeRejection(w, oauth.ErrOverloaded)
 	}
-	writeRejection(w, oauth.ErrOverloaded)
 }

@@ -132,9 +132,26 @@ func (c *Conn) Close() error {
 	return err
 }
 
+// Source returns the source for which the connection counts. It is invalid if there is none, for
+// example because the source is hidden, and for a nil connection.
+func (c *Conn) Source() netip.Addr {
+	if c == nil {
+		return netip.Addr{}
+	}
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	if c.origin == nil {
+		return netip.Addr{}
+	}
+	return c.source
+}
+
 // Begin marks the connection as busy until the returned function is called. A busy connection is
-// not closed to make room for others.
+// not closed to make room for others. A nil connection is never busy.
 func (c *Conn) Begin() (end func()) {
+	if c == nil {
+		return func() {}
+	}
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()

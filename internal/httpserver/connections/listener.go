@@ -24,12 +24,14 @@ const (
 	ReasonLimit = "limit"
 	// ReasonAbuse means that the client sent a lot without completing a request.
 	ReasonAbuse = "abuse"
+	// ReasonMemory means that memory was short, and the connection was among the oldest idle ones.
+	ReasonMemory = "memory"
 	// ReasonProxyHeader means that the PROXY protocol header was missing, late, or malformed.
 	ReasonProxyHeader = "proxy_header"
 )
 
 // Reasons lists all reasons.
-var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonAbuse, ReasonProxyHeader}
+var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonAbuse, ReasonMemory, ReasonProxyHeader}
 
 // These are the kernel's buffers for one connection in bytes, which count as memory of the Pod.
 // Requests and most responses have a few hundred bytes.
@@ -148,6 +150,22 @@ func (l *Listener) Close() error {
 	l.released.Broadcast()
 	l.mu.Unlock()
 	return l.Listener.Close()
+}
+
+// CloseQuarter closes a quarter of the connections, the oldest idle ones first, because memory is
+// short.
+func (l *Listener) CloseQuarter() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range l.all.Len()/4 + 1 {
+		victim := oldestIdle(&l.all)
+		if victim == nil {
+			return
+		}
+		l.remove(victim)
+		l.count(ReasonMemory)
+		victim.Conn.Close()
+	}
 }
 
 // Open returns the number of accepted connections that the server has not released.

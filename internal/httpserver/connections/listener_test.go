@@ -402,3 +402,16 @@ func TestUnfinishedProxyHeaders(t *testing.T) {
 	checkClosed(t, first)
 	checkOpen(t, other, otherServer)
 }
+
+func TestShortMemoryClosesIdleConnections(t *testing.T) {
+	l := listen(t, connections.Options{Total: 10, PerSource: 10})
+	busy, busyServer := l.connect(t, "127.0.0.2")
+	busyServer.Begin()
+	oldest, _ := l.connect(t, "127.0.0.2")
+	newest, newestServer := l.connect(t, "127.0.0.2")
+	l.CloseQuarter()
+	checkClosed(t, oldest)
+	checkOpen(t, busy, busyServer)
+	checkOpen(t, newest, newestServer)
+	l.checkReasons(t, map[string]int{connections.ReasonMemory: 1})
+}

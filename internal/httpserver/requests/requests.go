@@ -7,6 +7,7 @@ import (
 	"container/list"
 	"io"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -22,29 +23,36 @@ const (
 	ReasonDisplaced = "displaced"
 	// ReasonBodyTimeout means that the body was not complete in time (408).
 	ReasonBodyTimeout = "body_timeout"
+	// ReasonHeaders means that the request had too many headers (431).
+	ReasonHeaders = "headers"
 )
 
 // Reasons lists all reasons.
-var Reasons = []string{ReasonBusy, ReasonDisplaced, ReasonBodyTimeout}
+var Reasons = []string{ReasonBusy, ReasonDisplaced, ReasonBodyTimeout, ReasonHeaders}
+
+// maxHeaders is the maximum number of different headers. Many short ones take much more memory than
+// their bytes. Requests through proxies have some 30.
+const maxHeaders = 100
 
 // Options configures a Limiter. All fields except Rejected are required.
 type Options struct {
 	// Handler processes requests within the limits.
 	Handler http.Handler
-	// InFlight is the maximum number of requests in progress.
+	// InFlight is the maximum number of requests in progress. A quarter of them can be from one
+	// source.
 	InFlight int
 	// BodyBytes is the largest body that the handler accepts. Only one byte more is read.
 	BodyBytes int64
 	// BodyTimeout bounds the time for a body to arrive.
 	BodyTimeout time.Duration
-	// Reject writes a response with the status: 408, or 503 with a Retry-After header.
+	// Reject writes a response with the status: 408, 431, or 503 with a Retry-After header.
 	Reject func(w http.ResponseWriter, status int)
 	// Rejected is called with the reason for each rejected request. It is optional.
 	Rejected func(reason string)
 }
 
 // Limiter is a handler that limits the requests in progress. A request is in progress while its
-// body arrives and while the handler processes it.
+// body arrives and while the handler processes it, until the handler begins to answer.
 //
 // A request beyond the limit takes the place of the one that has waited longest for its body. If
 // none waits, it is rejected before its body is read. Clients that send slowly can therefore not
@@ -54,11 +62,12 @@ type Limiter struct {
 
 	mu       sync.Mutex
 	inFlight int
-	waiting  list.List // of *body, the longest waiting first
+	sources  map[netip.Addr]int // requests in progress by source
+	waiting  list.List          // of *body, the longest waiting first
 }
 
 // New returns a Limiter without requests.
-func New(o Options) *Limiter { return &Limiter{options: o} }
+func New(o Options) *Limiter { return &Limiter{options: o, sources: map[netip.Addr]int{}} }
 
 // InFlight returns the number of requests in progress.
 func (l *Limiter) InFlight() int {
@@ -69,7 +78,20 @@ func (l *Limiter) InFlight() int {
 
 // ServeHTTP receives the body of a request and passes the request to the handler, or rejects it.
 func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !l.enter() {
+	l.serve(w, r)
+	if r.ProtoMajor == 2 {
+		forget(r)
+	}
+}
+
+func (l *Limiter) serve(w http.ResponseWriter, r *http.Request) {
+	if len(r.Header) > maxHeaders {
+		l.reject(w, r, ReasonHeaders)
+		return
+	}
+	conn := connections.From(r.Context())
+	from := conn.Source()
+	if !l.enter(from) {
 		l.reject(w, r, ReasonBusy)
 		return
 	}
@@ -79,51 +101,118 @@ func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The handler rejects larger bodies without reading them.
 	if r.ContentLength != 0 && r.ContentLength <= l.options.BodyBytes {
-		received, reason := l.receive(w, r)
+		received, reason := l.receive(w, r, from)
 		if reason != "" {
 			l.reject(w, r, reason)
 			return
 		}
 		r = received
 	}
-	defer l.leave()
-	if conn := connections.From(r.Context()); conn != nil {
-		defer conn.Begin()()
+	end := conn.Begin()
+	answer := &response{ResponseWriter: w, answered: func() {
+		end()
+		l.leave(from)
+	}}
+	defer answer.begin()
+	l.options.Handler.ServeHTTP(answer, r)
+}
+
+// forget releases the memory of an answered HTTP/2 request. net/http would keep it until the
+// response has been sent, which is up to the client.
+func forget(r *http.Request) {
+	method := http.MethodGet
+	if r.Method == http.MethodHead {
+		method = http.MethodHead
 	}
-	l.options.Handler.ServeHTTP(w, r)
-	if r.ProtoMajor == 2 {
-		// A peer that doesn't read its responses would keep its requests in memory. net/http needs
-		// the headers no longer.
-		clear(r.Header)
+	*r = http.Request{Method: method, ProtoMajor: r.ProtoMajor}
+}
+
+// response gives the place of its request back when the handler begins to answer. How long sending
+// the response takes is up to the client.
+type response struct {
+	http.ResponseWriter
+	answered func() // nil after the first call
+}
+
+func (w *response) begin() {
+	if w.answered != nil {
+		w.answered()
+		w.answered = nil
 	}
 }
+
+// WriteHeader begins the response.
+func (w *response) WriteHeader(status int) {
+	w.begin()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a part of the body.
+func (w *response) Write(b []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(b)
+}
+
+// WriteString writes a part of the body without a copy.
+func (w *response) WriteString(s string) (int, error) {
+	w.begin()
+	return io.WriteString(w.ResponseWriter, s)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // enter takes a place, if necessary that of the request which has waited longest for its body, and
-// reports whether there was one.
-func (l *Limiter) enter() bool {
+// reports whether there was one. If the source has its share already, it must be one of its own.
+func (l *Limiter) enter(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.inFlight < l.options.InFlight {
-		l.inFlight++
-		return true
+	greedy := from.IsValid() && l.sources[from] >= max(1, l.options.InFlight/4)
+	if greedy || l.inFlight >= l.options.InFlight {
+		victim := l.waiting.Front()
+		for greedy && victim != nil && sourceOf(victim) != from {
+			victim = victim.Next()
+		}
+		if victim == nil {
+			return false
+		}
+		l.abort(victim, ReasonDisplaced)
+		l.release(sourceOf(victim))
 	}
-	if oldest := l.waiting.Front(); oldest != nil {
-		l.abort(oldest, ReasonDisplaced)
-		return true
+	l.inFlight++
+	if from.IsValid() {
+		l.sources[from]++
 	}
-	return false
+	return true
 }
 
-func (l *Limiter) leave() {
+func (l *Limiter) leave(from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.release(from)
+}
+
+// release gives a place back. The caller has the lock.
+func (l *Limiter) release(from netip.Addr) {
 	l.inFlight--
+	if !from.IsValid() {
+		return
+	}
+	if l.sources[from]--; l.sources[from] == 0 {
+		delete(l.sources, from)
+	}
 }
 
 // body is a body on its way. It belongs to the Limiter and its lock.
 type body struct {
 	control *http.ResponseController
+	source  netip.Addr
 	reason  string // why the Limiter stopped reading; empty if it didn't
+}
+
+func sourceOf(waiting *list.Element) netip.Addr {
+	b, _ := waiting.Value.(*body) // the list contains nothing else
+	return b.source
 }
 
 // abort stops reading a body that waits. The response controller must not be used after the request,
@@ -144,8 +233,8 @@ func (l *Limiter) abort(waiting *list.Element, reason string) {
 // receive reads the body of a request and returns the request with the body in memory. If reading
 // fails, the handler gets the error when it reads the body. If the request has lost its place, the
 // result is only the reason.
-func (l *Limiter) receive(w http.ResponseWriter, r *http.Request) (*http.Request, string) {
-	b := &body{control: http.NewResponseController(w)}
+func (l *Limiter) receive(w http.ResponseWriter, r *http.Request, from netip.Addr) (*http.Request, string) {
+	b := &body{control: http.NewResponseController(w), source: from}
 	l.mu.Lock()
 	waiting := l.waiting.PushBack(b)
 	l.mu.Unlock()
@@ -165,7 +254,7 @@ func (l *Limiter) receive(w http.ResponseWriter, r *http.Request) (*http.Request
 		b.reason = "received" // too late for the timer
 		l.waiting.Remove(waiting)
 	case ReasonBodyTimeout:
-		l.inFlight--
+		l.release(from)
 		return nil, b.reason
 	default: // another request has its place
 		return nil, b.reason
@@ -213,14 +302,18 @@ func (l *Limiter) reject(w http.ResponseWriter, r *http.Request, reason string) 
 		l.options.Rejected(reason)
 	}
 	status := http.StatusServiceUnavailable
-	if reason == ReasonBodyTimeout {
+	switch reason {
+	case ReasonBodyTimeout:
 		status = http.StatusRequestTimeout
+	case ReasonHeaders:
+		status = http.StatusRequestHeaderFieldsTooLarge
 	}
-	if r.ProtoMajor == 1 && r.ContentLength != 0 {
-		w.Header().Set("Connection", "close") // don't wait for the rest of the body
+	unread := r.ProtoMajor == 1 && r.ContentLength != 0
+	if unread {
+		w.Header().Set("Connection", "close")
 	}
 	l.options.Reject(w, status)
-	if r.ProtoMajor == 2 {
-		clear(r.Header)
+	if unread { // net/http would wait for the rest of the body
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
 )
 
@@ -268,4 +270,120 @@ func TestPanicReleasesThePlace(t *testing.T) {
 		waitFor(t, func() bool { return s.InFlight() == 0 })
 		s.checkReasons(t, map[string]int{})
 	})
+}
+
+// A client that reads its response slowly takes no place.
+func TestAnswerGivesThePlaceBack(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		release := make(chan struct{})
+		finish := sync.OnceFunc(func() { close(release) })
+		s := start(t, requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "begin")
+			_ = http.NewResponseController(w).Flush()
+			if r.URL.Path == "/slow" {
+				<-release
+			}
+		}), InFlight: 1, BodyBytes: 100, BodyTimeout: time.Minute})
+		t.Cleanup(finish)
+		for range 3 {
+			response, err := client.Get(s.url + "/slow")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Errorf("got status %d", response.StatusCode)
+			}
+		}
+		if got := s.InFlight(); got != 0 {
+			t.Errorf("%d requests are in progress", got)
+		}
+		finish()
+		s.checkReasons(t, map[string]int{})
+	})
+}
+
+func TestManyHeadersAreRejected(t *testing.T) {
+	forEachProtocol(t, func(t *testing.T, client *http.Client) {
+		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		for count, want := range map[int]int{80: http.StatusNoContent, 101: http.StatusRequestHeaderFieldsTooLarge} {
+			r, err := http.NewRequest(http.MethodGet, s.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range count {
+				r.Header.Set(fmt.Sprintf("X-%d", i), "")
+			}
+			response, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%d headers: got status %d, want %d", count, response.StatusCode, want)
+			}
+		}
+		s.checkReasons(t, map[string]int{requests.ReasonHeaders: 1})
+	})
+}
+
+// net/http refers to an HTTP/2 request until the client has read its response.
+func TestAnsweredRequestIsForgotten(t *testing.T) {
+	l := requests.New(requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+	r := httptest.NewRequest(http.MethodHead, "/a/long/path", nil)
+	r.ProtoMajor = 2
+	r.Header.Set("X-Fill", "many bytes")
+	header := r.Header
+	l.ServeHTTP(httptest.NewRecorder(), r)
+	if r.Header != nil || r.URL != nil || r.Method != http.MethodHead {
+		t.Errorf("the request is still %s %v with %v, had %v", r.Method, r.URL, r.Header, header)
+	}
+}
+
+// A source can have a quarter of the places, and its own slow bodies make room for its requests.
+func TestSourceHasAShare(t *testing.T) {
+	release := make(chan struct{})
+	finish := sync.OnceFunc(func() { close(release) })
+	l := requests.New(requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-release
+		noContent(w, r)
+	}), InFlight: 8, BodyBytes: 100, BodyTimeout: time.Minute, Reject: func(w http.ResponseWriter, status int) { w.WriteHeader(status) }})
+	inner, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: l, ConnContext: connections.WithConn}
+	go func() { _ = server.Serve(connections.New(inner, connections.Options{Total: 20, PerSource: 20})) }()
+	t.Cleanup(func() { server.Close() })
+	t.Cleanup(finish)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer finish()
+	// get sends a request from a loopback address and returns the channel that gets its status.
+	get := func(from string) <-chan int {
+		status := make(chan int, 1)
+		running.Go(func() {
+			dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+			transport := &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}
+			response, err := (&http.Client{Transport: transport}).Get(fmt.Sprintf("http://127.0.0.1:%d", inner.Addr().(*net.TCPAddr).Port))
+			if err != nil {
+				t.Error(err)
+				status <- 0
+				return
+			}
+			response.Body.Close()
+			status <- response.StatusCode
+		})
+		return status
+	}
+	get("127.0.0.2")
+	get("127.0.0.2")
+	waitFor(t, func() bool { return l.InFlight() == 2 })
+	if got := <-get("127.0.0.2"); got != http.StatusServiceUnavailable {
+		t.Errorf("a source beyond its share got status %d", got)
+	}
+	get("127.0.0.3")
+	waitFor(t, func() bool { return l.InFlight() == 3 })
+	finish()
+	waitFor(t, func() bool { return l.InFlight() == 0 })
 }

@@ -29,6 +29,7 @@ type contact struct {
 	proven   bool        // whether this process has received the records from the API server
 	answered time.Time   // when the API server last answered
 	silence  *time.Timer // ends the open watch; nil before the first one
+	endWatch context.CancelFunc
 }
 
 func newContact(start time.Time) *contact { return &contact{current: start} }
@@ -86,7 +87,8 @@ func (c *contact) watchContext(ctx context.Context, lists bool) context.Context 
 	defer c.mu.Unlock()
 	if c.silence != nil {
 		c.silence.Stop()
+		c.endWatch() // of the last watch, which has ended; its context would stay in memory
 	}
-	c.silence = time.AfterFunc(limit, cancel)
+	c.silence, c.endWatch = time.AfterFunc(limit, cancel), cancel
 	return ctx
 }

@@ -466,3 +466,35 @@ func heapAlloc() int64 {
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
+
+// Guesses at many clients don't delay a client for which nobody has sent a wrong secret.
+func TestGuessesAtManyClientsLetOthersFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newChecker(1)
+		for i := range 20 {
+			defer c.guess(t.Context(), fmt.Sprintf("attacked-%d", i), 5, 1)()
+		}
+		time.Sleep(10 * time.Second)
+		if took := c.get(t, "another"); took > 2*hashTime {
+			t.Errorf("the first token of another client took %s, want at most %s", took, 2*hashTime)
+		}
+	})
+}
+
+// To wait for the end of each pause doesn't make it shorter.
+func TestPatientGuesses(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newChecker(1)
+		for i := range 30 {
+			_, _ = c.send(t.Context(), "a", fmt.Sprintf("guess %d", i))
+			time.Sleep(laterPause)
+			_, _ = c.send(t.Context(), "another", fmt.Sprintf("guess %d", i)) // lets the checker forget clients
+		}
+		before := testutil.ToFloat64(c.checks.WithLabelValues("verified"))
+		_, _ = c.send(t.Context(), "a", "one guess")
+		_, _ = c.send(t.Context(), "a", "one more")
+		if got := testutil.ToFloat64(c.checks.WithLabelValues("verified")) - before; got != 1 {
+			t.Errorf("%v guesses were verified without the longer pause, want 1", got)
+		}
+	})
+}

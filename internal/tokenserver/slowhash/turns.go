@@ -22,6 +22,9 @@ var (
 	laterPause = pause{100, 500 * time.Millisecond, 3 * time.Second}
 )
 
+// keepWrong is how long wrong secrets in a row count after the last one.
+const keepWrong = time.Minute
+
 // maxMistakes is the number of wrong secrets in a row that count as mistakes.
 const maxMistakes = 10
 
@@ -62,7 +65,7 @@ func (c *Checker) start(now time.Time) {
 	}
 }
 
-// next returns the client whose turn it is: the one that has waited longest. If there is none, it
+// next returns the client whose turn it is. If there is none, it
 // returns when the first pause of a client with waiting secrets ends. It forgets secrets that nobody
 // asks for anymore, and clients that have neither secrets nor a pause.
 func (c *Checker) next(now time.Time) (next *client, pauseEnds time.Time) {
@@ -76,14 +79,15 @@ func (c *Checker) next(now time.Time) (next *client, pauseEnds time.Time) {
 		switch {
 		case cl.running != nil:
 		case len(cl.waiting) == 0:
-			if !paused && cl.waiters == 0 {
+			guessed := cl.wrong > 0 && now.Sub(cl.pausedUntil) < keepWrong
+			if !paused && !guessed && cl.waiters == 0 {
 				delete(c.clients, uid)
 			}
 		case paused:
 			if pauseEnds.IsZero() || cl.pausedUntil.Before(pauseEnds) {
 				pauseEnds = cl.pausedUntil
 			}
-		case next == nil || cl.since.Before(next.since):
+		case next == nil || cl.precedes(next):
 			next = cl
 		}
 	}
@@ -114,6 +118,16 @@ func (c *Checker) verify(w *waitingSecret, memory int64) {
 	c.used -= memory
 	close(w.done)
 	c.start(now)
+}
+
+// precedes reports whether it is the client's turn before that of another one. Clients without wrong
+// secrets come first, so that guesses at many clients don't delay others. Among equals, it is the
+// one that has waited longest.
+func (cl *client) precedes(other *client) bool {
+	if (cl.wrong == 0) != (other.wrong == 0) {
+		return cl.wrong == 0
+	}
+	return cl.since.Before(other.since)
 }
 
 // pauseAfter returns the pause after a verification.

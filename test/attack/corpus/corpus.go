@@ -13,7 +13,7 @@ import (
 )
 
 // Attacks contains the attacks by name.
-var Attacks = joined(tlsAttacks, http1Attacks, http2Attacks, proxyAttacks)
+var Attacks = joined(tlsAttacks, http1Attacks, http2Attacks, heldAttacks, proxyAttacks)
 
 // Names returns the names of the attacks, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(Attacks)) }
