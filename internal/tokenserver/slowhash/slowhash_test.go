@@ -471,12 +471,13 @@ func heapAlloc() int64 {
 func TestGuessesAtManyClientsLetOthersFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChecker(1)
-		for i := range 20 {
-			defer c.guess(t.Context(), fmt.Sprintf("attacked-%d", i), 5, 1)()
+		for i := range 200 { // twice as many as can be verified
+			defer c.guess(t.Context(), fmt.Sprintf("attacked-%d", i), 1, 1)()
 		}
-		time.Sleep(10 * time.Second)
-		if took := c.get(t, "another"); took > 2*hashTime {
-			t.Errorf("the first token of another client took %s, want at most %s", took, 2*hashTime)
+		time.Sleep(5 * time.Second)
+		const most = time.Second + 2*hashTime // if its first request finds no room to wait
+		if took := c.get(t, "another"); took > most {
+			t.Errorf("the first token of another client took %s, want at most %s", took, most)
 		}
 	})
 }
