@@ -290,7 +290,7 @@ func TestAnswerGivesThePlaceBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer response.Body.Close()
+			t.Cleanup(func() { response.Body.Close() })
 			if response.StatusCode != http.StatusOK {
 				t.Errorf("got status %d", response.StatusCode)
 			}

@@ -471,9 +471,17 @@ func heapAlloc() int64 {
 func TestGuessesAtManyClientsLetOthersFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newChecker(1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var stopped []func()
 		for i := range 200 { // twice as many as can be verified
-			defer c.guess(t.Context(), fmt.Sprintf("attacked-%d", i), 1, 1)()
+			stopped = append(stopped, c.guess(ctx, fmt.Sprintf("attacked-%d", i), 1, 1))
 		}
+		defer func() {
+			cancel()
+			for _, stop := range stopped {
+				stop()
+			}
+		}()
 		time.Sleep(5 * time.Second)
 		const most = time.Second + 2*hashTime // if its first request finds no room to wait
 		if took := c.get(t, "another"); took > most {
