@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -96,6 +97,13 @@ func testPredecessor(t *testing.T, i *installation) {
 		t.Fatalf("before the deletion: verify returns %d, introspection %s", verify, introspection)
 	}
 	i.inst.Delete(t, first)
+	// Until the operator has seen the deletion, it would create the Secret again.
+	install.Eventually(t, "the token of the deleted client to be rejected", func() error {
+		if verify, _ := checker.check(t, old); verify != http.StatusUnauthorized {
+			return fmt.Errorf("verify returns %d", verify)
+		}
+		return nil
+	})
 	i.inst.Delete(t, credentials) // Kubernetes does this where its garbage collector runs.
 	second, credentials := create()
 	claims := claimsOf(t, old)
