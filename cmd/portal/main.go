@@ -87,24 +87,15 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.sessionKeyFile, "session-key-file", "", "Path of the `file` with the session encryption key, at least 32 random bytes and the same for all replicas (required)")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", access.DefaultIdleTimeout, "Time without use after which a session expires, at least 5m and at most 12h")
 	flags.StringVar(&o.initialAdmin, "initial-admin", "", "Service account as `namespace/name` in the token command on the sign-in page")
-	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", func(list string) (err error) {
-		o.proxyProtocolFrom, err = source.ParseNetworks(list)
-		return err
-	})
-	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", func(list string) (err error) {
-		o.passthrough, err = source.ParseNetworks(list)
-		return err
-	})
+	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", source.Into(&o.proxyProtocolFrom))
+	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", source.Into(&o.passthrough))
 	flags.StringVar(&o.publicURL, "public-url", "", "Public `URL` of the portal, such as https://portal.example.com. Required with --oidc-issuer-url")
 	flags.StringVar(&o.oidc.issuerURL, "oidc-issuer-url", "", "`URL` of an OpenID Connect issuer that the API server trusts. If empty, users sign in with a Kubernetes token")
 	flags.StringVar(&o.oidc.clientID, "oidc-client-id", "", "ID of the `client` at the issuer. The API server must accept it as the token audience")
 	flags.StringVar(&o.oidc.clientSecretFile, "oidc-client-secret-file", "", "Path of the `file` with the client secret. If empty, the client is a public client")
 	flags.StringVar(&o.oidc.caFile, "oidc-ca-file", "", "Path of the PEM `file` with the certificate authority of the issuer. Defaults to the system roots")
 	flags.StringVar(&o.oidc.scopes, "oidc-scopes", "profile email", "Space-separated `scopes` to request in addition to openid, such as scopes for the claims that the API server uses")
-	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", func(list string) (err error) {
-		o.trustedProxies, err = source.ParseNetworks(list)
-		return err
-	})
+	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", source.Into(&o.trustedProxies))
 	flags.BoolVar(&o.debug, "debug", false, "Log at debug level. Secrets and tokens are never logged")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -81,18 +81,9 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig `file`. Defaults to KUBECONFIG, then to the service account of the Pod")
 	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "Path of the `directory` for the last known good records. After a restart they are served if the API server is unavailable. They contain private keys, so the directory must be in memory and private. If empty, no records are saved")
 	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, with one line of JSON for each credential decision. Use - for standard output. If empty, the audit log is disabled")
-	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", func(list string) (err error) {
-		o.trustedProxies, err = source.ParseNetworks(list)
-		return err
-	})
-	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", func(list string) (err error) {
-		o.proxyProtocolFrom, err = source.ParseNetworks(list)
-		return err
-	})
-	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", func(list string) (err error) {
-		o.passthrough, err = source.ParseNetworks(list)
-		return err
-	})
+	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", source.Into(&o.trustedProxies))
+	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", source.Into(&o.proxyProtocolFrom))
+	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", source.Into(&o.passthrough))
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "Time to keep accepting connections after SIGTERM so that load balancers can stop routing here")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "Time without contact with the API server after which /readyz fails, so that the Pod leaves the Service. At least 30s. If 0, the server stays ready")
 	flags.BoolVar(&o.reusePort, "reuse-port", false, "Share the public port with other token servers on this host. The kernel distributes connections among them")

@@ -16,7 +16,7 @@ const (
 )
 
 const (
-	// The accepted costs. Verifying a secret with the maximum takes up to a second of CPU.
+	// These are the accepted costs. Verifying a secret with the maximum takes up to a second of CPU.
 	minBcryptCost = 8
 	maxBcryptCost = 12
 	// maxBcryptSecret is the number of bytes that bcrypt uses. Other implementations ignore the

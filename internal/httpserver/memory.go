@@ -26,8 +26,8 @@ const (
 	unlimited = 1 << 30
 
 	// connectionBytes is the most that a connection needs beyond its requests: the TLS records that
-	// it sends and receives, the tables and windows of HTTP/2, a certificate request during the
-	// handshake, its goroutines, and the sockets of the kernel.
+	// it sends and receives, the tables and windows of HTTP/2, the messages of the handshake,
+	// its goroutines, and the sockets of the kernel.
 	connectionBytes = 128 << 10
 	// requestBytes is the most that a request needs until its response has been sent: headers twice,
 	// while they are decoded, the body, the response, and the goroutine.
@@ -57,7 +57,7 @@ type Memory struct {
 // is set, and returns the shares of the memory.
 func LimitMemory() (Memory, error) {
 	heap, err := memlimit.Set(memlimit.WithRatio(heapShare))
-	if err != nil && !errors.Is(err, memlimit.ErrNoCgroup) {
+	if err != nil && !errors.Is(err, memlimit.ErrNoCgroup) && !errors.Is(err, memlimit.ErrCgroupsNotSupported) {
 		return Memory{}, fmt.Errorf("limiting the memory of this process: %w", err)
 	}
 	limit, err := memlimit.FromCgroup()

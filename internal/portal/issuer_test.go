@@ -83,9 +83,9 @@ func (b *browser) begin() string {
 	return "/sign-in/callback?code=forged&state=" + location.Query().Get("state")
 }
 
-// An issuer that hangs holds up nobody else: one request waits for it, users with a Kubernetes token
+// An issuer that hangs delays no other user: one request waits for it, users with a Kubernetes token
 // sign in, and those who wait get a response.
-func TestHangingIssuerHoldsUpNobody(t *testing.T) {
+func TestHangingIssuerDelaysNoOtherUser(t *testing.T) {
 	i := startIssuer(t)
 	arrived, respond := make(chan struct{}, 100), make(chan struct{})
 	i.set(func(http.ResponseWriter, *http.Request) bool {

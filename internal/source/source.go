@@ -83,6 +83,14 @@ func Network(address netip.Addr) netip.Addr {
 	return address
 }
 
+// Into returns a function for flag.FlagSet.Func that parses networks into a variable.
+func Into(networks *[]netip.Prefix) func(string) error {
+	return func(list string) (err error) {
+		*networks, err = ParseNetworks(list)
+		return err
+	}
+}
+
 // ParseNetworks parses comma-separated networks in CIDR notation, such as 10.0.0.0/8,fd00::/8. An
 // empty list has no networks.
 //

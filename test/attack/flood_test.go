@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// others is the number of clients that are loaded besides the honest one.
+	// others is the number of clients that are loaded in addition to the honest one.
 	others = 9999
 	// rate is the number of honest calls per second.
 	rate = 50

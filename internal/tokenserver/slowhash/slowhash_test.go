@@ -304,8 +304,8 @@ func (c *checker) get(t *testing.T, client string) time.Duration {
 	}
 }
 
-// The owner of a secret gets through soon while someone guesses, and at once later. Guesses use
-// less than one percent of a core.
+// While an attacker guesses, the owner gets the first token soon and later ones immediately. Guesses
+// use less than one percent of a core.
 func TestOwnerGetsThroughGuesses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		perSecond, repeat int

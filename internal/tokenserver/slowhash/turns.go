@@ -65,9 +65,9 @@ func (c *Checker) start(now time.Time) {
 	}
 }
 
-// next returns the client whose turn it is. If there is none, it
-// returns when the first pause of a client with waiting secrets ends. It forgets secrets that nobody
-// asks for anymore, and clients that have neither secrets nor a pause.
+// next returns the client whose turn it is. If there is none, it returns when the first pause of a
+// client with waiting secrets ends. It forgets secrets that are no longer requested, and clients that
+// have neither secrets nor a pause, unless wrong secrets still count.
 func (c *Checker) next(now time.Time) (next *client, pauseEnds time.Time) {
 	for uid, cl := range c.clients {
 		for _, w := range slices.Clone(cl.waiting) {

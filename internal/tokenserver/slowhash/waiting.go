@@ -17,7 +17,7 @@ const (
 	maxWaitersPerClient = 8
 	maxWaiters          = 64
 	// countInterval is the shortest time between two requests with the same secret that both count,
-	// so that sending a guess many times at once doesn't help. It is shorter than Retry-After.
+	// so that sending many copies of a guess doesn't help. It is shorter than Retry-After.
 	countInterval = 500 * time.Millisecond
 )
 

@@ -97,7 +97,7 @@ func relay(ctx context.Context, incoming net.Conn, order relayOrder) {
 		return
 	}
 	// The client must receive what the target sent last, so its connection isn't reset. The other
-	// one is, so that its port can be reused at once.
+	// one is, so that its port can be reused immediately.
 	closeBoth := sync.OnceFunc(func() { incoming.Close(); reset(outgoing) })
 	context.AfterFunc(ctx, closeBoth)
 	go func() { defer closeBoth(); forward(outgoing, incoming) }()

@@ -68,7 +68,7 @@ func (c *conn) Close() error {
 }
 
 // TCP opens a connection, which is closed when ctx is done. It is closed with a reset, so that its
-// port can be reused at once.
+// port can be reused immediately.
 func (s *Session) TCP(ctx context.Context) (net.Conn, error) {
 	select {
 	case s.dialing <- struct{}{}:

@@ -92,7 +92,7 @@ func get(f *http2.Framer, request []byte, id uint32) error {
 	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: request, EndHeaders: true, EndStream: true})
 }
 
-// rapidReset cancels each request at once (CVE-2023-44487).
+// rapidReset cancels each request immediately (CVE-2023-44487).
 func rapidReset(f *http2.Framer, request []byte, id uint32) error {
 	if err := get(f, request, id); err != nil {
 		return err

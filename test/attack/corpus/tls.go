@@ -50,7 +50,7 @@ func tcp(raw []byte) func(context.Context, *attacker.Session) error {
 // hello returns the first message of a handshake.
 func hello(s *attacker.Session) []byte {
 	record := &recorder{}
-	_ = tls.Client(record, s.TLSConfig("h2")).Handshake() // fails because nobody responds
+	_ = tls.Client(record, s.TLSConfig("h2")).Handshake() // fails because there is no response
 	return record.written.Bytes()
 }
 

@@ -50,7 +50,7 @@ func handshake(ctx context.Context, s *attacker.Session) error {
 	return c.NetConn().Close()
 }
 
-// slowBody sends the headers of a form at once, and then one byte of the form each second.
+// slowBody sends the headers of a form immediately, and then one byte of the form each second.
 func slowBody(ctx context.Context, s *attacker.Session) error {
 	c, err := s.TLS(ctx, "http/1.1")
 	if err != nil {
