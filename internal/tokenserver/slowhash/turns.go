@@ -22,8 +22,12 @@ var (
 	laterPause = pause{100, 500 * time.Millisecond, 3 * time.Second}
 )
 
-// keepWrong is how long wrong secrets in a row count after the last one.
-const keepWrong = time.Minute
+// keepWrong is how long wrong secrets in a row count after the last one, unless those of more than
+// maxKept clients would. All clients are looked at for each turn.
+const (
+	keepWrong = time.Minute
+	maxKept   = 256
+)
 
 // maxMistakes is the number of wrong secrets in a row that count as mistakes.
 const maxMistakes = 10
@@ -79,8 +83,7 @@ func (c *Checker) next(now time.Time) (next *client, pauseEnds time.Time) {
 		switch {
 		case cl.running != nil:
 		case len(cl.waiting) == 0:
-			guessed := cl.wrong > 0 && now.Sub(cl.pausedUntil) < keepWrong
-			if !paused && !guessed && cl.waiters == 0 {
+			if !paused && cl.waiters == 0 && !c.remembersWrong(cl, now) {
 				delete(c.clients, uid)
 			}
 		case paused:
@@ -118,6 +121,11 @@ func (c *Checker) verify(w *waitingSecret, memory int64) {
 	c.used -= memory
 	close(w.done)
 	c.start(now)
+}
+
+// remembersWrong reports whether the wrong secrets of a client still count.
+func (c *Checker) remembersWrong(cl *client, now time.Time) bool {
+	return cl.wrong > 0 && now.Sub(cl.pausedUntil) < keepWrong && len(c.clients) <= maxKept
 }
 
 // precedes reports whether it is the client's turn before that of another one. Clients without wrong
