@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -15,12 +16,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
+// polling starts with short intervals, because most conditions hold soon. They grow, because many
+// tests wait at the same time, and their requests would keep the API servers busy.
+var polling = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Cap: 100 * time.Millisecond, Steps: math.MaxInt32}
+
 // Eventually waits until condition returns nil. After one minute, the test fails with the last
 // error.
 func Eventually(t testing.TB, what string, condition func() error) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), interval, timeout, true, func(context.Context) (bool, error) {
+	err := polling.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) {
 		last = condition()
 		return last == nil, nil
 	})

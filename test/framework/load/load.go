@@ -1,5 +1,5 @@
-// Package load requests tokens from token servers as fast as they issue them, and strictly verifies
-// each token. It shows whether a rotation affects clients or verifiers.
+// Package load continuously requests tokens from token servers and strictly verifies each token. It
+// shows whether a rotation affects clients or verifiers.
 package load
 
 import (
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -25,6 +26,8 @@ type Options struct {
 	Credentials func() *corev1.Secret
 	// Workers is the number of concurrent requests.
 	Workers int
+	// PerSecond is the maximum number of tokens per second, for all workers together.
+	PerSecond float64
 }
 
 // Result is the result of a load.
@@ -53,6 +56,7 @@ const (
 // Load is a running load.
 type Load struct {
 	Options
+	limiter   *rate.Limiter
 	verifiers []*Verifier
 	stop      context.CancelFunc
 	running   sync.WaitGroup
@@ -66,7 +70,7 @@ type Load struct {
 func Start(t testing.TB, o Options) *Load {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	l := &Load{Options: o, stop: stop, keys: map[string]bool{}}
+	l := &Load{Options: o, limiter: rate.NewLimiter(rate.Limit(o.PerSecond), 1), stop: stop, keys: map[string]bool{}}
 	data := o.Credentials().Data
 	// The verifiers fetch the keys from different servers at different times.
 	for i := range 2 * len(o.Servers) {
@@ -109,7 +113,7 @@ type issuedToken struct {
 // work requests tokens, alternating between servers and verifiers.
 func (l *Load) work(ctx context.Context, t testing.TB, worker int, clients []*http.Client) {
 	var waiting []issuedToken // ordered by expiration
-	for n := worker; ctx.Err() == nil; n++ {
+	for n := worker; l.limiter.Wait(ctx) == nil; n++ {
 		for len(waiting) > 0 && time.Until(waiting[0].expires) < early {
 			_, err := l.verifiers[n%len(l.verifiers)].Verify(ctx, waiting[0].token)
 			l.note(ctx, nil, err)

@@ -24,7 +24,7 @@ func TestNoisyTenantDelaysNoSuspension(t *testing.T) {
 	inst := scenario.Running(t, cluster)
 	inst.StartTokenServer(t)
 	inst.Create(t, install.Realm("acme"))
-	noisy := &tenant{inst: inst, namespace: cluster.Namespace(t), size: 300}
+	noisy := &tenant{inst: inst, namespace: cluster.Namespace(t), size: 100}
 	victim := install.ApiClient(cluster.Namespace(t), "victim", "acme")
 	own := install.ApiClient(noisy.namespace, "own", "acme")
 	for _, c := range []*v1alpha1.ApiClient{victim, own} {

@@ -21,10 +21,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Each of 20 clients requests tokens from both token servers with its credentials Secret while its
-// secret is rotated five times on schedule. No request fails, and every client stays Ready.
+// Each of 10 clients requests tokens from both token servers with its credentials Secret while its
+// secret is rotated three times on schedule. No request fails, and every client stays Ready.
 func TestScheduledRotationFailsNoRequest(t *testing.T) {
-	const clients, rotations = 20, 5
+	const clients, rotations = 10, 3
 	cluster := env.Start(t)
 	// One hour is scaled down to one second. A secret is replaced after 4 s and expires a second
 	// later.
@@ -120,6 +120,10 @@ type tokenRequests struct {
 	stop  func()
 }
 
+// betweenReads is the time between two reads of a credentials Secret. It leaves enough CPU time for
+// the tested programs.
+const betweenReads = 100 * time.Millisecond
+
 // shortestOverlap is the minimum time that a replaced secret remains valid in these tests.
 const shortestOverlap = time.Second
 
@@ -141,8 +145,12 @@ func startRequests(t *testing.T, inst *install.Installation, clients []*v1alpha1
 					if err := inst.Env.Client.Get(ctx, key, credentials); err != nil {
 						continue // the test is ending
 					}
-					for range 5 {
+					for range 2 {
 						r.request(t, s, httpClient, credentials, read)
+					}
+					select {
+					case <-ctx.Done():
+					case <-time.After(betweenReads):
 					}
 				}
 			})

@@ -23,6 +23,7 @@ import (
 var (
 	rotations = flag.Int("rotations", 2, "Minimum number of rotations under load")
 	tokens    = flag.Int64("tokens", 1000, "Minimum number of tokens under load")
+	perSecond = flag.Float64("rate", 100, "Maximum number of tokens per second")
 )
 
 // Signing keys rotate on schedule while clients continuously request tokens, and the operator is
@@ -47,7 +48,7 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	credentials := inst.CredentialsSecret(t, c)
 
 	load := load.Start(t, load.Options{
-		Servers: inst.Servers(), Workers: 8,
+		Servers: inst.Servers(), Workers: 8, PerSecond: *perSecond,
 		Credentials: func() *corev1.Secret { return credentials },
 	})
 	began := time.Now()
