@@ -35,10 +35,19 @@ const (
 // Faults defines which writes of a program fail. Writes of Leases are not counted, because
 // heartbeats and leader election repeat them periodically. Writes of Events are not counted either.
 type Faults struct {
-	// Of returns the fault for the nth write (1-based). If nil, no write fails.
-	Of func(number int) Fault
+	// Of returns the fault for a write. If nil, no write fails.
+	Of func(write Write) Fault
 	// Then, if set, is called after a write fails, before the program receives a response.
 	Then func()
+}
+
+// Write is a write that a program makes.
+type Write struct {
+	// Number is its position among all writes of the program, starting at 1.
+	Number int
+	// Path is the URL path that it is sent to, and ToPath its position among the writes sent there.
+	Path   string
+	ToPath int
 }
 
 // FaultProxy is a proxy between a program and the API server. It counts the program's writes and
@@ -58,6 +67,7 @@ type FaultProxy struct {
 
 	mu     sync.Mutex
 	failed []string
+	toPath map[string]int // number of writes by URL path
 }
 
 // SetClock sets how far the time in the API server's responses is ahead of the machine's clock.
@@ -74,7 +84,7 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &FaultProxy{faults: faults}
+	p := &FaultProxy{faults: faults, toPath: map[string]int{}}
 	p.forward = &httputil.ReverseProxy{
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Set("Date", time.Now().Add(time.Duration(p.ahead.Load())).UTC().Format(http.TimeFormat))
@@ -106,8 +116,8 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := NoFault
 	if isWrite(r) {
-		if number := int(p.writes.Add(1)); p.faults.Of != nil {
-			fault = p.faults.Of(number)
+		if write := p.count(r); p.faults.Of != nil {
+			fault = p.faults.Of(write)
 		}
 	}
 	if fault == NoFault {
@@ -128,6 +138,14 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	panic(http.ErrAbortHandler) // closes the connection without a response
+}
+
+// count counts a write.
+func (p *FaultProxy) count(r *http.Request) Write {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.toPath[r.URL.Path]++
+	return Write{Number: int(p.writes.Add(1)), Path: r.URL.Path, ToPath: p.toPath[r.URL.Path]}
 }
 
 // Writes returns the number of writes so far.

@@ -25,8 +25,8 @@ import (
 func TestOneEventPerChange(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
-	proxy := inst.StartFaultProxy(t, install.Faults{Of: func(number int) install.Fault {
-		if number%3 == 0 {
+	proxy := inst.StartFaultProxy(t, install.Faults{Of: func(write install.Write) install.Fault {
+		if write.Number%3 == 0 {
 			return install.Rejected
 		}
 		return install.NoFault

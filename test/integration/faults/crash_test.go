@@ -44,10 +44,10 @@ func TestAnyWriteFails(t *testing.T) {
 		"fails before":  {fault: install.Rejected},
 		"fails after":   {fault: install.ResponseLost, first: 1},
 	} {
-		run := func(name string, fails func(number int) bool) {
+		run := func(name string, fails func(install.Write) bool) {
 			t.Run(name, func(t *testing.T) {
-				runWithFaults(t, cluster, want, test.kill, func(number int) install.Fault {
-					if fails(number) {
+				runWithFaults(t, cluster, want, test.kill, func(write install.Write) install.Fault {
+					if fails(write) {
 						return test.fault
 					}
 					return install.NoFault
@@ -56,15 +56,16 @@ func TestAnyWriteFails(t *testing.T) {
 		}
 		if test.kill {
 			for one := test.first; one <= writes; one += step {
-				run(fmt.Sprintf("%s write %d", name, one), func(number int) bool { return number == one })
+				run(fmt.Sprintf("%s write %d", name, one), func(write install.Write) bool { return write.Number == one })
 			}
 			continue
 		}
 		for rest := test.first; rest < test.first+runs; rest++ {
-			// Every write fails in one of the runs. The parity of the bits (the Thue-Morse sequence) has no
-			// period, so a retry that always makes two writes does not fail forever.
-			run(fmt.Sprintf("%s, one in %d writes, offset %d", name, failureRate, rest), func(number int) bool {
-				return bits.OnesCount(uint(number))%failureRate == rest%failureRate
+			// Every write fails in one of the runs. The parity of the bits (the Thue-Morse sequence) is never
+			// the same three times in succession, and has no period. So the writes of one object fail at
+			// most twice in a row, and a retry that always makes two of them does not fail forever.
+			run(fmt.Sprintf("%s, one in %d writes, offset %d", name, failureRate, rest), func(write install.Write) bool {
+				return bits.OnesCount(uint(write.ToPath+len(write.Path)))%failureRate == rest%failureRate
 			})
 		}
 	}
@@ -88,7 +89,7 @@ func runWithoutFaults(t *testing.T, cluster *env.Env) (want scenario.State, writ
 
 // runWithFaults runs the scenario with faults and compares the final state with the wanted one. If
 // kill is true, each fault also kills the operator.
-func runWithFaults(t *testing.T, cluster *env.Env, want scenario.State, kill bool, of func(int) install.Fault) {
+func runWithFaults(t *testing.T, cluster *env.Env, want scenario.State, kill bool, of func(install.Write) install.Fault) {
 	t.Helper()
 	s := newChangeScenario(t, cluster)
 	faults := install.Faults{Of: of}

@@ -88,8 +88,8 @@ func TestOperatorKilledDuringRotation(t *testing.T) {
 		t.Helper()
 		inst.StopOperator(t)
 		proxy := inst.StartFaultProxy(t, install.Faults{
-			Of: func(write int) install.Fault {
-				if write == number {
+			Of: func(write install.Write) install.Fault {
+				if write.Number == number {
 					return install.ResponseLost
 				}
 				return install.NoFault
