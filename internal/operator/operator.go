@@ -155,6 +155,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	}
 	events := mgr.GetEventRecorder(v1alpha1.EventController)
 	tracker := acknowledgement.NewTracker()
+	operatorMetrics.TokenServers(tracker.Live)
 	if err := tracker.Watch(ctx, mgr, o.Instance.RecordsNamespace, now, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package metrics defines the operator's own metrics, in addition to those of
-// controller-runtime: rotations, upcoming rotations and garbage collection.
+// controller-runtime: rotations, upcoming rotations, live token servers and garbage collection.
 package metrics
 
 import (
@@ -42,6 +42,7 @@ const (
 
 // Metrics holds the operator's metrics. It is safe for concurrent use.
 type Metrics struct {
+	registerer      prometheus.Registerer
 	rotations       *prometheus.CounterVec
 	nextKeyRotation *prometheus.GaugeVec
 	collected       *prometheus.CounterVec
@@ -50,6 +51,7 @@ type Metrics struct {
 // New registers the metrics with registerer.
 func New(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
+		registerer: registerer,
 		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_rotations_total",
 			Help: `Rotations by kind and outcome. A rotation with the outcome "failure" is retried.`,
@@ -74,6 +76,14 @@ func New(registerer prometheus.Registerer) *Metrics {
 		m.collected.WithLabelValues(string(kind))
 	}
 	return m
+}
+
+// TokenServers reports the number of live token servers, which live returns. It must be called once.
+func (m *Metrics) TokenServers(live func() int) {
+	m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_token_servers",
+		Help: "Token servers whose heartbeats the operator receives. Changes are in effect once each of them serves the changed record.",
+	}, func() float64 { return float64(live()) }))
 }
 
 // GarbageCollected returns a function that counts one deleted object of the given kind.

@@ -29,6 +29,7 @@ func TestMetrics(t *testing.T) {
 
 	m.Rotation(metrics.ClientSecret, nil)
 	m.GarbageCollected(metrics.Lease)()
+	m.TokenServers(func() int { return 3 })
 
 	want := map[string]float64{
 		"realmkeeper_rotations_total{client_secret,success}":          1,
@@ -36,6 +37,7 @@ func TestMetrics(t *testing.T) {
 		"realmkeeper_swept_total{record}":                             0,
 		"realmkeeper_swept_total{consumer_secret}":                    0,
 		"realmkeeper_swept_total{lease}":                              1,
+		"realmkeeper_token_servers{}":                                 3,
 		"realmkeeper_realm_next_key_rotation_timestamp_seconds{acme}": 1_800_003_600,
 		"realmkeeper_rotations_total{signing_key,success}":            2,
 		"realmkeeper_rotations_total{signing_key,failure}":            1,

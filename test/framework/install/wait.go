@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -113,6 +114,17 @@ func settled(obj client.Object) error {
 		return fmt.Errorf("%T %s is not settled", obj, client.ObjectKeyFromObject(obj))
 	}
 	return nil
+}
+
+// AwaitLiveServers waits until the operator knows that n token servers are live.
+func (i *Installation) AwaitLiveServers(t testing.TB, n int) {
+	t.Helper()
+	Eventually(t, fmt.Sprintf("the operator to know %d token servers", n), func() error {
+		if live := i.OperatorMetric(t, "realmkeeper_token_servers"); live != strconv.Itoa(n) {
+			return fmt.Errorf("it knows %q", live)
+		}
+		return nil
+	})
 }
 
 // quiet is how long a program must not write before it counts as idle.

@@ -68,6 +68,7 @@ func TestReadyWaitsForEveryLiveServer(t *testing.T) {
 	inst, _, c := scenario.InUse(t, cluster)
 
 	frozen := inst.Servers()[1]
+	inst.AwaitLiveServers(t, len(inst.Servers()))
 	frozen.Freeze(t)
 	late := install.ApiClient(c.Namespace, "late", "acme")
 	inst.Create(t, late)

@@ -116,6 +116,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 	})
 	t.Run("lagging token server", func(t *testing.T) {
 		lagging := inst.StartTokenServer(t)
+		inst.AwaitLiveServers(t, len(inst.Servers()))
 		lagging.Freeze(t)
 		late, lateRealm := newClient("late"), install.Realm("late")
 		inst.Create(t, late, lateRealm)

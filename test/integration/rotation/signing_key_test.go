@@ -88,6 +88,7 @@ func TestHangingServerDelaysKeyActivation(t *testing.T) {
 	inst.Create(t, realm)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 
+	inst.AwaitLiveServers(t, len(inst.Servers()))
 	hanging.Freeze(t)
 	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
