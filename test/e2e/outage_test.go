@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,8 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// outage is the duration of the API server outage.
-const outage = 2 * time.Minute
+// outage is the duration of the API server outage. It is longer than all Leases.
+var outage = flag.Duration("e2e.outage", 45*time.Second, "Duration of the outage in TestAPIServerOutage")
 
 // TestAPIServerOutage stops the API server. Token servers must keep serving. If a token server's
 // container is killed, it must serve again before the API server is back.
@@ -51,7 +52,7 @@ func TestAPIServerOutage(t *testing.T) {
 		return requestToken(t.Context(), killed.Status.PodIP+":8443", secret)
 	})
 	t.Logf("the token server served again %s after the API server was stopped", time.Since(away).Round(100*time.Millisecond))
-	pause(t, time.Until(away.Add(outage)))
+	pause(t, time.Until(away.Add(*outage)))
 	startAPIServer(t)
 
 	for _, l := range loads {

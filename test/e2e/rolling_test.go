@@ -3,7 +3,9 @@
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -24,8 +26,11 @@ func inUse(t *testing.T, more ...string) *v1alpha1.ApiClient {
 	return c
 }
 
-// TestNoRequestFails disrupts the installation while at least 100,000 token requests are sent on
-// persistent and new connections. No request may fail.
+// requests is the number of token requests during each kind of disruption.
+var requests = flag.Int("e2e.requests", 20_000, "Minimum number of token requests during each disruption in TestNoRequestFails")
+
+// TestNoRequestFails disrupts the installation while token requests are sent on persistent and new
+// connections. No request may fail.
 func TestNoRequestFails(t *testing.T) {
 	c := inUse(t)
 	for name, disturb := range map[string]func(t *testing.T, l *load, times int){
@@ -57,7 +62,7 @@ func TestNoRequestFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := startLoad(t, c.Namespace, "load", c.Status.SecretName)
+			l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--enough", strconv.Itoa(*requests))
 			for times := 1; times == 1 || !l.printed(t, "enough"); times++ {
 				disturb(t, l, times)
 			}

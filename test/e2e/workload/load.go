@@ -55,7 +55,7 @@ func load(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	directory := flags.String("credentials", "/credentials", "`Directory` in which the client's Secret is mounted")
 	address := flags.String("address", "", "`Host:port` to connect to instead of the token URL's host")
 	perSecond := flags.Float64("rate", 2000, "Maximum number of token requests per second")
-	enough := flags.Int("enough", 100_000, "Number of `requests` after which to print \"enough\"")
+	enough := flags.Int("enough", 20_000, "Number of `requests` after which to print \"enough\"")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
