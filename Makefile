@@ -157,7 +157,7 @@ test-integration: control-plane race-binaries ## Run the operator and token serv
 
 .PHONY: test-extra
 test-extra: control-plane race-binaries build peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, and the image, then attack the servers.
-	@echo "Running the other tests; 5 min ..."
+	@echo "Running the other tests; 3 min ..."
 	@go test -C hack/image ./...
 	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 	@echo "Attacking the token server and the portal; 5 min ..."

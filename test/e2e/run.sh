@@ -51,5 +51,5 @@ else
 	"$bin/cluster" load "${archives[@]}"
 fi
 
-say "Running the end-to-end tests; about 15 min ..."
+say "Running the end-to-end tests; about 7 min ..."
 go test -C test -tags e2e -count 1 -timeout 45m -v ./e2e "$@"
