@@ -112,10 +112,8 @@ func (p *Process) run() error {
 		if err != nil {
 			return
 		}
+		// The record stays, because it may already be that of a successor.
 		p.err = p.cmd.Wait()
-		if p.record != "" {
-			p.err = errors.Join(p.err, removeIfExists(p.record))
-		}
 		close(p.done)
 	}()
 	return <-started

@@ -102,6 +102,24 @@ func TestStopRecordedKeepsOtherProcesses(t *testing.T) {
 	}
 }
 
+// A successor can be recorded before the starter notices that the process has exited.
+func TestExitKeepsRecordOfSuccessor(t *testing.T) {
+	g := NewWithT(t)
+	dir, record := t.TempDir(), "shell.pid"
+	p, err := process.Start(shell(dir, "exec sleep 600", true))
+	g.Expect(err).NotTo(HaveOccurred())
+	elsewhere := t.TempDir()
+	successor, err := process.Start(shell(elsewhere, "exec sleep 600", true))
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(successor.Kill()).To(Succeed()) })
+	g.Expect(os.Rename(filepath.Join(elsewhere, record), filepath.Join(dir, record))).To(Succeed())
+
+	g.Expect(p.Kill()).To(Succeed())
+	g.Expect(process.Running(dir, "shell")).To(BeTrue())
+	g.Expect(process.StopNamed(dir, "shell", time.Second)).To(Succeed())
+	g.Eventually(successor.Done()).Should(BeClosed())
+}
+
 func TestStopNamedKeepsOtherProcesses(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
