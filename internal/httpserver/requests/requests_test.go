@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -341,6 +343,34 @@ func TestAnsweredRequestIsForgotten(t *testing.T) {
 }
 
 // A source can have a quarter of the places, and its own slow bodies make room for its requests.
+// The requests of a pipeline are in memory when the first one has been processed. A connection may
+// nevertheless not process all of them before other connections have their turn.
+func TestPipelinesTakeTurns(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const each = 100
+	var (
+		mu    sync.Mutex
+		order []string
+	)
+	l := requests.New(requests.Options{InFlight: 10, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, r.URL.Path)
+	})})
+	var running sync.WaitGroup
+	for _, connection := range []string{"/a", "/b"} {
+		running.Go(func() {
+			for range each {
+				l.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, connection, nil))
+			}
+		})
+	}
+	running.Wait()
+	if first := order[:each]; !slices.Contains(first, "/a") || !slices.Contains(first, "/b") {
+		t.Errorf("%s was served %d times before any other connection", first[0], each)
+	}
+}
+
 func TestSourceHasAShare(t *testing.T) {
 	release := make(chan struct{})
 	finish := sync.OnceFunc(func() { close(release) })
