@@ -168,8 +168,8 @@ test-extra: control-plane race-binaries build peers chromium helm ## Test the po
 ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 -timeout 2h
 
 .PHONY: soak
-soak: control-plane build ## Attack the token server and the portal at full length, as root, and write dist/soak.md (2 h).
-	@echo "Attacking the token server and the portal at full length; 2 h ..."
+soak: control-plane build ## Attack the token server and the portal at full length, as root, and write dist/soak.md (65 min).
+	@echo "Attacking the token server and the portal at full length; 65 min ..."
 	@mkdir -p dist; rm -f dist/soak*.md
 	@failed=0; \
 	$(ATTACKS) -parallel 1 ./attack -skip TestGuessing -args -attack.duration 60s -attack.corpus 10s \
