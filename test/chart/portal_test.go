@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 const portal = "realmkeeper-portal"
@@ -23,10 +26,16 @@ func TestPortalHasNoPermissions(t *testing.T) {
 			t.Errorf("Permissions of the portal in namespace %s: got\n%swant none", namespace, got)
 		}
 	}
-	want := permissionsIn(t, r.cluster, elsewhere, holder(t, r.cluster, "manage-api-credentials"))
-	if got := permissionsIn(t, r.cluster, elsewhere, serviceAccount(r.namespace, "initial-admin")); got.String() != want.String() {
-		t.Errorf("Permissions of the initial admin: got\n%swant those of the role:\n%s", got, want)
-	}
+	user := holder(t, r.cluster, "manage-api-credentials")
+	// Role bindings take effect with a delay.
+	install.Eventually(t, "the initial admin to have the permissions of the role", func() error {
+		want := permissionsIn(t, r.cluster, elsewhere, user)
+		got := permissionsIn(t, r.cluster, elsewhere, serviceAccount(r.namespace, "initial-admin"))
+		if len(want) == 0 || got.String() != want.String() {
+			return fmt.Errorf("it has\n%swant those of the role:\n%s", got, want)
+		}
+		return nil
+	})
 }
 
 // TestInitialAdminIsCreatedOnce checks that the initial admin is created with the portal, is kept
