@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,12 +41,21 @@ func TestQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := create(install.ApiClient(quota.Namespace, "first", "acme")); err != nil {
-		t.Fatal(err)
-	}
-	err := create(install.ApiClient(quota.Namespace, "second", "acme"))
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: "+quota.Name) {
-		t.Errorf("creating an ApiClient over the quota returned %v", err)
+	// The API server reads the quota from a cache, so it may not count the first objects.
+	created := 0
+	install.Eventually(t, "an ApiClient over the quota to be refused", func() error {
+		err := create(install.ApiClient(quota.Namespace, fmt.Sprintf("client-%d", created), "acme"))
+		if err == nil {
+			created++
+			return errors.New("it was created")
+		}
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: "+quota.Name) {
+			t.Fatalf("creating an ApiClient over the quota returned %v", err)
+		}
+		return nil
+	})
+	if created == 0 {
+		t.Error("no ApiClient could be created within the quota")
 	}
 }
 
