@@ -16,7 +16,8 @@ const (
 )
 
 const (
-	// These are the accepted costs. Verifying a secret with the maximum takes up to a second of CPU.
+	// minBcryptCost and maxBcryptCost bound the cost. Verification at the maximum takes up to one second
+	// of CPU time.
 	minBcryptCost = 8
 	maxBcryptCost = 12
 	// maxBcryptSecret is the number of bytes that bcrypt uses. Other implementations ignore the

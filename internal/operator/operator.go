@@ -148,14 +148,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err != nil {
 		return err
 	}
-	operatorMetrics := metrics.New(ctrlmetrics.Registry)
+	tracker := acknowledgement.NewTracker()
+	operatorMetrics := metrics.New(ctrlmetrics.Registry, tracker.Live)
 	records, err := recordstore.New(ctx, recordSecrets, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err
 	}
 	events := mgr.GetEventRecorder(v1alpha1.EventController)
-	tracker := acknowledgement.NewTracker()
-	operatorMetrics.TokenServers(tracker.Live)
 	if err := tracker.Watch(ctx, mgr, o.Instance.RecordsNamespace, now, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
 		return err
 	}

@@ -42,16 +42,14 @@ const (
 
 // Metrics holds the operator's metrics. It is safe for concurrent use.
 type Metrics struct {
-	registerer      prometheus.Registerer
 	rotations       *prometheus.CounterVec
 	nextKeyRotation *prometheus.GaugeVec
 	collected       *prometheus.CounterVec
 }
 
-// New registers the metrics with registerer.
-func New(registerer prometheus.Registerer) *Metrics {
+// New registers the metrics with registerer. liveServers returns the number of live token servers.
+func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 	m := &Metrics{
-		registerer: registerer,
 		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_rotations_total",
 			Help: `Rotations by kind and outcome. A rotation with the outcome "failure" is retried.`,
@@ -65,7 +63,11 @@ func New(registerer prometheus.Registerer) *Metrics {
 			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and stale heartbeat Leases.",
 		}, []string{"kind"}),
 	}
-	registerer.MustRegister(m.rotations, m.nextKeyRotation, m.collected)
+	servers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_token_servers",
+		Help: "Token servers whose heartbeats the operator receives. A change is in effect once each of them serves the changed record.",
+	}, func() float64 { return float64(liveServers()) })
+	registerer.MustRegister(m.rotations, m.nextKeyRotation, m.collected, servers)
 	// Initialize all series so that rates include the first increment.
 	for _, kind := range []RotationKind{SigningKey, ClientSecret} {
 		for _, outcome := range []Outcome{Success, Failure} {
@@ -76,14 +78,6 @@ func New(registerer prometheus.Registerer) *Metrics {
 		m.collected.WithLabelValues(string(kind))
 	}
 	return m
-}
-
-// TokenServers reports the number of live token servers, which live returns. It must be called once.
-func (m *Metrics) TokenServers(live func() int) {
-	m.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "realmkeeper_token_servers",
-		Help: "Token servers whose heartbeats the operator receives. Changes are in effect once each of them serves the changed record.",
-	}, func() float64 { return float64(live()) }))
 }
 
 // GarbageCollected returns a function that counts one deleted object of the given kind.

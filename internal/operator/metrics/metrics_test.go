@@ -14,7 +14,7 @@ import (
 
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	m := metrics.New(registry)
+	m := metrics.New(registry, func() int { return 3 })
 	at := time.Unix(1_800_000_000, 0)
 	for _, realm := range []string{"acme", "disabled", "deleted"} {
 		m.NextKeyRotation(realm, at)
@@ -29,7 +29,6 @@ func TestMetrics(t *testing.T) {
 
 	m.Rotation(metrics.ClientSecret, nil)
 	m.GarbageCollected(metrics.Lease)()
-	m.TokenServers(func() int { return 3 })
 
 	want := map[string]float64{
 		"realmkeeper_rotations_total{client_secret,success}":          1,

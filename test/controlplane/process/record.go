@@ -40,7 +40,7 @@ func StopRecorded(dir string, grace time.Duration) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // The process has exited since the listing.
+			continue // Another program has removed it since the listing.
 		} else if err != nil {
 			return fmt.Errorf("list the processes recorded in %s: %w", dir, err)
 		}
