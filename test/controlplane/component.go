@@ -64,12 +64,10 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 		"--tls-cert-file=" + c.file(servingCertFile),
 		"--tls-private-key-file=" + c.file(servingKeyFile),
 		"--token-auth-file=" + c.file(tokensFile),
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + c.file(serviceAccountKeyFile),
-		"--service-account-signing-key-file=" + c.file(serviceAccountKeyFile),
 		"--allow-privileged=true",
 		"--profiling=false",
 	}
+	args = append(args, c.serviceAccounts()...)
 	if c.options.Nodes == nil {
 		args = append(args, withoutNodes()...)
 	} else {

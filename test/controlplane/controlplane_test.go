@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -84,6 +88,36 @@ func TestRequiresCredentials(t *testing.T) {
 	}
 }
 
+// Tokens stay valid while their key is published, and no longer.
+func TestServiceAccountKeyRotates(t *testing.T) {
+	g := NewWithT(t)
+	const issuer = "https://other.example.com"
+	c, err := start(t, controlplane.Options{Dir: t.TempDir(), BinDir: binDir(t), ServiceAccountIssuer: issuer})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(c.Stop()).To(Succeed()) })
+	before, err := controlplane.NewServiceAccountKey()
+	g.Expect(err).NotTo(HaveOccurred())
+	after, err := controlplane.NewServiceAccountKey()
+	g.Expect(err).NotTo(HaveOccurred())
+	use := func(keys ...[]byte) {
+		g.Expect(c.SetServiceAccountKeys(keys...)).To(Succeed())
+		g.Expect(c.StopAPIServer()).To(Succeed())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		g.Expect(c.StartAPIServer(ctx)).To(Succeed())
+	}
+
+	use(before)
+	token := serviceAccountToken(t, c.RESTConfig())
+	g.Expect(token.Issuer).To(Equal(issuer))
+	g.Expect(review(t, c.RESTConfig(), token.raw)).To(BeTrue())
+	use(after, before)
+	g.Expect(review(t, c.RESTConfig(), token.raw)).To(BeTrue())
+	g.Expect(serviceAccountToken(t, c.RESTConfig()).keyID).NotTo(Equal(token.keyID))
+	use(after)
+	g.Expect(review(t, c.RESTConfig(), token.raw)).To(BeFalse())
+}
+
 func TestEarlyExitReturnsLog(t *testing.T) {
 	g := NewWithT(t)
 	bin := t.TempDir()
@@ -153,6 +187,43 @@ func binDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+type parsedToken struct {
+	jwt.Claims
+	raw, keyID string
+}
+
+// serviceAccountToken requests a token for the API server.
+func serviceAccountToken(t *testing.T, config *rest.Config) parsedToken {
+	t.Helper()
+	g := NewWithT(t)
+	clients, err := kubernetes.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	accounts := clients.CoreV1().ServiceAccounts("default")
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "workload"}}
+	if _, err := accounts.Create(t.Context(), account, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	request, err := accounts.CreateToken(t.Context(), account.Name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	token := parsedToken{raw: request.Status.Token}
+	parsed, err := jwt.ParseSigned(token.raw, []jose.SignatureAlgorithm{jose.ES256})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(parsed.UnsafeClaimsWithoutVerification(&token.Claims)).To(Succeed())
+	token.keyID = parsed.Headers[0].KeyID
+	return token
+}
+
+// review reports whether the API server accepts a token.
+func review(t *testing.T, config *rest.Config, token string) bool {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(config)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	review, err = clients.AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return review.Status.Authenticated
 }
 
 func createNamespace(t *testing.T, config *rest.Config, name string) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"strings"
@@ -15,16 +16,17 @@ import (
 
 // The files in Options.Dir.
 const (
-	caFile                = "ca.crt"
-	servingCertFile       = "apiserver.crt"
-	servingKeyFile        = "apiserver.key"
-	serviceAccountKeyFile = "service-account.key"
-	kubeletClientCertFile = "kubelet-client.crt"
-	kubeletClientKeyFile  = "kubelet-client.key"
-	tokensFile            = "tokens.csv"
-	auditPolicyFile       = "audit-policy.yaml"
-	kubeconfigFile        = "kubeconfig"
-	managerKubeconfigFile = "kube-controller-manager.kubeconfig"
+	caFile                 = "ca.crt"
+	servingCertFile        = "apiserver.crt"
+	servingKeyFile         = "apiserver.key"
+	serviceAccountKeyFile  = "service-account.key"      // signs tokens
+	serviceAccountKeysFile = "service-account-keys.pem" // all keys
+	kubeletClientCertFile  = "kubelet-client.crt"
+	kubeletClientKeyFile   = "kubelet-client.key"
+	tokensFile             = "tokens.csv"
+	auditPolicyFile        = "audit-policy.yaml"
+	kubeconfigFile         = "kubeconfig"
+	managerKubeconfigFile  = "kube-controller-manager.kubeconfig"
 )
 
 // auditPolicy omits the event for a received request, so that each request is one line, or
@@ -93,22 +95,19 @@ func (c *ControlPlane) certificates(authority *authority) (map[string][]byte, er
 	if err != nil {
 		return nil, fmt.Errorf("create the kubelet client certificate of the API server: %w", err)
 	}
-	serviceAccountKey, err := newKey()
+	serviceAccountKey, err := NewServiceAccountKey()
 	if err != nil {
-		return nil, fmt.Errorf("generate the service account key: %w", err)
+		return nil, err
 	}
-	serviceAccountPEM, err := encodeKey(serviceAccountKey)
-	if err != nil {
-		return nil, fmt.Errorf("generate the service account key: %w", err)
-	}
-	return map[string][]byte{
+	files := serviceAccountFiles([][]byte{serviceAccountKey})
+	maps.Copy(files, map[string][]byte{
 		caFile:                authority.pem,
 		servingCertFile:       cert,
 		servingKeyFile:        key,
 		kubeletClientCertFile: clientCert,
 		kubeletClientKeyFile:  clientKey,
-		serviceAccountKeyFile: serviceAccountPEM,
-	}, nil
+	})
+	return files, nil
 }
 
 func kubeconfig(server string, ca []byte, user, token string) ([]byte, error) {
