@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"slices"
 
 	"github.com/go-jose/go-jose/v4"
 )
@@ -32,7 +33,7 @@ var ErrPrivateKey = fmt.Errorf("%w: it is a private key", ErrKey)
 // an RSA key of fewer than 2048 or more than 4096 bits, or is for a different algorithm or use. The
 // error never contains values from the JWK.
 func ParsePublicKey(data []byte) (PublicKey, error) {
-	jwk, err := parseJWK(data)
+	jwk, err := parseJWK(data, "sig")
 	if err != nil {
 		return PublicKey{}, err
 	}
@@ -45,7 +46,7 @@ func ParsePublicKey(data []byte) (PublicKey, error) {
 //
 // The error is ErrKey.
 func ImportJWK(data []byte, id string, algorithm Algorithm) (PublicKey, error) {
-	jwk, err := parseJWK(data)
+	jwk, err := parseJWK(data, "sig")
 	if err != nil {
 		return PublicKey{}, err
 	}
@@ -93,8 +94,9 @@ func newPublicKey(id string, algorithm Algorithm, key crypto.PublicKey) (PublicK
 	return PublicKey{id: id, algorithm: algorithm, key: key}, nil
 }
 
-// parseJWK parses a JWK that must be a valid public key for signatures.
-func parseJWK(data []byte) (jose.JSONWebKey, error) {
+// parseJWK parses a JWK that must be a valid public key. Its "use" is optional, but must be one of
+// uses.
+func parseJWK(data []byte, uses ...string) (jose.JSONWebKey, error) {
 	// The decoder's errors are not wrapped, because they may quote a private key.
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {
@@ -110,8 +112,11 @@ func parseJWK(data []byte) (jose.JSONWebKey, error) {
 	if !jwk.IsPublic() || !jwk.Valid() {
 		return jose.JSONWebKey{}, fmt.Errorf("%w: it is not a valid public key", ErrKey)
 	}
-	if jwk.Use != "" && jwk.Use != "sig" {
+	if jwk.Use != "" && !slices.Contains(uses, jwk.Use) {
 		return jose.JSONWebKey{}, fmt.Errorf("%w: its use is not sig", ErrKey)
+	}
+	if jwk.Algorithm == "Ed25519" { // RFC 9864 §2.2 replaces the name EdDSA
+		jwk.Algorithm = string(EdDSA)
 	}
 	return jwk, nil
 }

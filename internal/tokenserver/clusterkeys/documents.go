@@ -42,23 +42,13 @@ func parse(configuration, set []byte) (d documents, skipped int, err error) {
 	if err := json.Unmarshal(configuration, &discovered); err != nil || discovered.Issuer == "" {
 		return documents{}, 0, fmt.Errorf("%w: %s has no issuer", errDocuments, configurationPath)
 	}
-	var published struct {
-		Keys []json.RawMessage `json:"keys"`
-	}
-	if err := json.Unmarshal(set, &published); err != nil {
-		return documents{}, 0, fmt.Errorf("%w: %s is not a JWK Set", errDocuments, keysPath)
+	published, skipped, err := signingkey.ParseKeySet(set)
+	if err != nil {
+		return documents{}, skipped, fmt.Errorf("%w: %s: %w", errDocuments, keysPath, err)
 	}
 	keys := map[string]signingkey.PublicKey{}
-	for _, jwk := range published.Keys {
-		key, err := signingkey.ParsePublicKey(jwk)
-		if err != nil || key.ID() == "" {
-			skipped++
-			continue
-		}
+	for _, key := range published {
 		keys[key.ID()] = key
-	}
-	if len(keys) == 0 {
-		return documents{}, skipped, fmt.Errorf("%w: %s has no supported key", errDocuments, keysPath)
 	}
 	return documents{issuer: discovered.Issuer, keys: keys}, skipped, nil
 }
