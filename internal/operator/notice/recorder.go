@@ -35,13 +35,13 @@ func NewRecorder(recorder events.EventRecorder) *Recorder {
 	return &Recorder{recorder: recorder, progressing: map[types.NamespacedName]previousReady{}}
 }
 
-// Record records Events for a change to an object's conditions and for rotation, which may be nil.
-// It does not wait for the Events to be written.
+// Record records Events for a change to an object's conditions, and the given Events that aren't
+// nil. It does not wait for the Events to be written.
 //
 // The object must be the version that was read before the change. The event recorder distinguishes
 // changes by resource version and would merge two Events for the same version into a series.
-func (r *Recorder) Record(object client.Object, before, after []metav1.Condition, rotation *Event) {
-	for _, e := range []*Event{ReadyChange(r.previousReason(object, before, after), after), rotation} {
+func (r *Recorder) Record(object client.Object, before, after []metav1.Condition, more ...*Event) {
+	for _, e := range append([]*Event{ReadyChange(r.previousReason(object, before, after), after)}, more...) {
 		if e != nil {
 			r.recorder.Eventf(object, nil, e.Type, string(e.Reason), string(e.Action), "%s", e.Note)
 		}

@@ -33,7 +33,7 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
 			r := notice.NewRecorder(recorder)
 			for i, after := range test.states[1:] {
-				r.Record(named("acme", "1"), test.states[i], after, nil)
+				r.Record(named("acme", "1"), test.states[i], after)
 			}
 			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -57,11 +57,11 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
 			r := notice.NewRecorder(recorder)
-			r.Record(named("acme", "1"), isReady, isProgressing, nil)
+			r.Record(named("acme", "1"), isReady, isProgressing)
 			if test.forget {
 				r.Forget(types.NamespacedName{Name: "acme"})
 			}
-			r.Record(test.next, isProgressing, isReady, nil)
+			r.Record(test.next, isProgressing, isReady)
 			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
