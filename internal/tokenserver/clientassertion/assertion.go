@@ -1,5 +1,5 @@
 // Package clientassertion parses and verifies the JWTs that clients use to authenticate (RFC 7523
-// §2.2). It also detects the reuse of single-use assertions.
+// §2.2).
 package clientassertion
 
 import (

@@ -9,6 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 )
 
 // byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is either
@@ -53,8 +54,8 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	if err := checkUsable(realm, client, now); err != nil {
 		return identity, err
 	}
-	switch err := a.usedAssertions.Use(client.UID, assertion, now); {
-	case errors.Is(err, clientassertion.ErrFull):
+	switch err := a.usedAssertions.Use(client.UID, assertion.Claims.ID, assertion.Claims.Expiry.Time(), now); {
+	case errors.Is(err, replay.ErrFull):
 		return identity, oauth.ErrAssertionsFull
 	case err != nil:
 		return identity, wrongAssertion(err)

@@ -12,8 +12,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
@@ -31,17 +31,21 @@ type Options struct {
 // Authenticator authenticates clients (RFC 6749 §2.3). It is safe for concurrent use.
 type Authenticator struct {
 	slowHashes     *slowhash.Checker
-	usedAssertions *clientassertion.Memory
+	usedAssertions *replay.Memory
 	clusterKeys    ClusterKeys
 	failures       *limiter.Failures
 	logger         *slog.Logger
 }
 
+// maxStoredAssertions is the maximum number of used assertions that have not expired yet. They use
+// about 10 MiB.
+const maxStoredAssertions = 1 << 18
+
 // New returns an Authenticator. Its failure counts and used assertions are initially empty.
 func New(o Options) *Authenticator {
 	return &Authenticator{
 		slowHashes:     o.SlowHashes,
-		usedAssertions: clientassertion.NewMemory(),
+		usedAssertions: replay.New(maxStoredAssertions),
 		clusterKeys:    o.ClusterKeys,
 		failures:       limiter.NewFailures(),
 		logger:         o.Logger,

@@ -1,0 +1,113 @@
+// Package replay remembers the IDs of single-use JWTs until they expire, so that an intercepted one
+// can't be used again.
+package replay
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrUsed means that the owner already used the ID.
+	ErrUsed = errors.New("its jti was used before")
+	// ErrFull means that the JWT can't be accepted, because there is no space to store its ID.
+	ErrFull = errors.New("too many used IDs have not expired yet")
+)
+
+const (
+	// shareDivisor limits each owner to a quarter of the free space, so that there is always space
+	// for other owners.
+	shareDivisor = 4
+
+	// bucketLength is the range of expiration times covered by one bucket.
+	bucketLength = 30 * time.Second
+	// retention is how long IDs are kept after they expire, in case the clock steps back.
+	retention = 30 * time.Second
+)
+
+// Memory stores used IDs until they expire. It never drops an ID before then. If it is full, it
+// rejects new IDs. The zero value is not usable; use New. Memory is safe for concurrent use.
+type Memory struct {
+	limit int
+
+	mu      sync.Mutex
+	buckets map[int64]*bucket // by expiration, in units of bucketLength
+	used    int
+	usedBy  map[string]int // number of stored IDs by owner
+}
+
+// bucket contains IDs that expire at about the same time.
+type bucket struct {
+	used   map[identity]struct{}
+	usedBy map[string]int
+}
+
+// identity identifies an ID and its owner.
+type identity [16]byte
+
+// New returns an empty Memory for at most limit IDs. Each one uses about 40 bytes.
+func New(limit int) *Memory {
+	return &Memory{limit: limit, buckets: map[int64]*bucket{}, usedBy: map[string]int{}}
+}
+
+// LimitOfOne returns how many IDs of one owner the Memory stores if no other owner has any.
+func (m *Memory) LimitOfOne() int { return (m.limit + 1) / (shareDivisor + 1) }
+
+// Use records that the owner used an ID, which is valid until expires. The caller must have verified
+// the JWT, so that nobody else can use up the owner's IDs.
+//
+// Errors: ErrUsed, ErrFull.
+func (m *Memory) Use(owner, id string, expires, now time.Time) error {
+	key, expiry := identify(owner, id), expires.Unix()/int64(bucketLength/time.Second)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dropExpired(now)
+	// An owner must not use the same ID twice, even if the two expire at different times.
+	for _, b := range m.buckets {
+		if _, used := b.used[key]; used {
+			return ErrUsed
+		}
+	}
+	if m.usedBy[owner] >= (m.limit-m.used)/shareDivisor {
+		return ErrFull
+	}
+	b, ok := m.buckets[expiry]
+	if !ok {
+		b = &bucket{used: map[identity]struct{}{}, usedBy: map[string]int{}}
+		m.buckets[expiry] = b
+	}
+	b.used[key] = struct{}{}
+	b.usedBy[owner]++
+	m.used++
+	m.usedBy[owner]++
+	return nil
+}
+
+// dropExpired drops expired buckets. There are never more than about a dozen.
+func (m *Memory) dropExpired(now time.Time) {
+	for expiry, b := range m.buckets {
+		if last := time.Unix((expiry+1)*int64(bucketLength/time.Second), 0); now.Before(last.Add(retention)) {
+			continue
+		}
+		m.used -= len(b.used)
+		for owner, n := range b.usedBy {
+			if m.usedBy[owner] -= n; m.usedBy[owner] == 0 {
+				delete(m.usedBy, owner)
+			}
+		}
+		delete(m.buckets, expiry)
+	}
+}
+
+func identify(owner, id string) identity {
+	hash := sha256.New()
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(owner)))
+	hash.Write(length[:])
+	hash.Write([]byte(owner))
+	hash.Write([]byte(id))
+	return identity(hash.Sum(nil)[:len(identity{})])
+}

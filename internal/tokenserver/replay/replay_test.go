@@ -1,0 +1,88 @@
+package replay_test
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
+)
+
+var now = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
+
+func TestMemory(t *testing.T) {
+	m := replay.New(1000)
+	use := func(owner, id string, expiresIn, after time.Duration, want error) {
+		t.Helper()
+		if err := m.Use(owner, id, now.Add(expiresIn), now.Add(after)); !errors.Is(err, want) {
+			t.Errorf("ID %s of owner %s after %s: error %v, want %v", id, owner, after, err, want)
+		}
+	}
+	const long = 5 * time.Minute
+	use("a", "one", long, 0, nil)
+	use("a", "one", long, 0, replay.ErrUsed)
+	use("a", "one", time.Minute, 0, replay.ErrUsed)
+	use("b", "one", long, 0, nil) // owners choose their IDs independently
+	use("a", "two", long, 0, nil)
+	use("", "aone", long, 0, nil)
+	use("a", "one", long, long-time.Second, replay.ErrUsed)
+	use("a", "one", long, -time.Hour, replay.ErrUsed) // the clock stepped back
+	use("a", "one", time.Hour, 10*time.Minute, nil)
+}
+
+// A full Memory rejects new IDs and doesn't drop any before they expire. There is always space for
+// other owners.
+func TestMemoryIsBounded(t *testing.T) {
+	const limit = 1 << 12
+	m := replay.New(limit)
+	total := 0
+	for i := range 12 {
+		owner, stored := strconv.Itoa(i), 0
+		for ; ; stored++ {
+			err := m.Use(owner, strconv.Itoa(stored), now.Add(time.Minute), now)
+			if errors.Is(err, replay.ErrFull) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 0 && stored != m.LimitOfOne() {
+			t.Errorf("stored %d IDs of the first owner, want %d", stored, m.LimitOfOne())
+		}
+		total += stored
+	}
+	if total > limit {
+		t.Errorf("stored %d IDs, want at most %d", total, limit)
+	}
+	if err := m.Use("other", "one", now.Add(time.Minute), now); err != nil {
+		t.Errorf("first ID of another owner: %v", err)
+	}
+	if err := m.Use("0", "0", now.Add(time.Minute), now); !errors.Is(err, replay.ErrUsed) {
+		t.Errorf("oldest ID again: error %v, want %v", err, replay.ErrUsed)
+	}
+	if err := m.Use("0", "0", now.Add(time.Hour), now.Add(10*time.Minute)); err != nil {
+		t.Errorf("after all IDs expired: %v", err)
+	}
+}
+
+// An ID that is used concurrently is accepted only once.
+func TestMemoryAcceptsConcurrentUseOnce(t *testing.T) {
+	m := replay.New(1000)
+	var accepted atomic.Int64
+	var running sync.WaitGroup
+	for range 50 {
+		running.Go(func() {
+			if m.Use("a", "one", now.Add(time.Minute), now) == nil {
+				accepted.Add(1)
+			}
+		})
+	}
+	running.Wait()
+	if accepted.Load() != 1 {
+		t.Errorf("accepted %d times, want once", accepted.Load())
+	}
+}
