@@ -27,15 +27,17 @@ func (e *Error) Error() string { return e.Code + ": " + e.Description }
 // Body returns the JSON response. The caller must not change it.
 func (e *Error) Body() []byte { return e.body }
 
-// Error codes defined in RFC 6749 §5.2, RFC 8707 §2 and RFC 6750 §3.1.
+// Error codes defined in RFC 6749 §5.2, RFC 8707 §2, RFC 6750 §3.1 and RFC 9449 §12.2.
 const (
 	codeInvalidRequest       = "invalid_request"
 	codeInvalidClient        = "invalid_client"
+	codeInvalidGrant         = "invalid_grant"
 	codeInvalidScope         = "invalid_scope"
 	codeInvalidTarget        = "invalid_target"
 	codeUnsupportedGrantType = "unsupported_grant_type"
 	codeInvalidToken         = "invalid_token"
 	codeInsufficientScope    = "insufficient_scope"
+	codeInvalidDPoPProof     = "invalid_dpop_proof"
 	// RFC 6749 §4.1.2.1 defines these two codes for authorization endpoints. They also fit
 	// retryable requests and server failures.
 	codeTemporarilyUnavailable = "temporarily_unavailable"
@@ -69,8 +71,16 @@ var (
 	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials.")
 	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "The scope is malformed, unknown, or not granted to this client.")
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
-	ErrNotLoaded        = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded its realms yet. Try again later.")
-	ErrBusy             = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
+	// ErrNoAssertion and ErrInvalidGrant are for the JWT bearer grant (RFC 7523 §3.1). ErrInvalidGrant
+	// is its counterpart of ErrInvalidClient.
+	ErrNoAssertion  = newError(http.StatusBadRequest, codeInvalidRequest, "assertion is required with this grant_type.")
+	ErrInvalidGrant = newError(http.StatusBadRequest, codeInvalidGrant, "The assertion is not valid for a client of this realm.")
+	// ErrDPoPRequired and ErrInvalidProof are for the token endpoint (RFC 9449 §5).
+	ErrDPoPRequired = newError(http.StatusBadRequest, codeInvalidDPoPProof, "This client must send a DPoP proof.")
+	ErrInvalidProof = newError(http.StatusBadRequest, codeInvalidDPoPProof,
+		"The DPoP proof is malformed, has an invalid signature, was used before, or is not for this time and request.")
+	ErrNotLoaded = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded its realms yet. Try again later.")
+	ErrBusy      = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
 	// ErrTooManyHeaders, ErrOverloaded, and ErrSlowBody are for requests that a limit of the server
 	// rejects.
 	ErrTooManyHeaders = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The request must not have more than 100 different headers.")
@@ -79,20 +89,28 @@ var (
 	// ErrAssertionsFull is not caused by the request itself: too many used assertions have not
 	// expired yet.
 	ErrAssertionsFull = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot store more used assertions. Try again later with an assertion that expires sooner.")
+	// ErrProofsFull is not caused by the request itself: too many used DPoP proofs have not expired
+	// yet.
+	ErrProofsFull = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot store more used DPoP proofs. Try again later.")
 	// ErrNoClusterKeys is not caused by the request itself: the server has not read the cluster's
 	// keys yet.
 	ErrNoClusterKeys = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded the keys for service account tokens yet. Try again later.")
 	// ErrTooManyFailures replaces ErrInvalidClient after too many failures.
 	ErrTooManyFailures = newRetryable(http.StatusTooManyRequests, "3", "Authentication of this client has failed too many times from this address. Try again later.")
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")
-	// ErrNoToken is for introspection. The next six are for verification (RFC 6750 §3).
+	// ErrNoToken is for introspection. The others are for verification (RFC 6750 §3, RFC 9449 §7.1).
 	ErrNoToken            = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must include the token parameter.")
-	ErrUnknownRequirement = newError(http.StatusBadRequest, codeInvalidRequest, "The only parameters of this endpoint are audience and scope.")
-	ErrEmptyRequirement   = newError(http.StatusBadRequest, codeInvalidRequest, "audience and scope must not be empty if present. Separate scopes with one space.")
-	ErrRequirementsPath   = newError(http.StatusBadRequest, codeInvalidRequest,
+	ErrUnknownRequirement = newError(http.StatusBadRequest, codeInvalidRequest, "The only parameters of this endpoint are audience, claims, dpop and scope.")
+	ErrEmptyRequirement   = newError(http.StatusBadRequest, codeInvalidRequest, "Parameters must not be empty if present. Separate scopes with one space.")
+	ErrClaimNames         = newError(http.StatusBadRequest, codeInvalidRequest,
+		"claims must be 1 to 16 names of letters, digits, hyphens and underscores, separated by one space. Their headers must differ.")
+	ErrDPoPHeaders      = newError(http.StatusBadRequest, codeInvalidRequest, "dpop must be original or forwarded.")
+	ErrRequirementsPath = newError(http.StatusBadRequest, codeInvalidRequest,
 		"A path below this endpoint must start with require/ and the requirements in base64url without padding.")
-	ErrTokenMissing      = newError(http.StatusUnauthorized, codeInvalidToken, "The Authorization header must contain an access token.")
-	ErrInvalidToken      = newError(http.StatusUnauthorized, codeInvalidToken, "The access token is malformed, expired, revoked, or issued by another realm.")
+	ErrTokenMissing  = newError(http.StatusUnauthorized, codeInvalidToken, "The Authorization header must contain an access token.")
+	ErrInvalidToken  = newError(http.StatusUnauthorized, codeInvalidToken, "The access token is malformed, expired, revoked, or issued by another realm.")
+	ErrProofAtVerify = newError(http.StatusUnauthorized, codeInvalidDPoPProof,
+		"The DPoP proof is missing, malformed, used before, or not for this token, time and request.")
 	ErrInsufficientScope = newError(http.StatusForbidden, codeInsufficientScope, "The access token lacks a required scope or audience.")
 	ErrServer            = newError(http.StatusInternalServerError, codeServerError, "The server could not process the request.")
 )

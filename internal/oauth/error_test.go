@@ -44,6 +44,14 @@ func TestErrors(t *testing.T) {
 		"ErrNotLoaded":          {oauth.ErrNotLoaded, http.StatusServiceUnavailable, "temporarily_unavailable"},
 		"ErrAssertionsFull":     {oauth.ErrAssertionsFull, http.StatusServiceUnavailable, "temporarily_unavailable"},
 		"ErrNoClusterKeys":      {oauth.ErrNoClusterKeys, http.StatusServiceUnavailable, "temporarily_unavailable"},
+		"ErrNoAssertion":        {oauth.ErrNoAssertion, http.StatusBadRequest, "invalid_request"},
+		"ErrInvalidGrant":       {oauth.ErrInvalidGrant, http.StatusBadRequest, "invalid_grant"},
+		"ErrDPoPRequired":       {oauth.ErrDPoPRequired, http.StatusBadRequest, "invalid_dpop_proof"},
+		"ErrInvalidProof":       {oauth.ErrInvalidProof, http.StatusBadRequest, "invalid_dpop_proof"},
+		"ErrProofAtVerify":      {oauth.ErrProofAtVerify, http.StatusUnauthorized, "invalid_dpop_proof"},
+		"ErrProofsFull":         {oauth.ErrProofsFull, http.StatusServiceUnavailable, "temporarily_unavailable"},
+		"ErrClaimNames":         {oauth.ErrClaimNames, http.StatusBadRequest, "invalid_request"},
+		"ErrDPoPHeaders":        {oauth.ErrDPoPHeaders, http.StatusBadRequest, "invalid_request"},
 		"ErrServer":             {oauth.ErrServer, http.StatusInternalServerError, "server_error"},
 	}
 	for name, tc := range tests {

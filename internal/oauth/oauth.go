@@ -7,10 +7,15 @@ import "time"
 
 // Values that RFC 6749 and related RFCs define.
 const (
-	// GrantTypeClientCredentials is the only supported grant type (RFC 6749 §4.4.2).
+	// GrantTypeClientCredentials is the grant of RFC 6749 §4.4.2.
 	GrantTypeClientCredentials = "client_credentials"
-	// TokenTypeBearer is the token_type of every token response (RFC 6750 §6.1.1).
+	// GrantTypeJWTBearer is the grant of RFC 7523 §2.1.
+	GrantTypeJWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	// TokenTypeBearer is the token_type of tokens that anyone who holds them can use (RFC 6750
+	// §6.1.1).
 	TokenTypeBearer = "bearer"
+	// TokenTypeDPoP is the token_type of tokens that are bound to a key (RFC 9449 §5).
+	TokenTypeDPoP = "DPoP"
 	// AssertionTypeJWT is the only supported client_assertion_type (RFC 7523 §2.2).
 	AssertionTypeJWT = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 	// ContentTypeForm is the media type of the body of a token request (RFC 6749 appendix B).
@@ -27,6 +32,12 @@ const (
 	// VerificationPath is the path of the endpoint that gateways call to check whether to allow a
 	// request. It follows the realm.
 	VerificationPath = "/oauth2/verify"
+	// AuthorizationPath is the path of the authorization endpoint, after the realm. It rejects every
+	// request.
+	AuthorizationPath = "/oauth2/authorize"
+	// ResourceMetadataPath is the path before the name of a protected resource (RFC 9728), after the
+	// realm.
+	ResourceMetadataPath = "/oauth2/resource-metadata/"
 	// JWKSPath is the path of the realm's public keys, after the realm.
 	JWKSPath = "/oauth2/jwks"
 	// ServerMetadataPath is the well-known prefix of RFC 8414 §3, before the realm.

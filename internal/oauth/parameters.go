@@ -30,6 +30,8 @@ type Parameters struct {
 	ClientSecret        string
 	ClientAssertion     string
 	ClientAssertionType string
+	// Assertion is the authorization grant of RFC 7523 §2.1.
+	Assertion string
 	// Token is the token to introspect (RFC 7662 §2.1). It is ignored in a query.
 	Token string
 }
@@ -102,6 +104,8 @@ func (p *Parameters) set(name, value string) error {
 		field = &p.Token
 	case "client_assertion_type":
 		field = &p.ClientAssertionType
+	case "assertion":
+		field = &p.Assertion
 	case "resource":
 		p.Resources = append(p.Resources, value)
 		return nil
@@ -133,7 +137,7 @@ func ExposesCredentials(query string) bool {
 // browsers store them (RFC 6749 §2.3.1, RFC 9700 §4.3.2).
 func neverInQuery(name string) bool {
 	switch name {
-	case "client_id", "client_secret", "client_assertion", "access_token":
+	case "client_id", "client_secret", "client_assertion", "assertion", "access_token":
 		return true
 	}
 	return false

@@ -26,6 +26,7 @@ func TestParseParameters(t *testing.T) {
 		"in the query and the body":                        {query: grant, body: "scope=a+b", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a b"}},
 		"all in the query":                                 {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audience: "x", Resources: []string{"y"}}},
 		"credentials in the body":                          {body: "client_id=a&client_secret=b&client_assertion=c&client_assertion_type=d", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c", ClientAssertionType: "d"}},
+		"assertion in the body":                            {body: "assertion=a&client_assertion=c", want: oauth.Parameters{Assertion: "a", ClientAssertion: "c"}},
 		"percent-encoded value":                            {body: "scope=a%20b%2Bc", want: oauth.Parameters{Scope: "a b+c"}},
 		"percent-encoded name":                             {body: "sc%6Fpe=a", want: oauth.Parameters{Scope: "a"}},
 		"decoded once, not twice":                          {body: "scope=%2541", want: oauth.Parameters{Scope: "%41"}},
@@ -46,11 +47,13 @@ func TestParseParameters(t *testing.T) {
 		"in both places":                                   {query: "audience=a", body: "audience=b", wantErr: oauth.ErrRepeated},
 		"secret twice":                                     {body: "client_secret=a&client_secret=b", wantErr: oauth.ErrRepeated},
 		"ID twice":                                         {body: "client_id=a&client_id=a", wantErr: oauth.ErrRepeated},
+		"grant assertion twice":                            {body: "assertion=a&assertion=a", wantErr: oauth.ErrRepeated},
 		"assertion twice":                                  {body: "client_assertion=a&client_assertion=a", wantErr: oauth.ErrRepeated},
 		"assertion type twice":                             {body: "client_assertion_type=a&client_assertion_type=a", wantErr: oauth.ErrRepeated},
 		"client_id in the query":                           {query: "client_id=a", wantErr: oauth.ErrCredentialsQuery},
 		"client_secret in the query":                       {query: grant + "&client_secret=a", wantErr: oauth.ErrCredentialsQuery},
 		"client_assertion in the query":                    {query: "client_assertion=a", wantErr: oauth.ErrCredentialsQuery},
+		"assertion in the query":                           {query: grant + "&assertion=a", wantErr: oauth.ErrCredentialsQuery},
 		"access_token in the query":                        {query: "access_token=a", wantErr: oauth.ErrCredentialsQuery},
 		"percent-encoded name in the query":                {query: "client%5fsecret=a", wantErr: oauth.ErrCredentialsQuery},
 		"access_token in the body":                         {body: "access_token=a"},
@@ -92,6 +95,7 @@ func TestExposesCredentials(t *testing.T) {
 		"secret":                            {"grant_type=client_credentials&client_secret=a", true},
 		"ID":                                {"client_id=a", true},
 		"assertion":                         {"client_assertion=a", true},
+		"grant assertion":                   {"assertion=a", true},
 		"access token":                      {"access_token=a", true},
 		"percent-encoded name":              {"client%5fsecret=a", true},
 		"after an invalid percent encoding": {"scope=%zz&client_secret=a", true},
@@ -140,7 +144,7 @@ func FuzzParseParameters(f *testing.F) {
 			}
 			return
 		}
-		for _, s := range append(slices.Clone(got.Resources), got.GrantType, got.Scope, got.Audience, got.ClientID, got.ClientSecret, got.ClientAssertion) {
+		for _, s := range append(slices.Clone(got.Resources), got.GrantType, got.Scope, got.Audience, got.ClientID, got.ClientSecret, got.ClientAssertion, got.Assertion) {
 			if strings.ContainsRune(s, 0) || strings.ToValidUTF8(s, "") != s {
 				t.Fatalf("accepted %q", s)
 			}
@@ -149,7 +153,7 @@ func FuzzParseParameters(f *testing.F) {
 		if err != nil {
 			t.Fatalf("accepted the query with a body but rejected it without one: %v", err)
 		}
-		if alone.ClientID != "" || alone.ClientSecret != "" || alone.ClientAssertion != "" {
+		if alone.ClientID != "" || alone.ClientSecret != "" || alone.ClientAssertion != "" || alone.Assertion != "" {
 			t.Fatal("the query set credentials")
 		}
 		again, err := oauth.ParseParameters("", canonical(got))
@@ -165,7 +169,7 @@ func canonical(p oauth.Parameters) string {
 	for name, value := range map[string]string{
 		"grant_type": p.GrantType, "scope": p.Scope, "audience": p.Audience,
 		"client_id": p.ClientID, "client_secret": p.ClientSecret, "client_assertion": p.ClientAssertion,
-		"client_assertion_type": p.ClientAssertionType,
+		"client_assertion_type": p.ClientAssertionType, "assertion": p.Assertion,
 	} {
 		if value != "" {
 			form.Set(name, value)

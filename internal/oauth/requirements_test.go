@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,6 +26,24 @@ func TestParseRequirements(t *testing.T) {
 		"audience":                       {query: "audience=https://x/?y", want: oauth.Requirements{Audience: "https://x/?y"}},
 		"both, percent-encoded":          {query: "audience=https%3A%2F%2Fx&sc%6Fpe=a%20b", want: oauth.Requirements{Scope: "a b", Audience: "https://x"}},
 		"a semicolon is not a separator": {query: "scope=a;audience=b", want: oauth.Requirements{Scope: "a;audience=b"}},
+		"claims":                         {query: "claims=tenant+plan_name+a-b+A1", want: oauth.Requirements{Claims: "tenant plan_name a-b A1"}},
+		"16 claims":                      {query: "claims=" + claimNames(16), want: oauth.Requirements{Claims: strings.ReplaceAll(claimNames(16), "+", " ")}},
+		"original headers":               {query: "dpop=original", want: oauth.Requirements{DPoP: oauth.DPoPOriginal}},
+		"forwarded headers":              {query: "dpop=forwarded&scope=a", want: oauth.Requirements{Scope: "a", DPoP: oauth.DPoPForwarded}},
+		"empty claims":                   {query: "claims=", wantErr: oauth.ErrEmptyRequirement},
+		"17 claims":                      {query: "claims=" + claimNames(17), wantErr: oauth.ErrClaimNames},
+		"two spaces between claims":      {query: "claims=a++b", wantErr: oauth.ErrClaimNames},
+		"space after claims":             {query: "claims=a+", wantErr: oauth.ErrClaimNames},
+		"claim that no header can name":  {query: "claims=a:b", wantErr: oauth.ErrClaimNames},
+		"line break in a claim":          {query: "claims=a%0d%0aSet-Cookie", wantErr: oauth.ErrClaimNames},
+		"claim that is not ASCII":        {query: "claims=%C3%A4", wantErr: oauth.ErrClaimNames},
+		"the same claim twice":           {query: "claims=a+a", wantErr: oauth.ErrClaimNames},
+		"two claims with one header":     {query: "claims=a_B+a-b", wantErr: oauth.ErrClaimNames},
+		"repeated claims":                {query: "claims=a&claims=b", wantErr: oauth.ErrRepeated},
+		"empty dpop":                     {query: "dpop=", wantErr: oauth.ErrEmptyRequirement},
+		"unknown headers":                {query: "dpop=host", wantErr: oauth.ErrDPoPHeaders},
+		"headers in other case":          {query: "dpop=Original", wantErr: oauth.ErrDPoPHeaders},
+		"both sets of headers":           {query: "dpop=original&dpop=forwarded", wantErr: oauth.ErrRepeated},
 		"misspelled":                     {query: "scope=a&audiance=b", wantErr: oauth.ErrUnknownRequirement},
 		"plural":                         {query: "scopes=a", wantErr: oauth.ErrUnknownRequirement},
 		"other case":                     {query: "Audience=a", wantErr: oauth.ErrUnknownRequirement},
@@ -113,6 +132,8 @@ func FuzzParseRequirementsPath(f *testing.F) {
 		{"scope=a&audience=", "/"},
 		{"scopes=a", "/require/"},
 		{"&", "//"},
+		{"claims=a+b_c&dpop=original", "/?dpop=forwarded"},
+		{"claims=a_b+a-b", "/"},
 		{"scope=%zz", "/%2f"},
 	} {
 		f.Add(seed[0], seed[1])
@@ -133,7 +154,7 @@ func FuzzParseRequirementsPath(f *testing.F) {
 			t.Fatalf("%q requires nothing", query)
 		}
 		form := url.Values{}
-		for name, value := range map[string]string{"scope": got.Scope, "audience": got.Audience} {
+		for name, value := range map[string]string{"scope": got.Scope, "audience": got.Audience, "claims": got.Claims, "dpop": string(got.DPoP)} {
 			if value != "" {
 				form.Set(name, value)
 			}
@@ -142,6 +163,26 @@ func FuzzParseRequirementsPath(f *testing.F) {
 			t.Fatalf("the canonical form %q is parsed as %+v, %v, want %+v", form.Encode(), again, err, got)
 		}
 	})
+}
+
+// claimNames returns n names, separated by encoded spaces.
+func claimNames(n int) string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = "claim" + strconv.Itoa(i)
+	}
+	return strings.Join(names, "+")
+}
+
+// nginx drops headers with underscores, and header names are not case-sensitive.
+func TestClaimHeader(t *testing.T) {
+	for claim, want := range map[string]string{
+		"tenant": "X-Auth-Claim-Tenant", "plan_name": "X-Auth-Claim-Plan-Name", "a-B": "X-Auth-Claim-A-B", "UPPER": "X-Auth-Claim-Upper", "_": "X-Auth-Claim--",
+	} {
+		if got := oauth.ClaimHeader(claim); got != want {
+			t.Errorf("header %q of claim %s, want %q", got, claim, want)
+		}
+	}
 }
 
 func encodeRequirements(query string) string {
