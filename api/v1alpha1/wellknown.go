@@ -9,7 +9,7 @@ const ReservedPrefix = "auth.realmkeeper.dev/"
 
 const (
 	// RecordLabel marks a record: a Secret in the records namespace that describes one Realm or
-	// ApiClient for the token servers. Its value is RecordRealm or RecordClient.
+	// ApiClient for the token servers. Its value is RecordRealm, RecordClient, or RecordSubject.
 	RecordLabel = "auth.realmkeeper.dev/record"
 
 	// RecordRealm is the value of RecordLabel on the record of a Realm.
@@ -17,7 +17,15 @@ const (
 
 	// RecordClient is the value of RecordLabel on the record of an ApiClient.
 	RecordClient = "client"
+
+	// RecordSubject is the value of RecordLabel on the record that an ApiClient holds a subject of
+	// an issuer.
+	RecordSubject = "subject"
 )
+
+// IssuerKubernetes is the name of the built-in issuer of every realm: the cluster, for its service
+// accounts.
+const IssuerKubernetes = "kubernetes"
 
 // OwnerAnnotation names the owner of a record: "name" for a Realm, "namespace/name" for an
 // ApiClient. It tells the operator which object to reconcile when the record changes. The owner

@@ -18,7 +18,7 @@ import (
 )
 
 // envelope is the JSON of a record: its schema version and its body.
-type envelope[T Realm | Client] struct {
+type envelope[T Realm | Client | Subject] struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Body          T   `json:"body"`
 }
@@ -41,7 +41,13 @@ func ForClient(namespace string, body Client) (*corev1ac.SecretApplyConfiguratio
 	return newSecret(namespace, KindClient, body.Namespace+"/"+body.Name, ClientSecretName(body.RealmUID, body.ClientID), body)
 }
 
-func newSecret[T Realm | Client](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
+// ForSubject returns the record Secret of the ApiClient in body for a subject that it holds. The
+// operator deletes it with the ApiClient.
+func ForSubject(namespace string, body Subject) (*corev1ac.SecretApplyConfiguration, error) {
+	return newSecret(namespace, KindSubject, body.Namespace+"/"+body.Name, SubjectSecretName(body.RealmUID, body.Issuer, body.Subject), body)
+}
+
+func newSecret[T Realm | Client | Subject](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
 	data, err := json.Marshal(envelope[T]{SchemaVersion: SchemaVersion, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
@@ -77,6 +83,8 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 		return Realm{}, unreadable(secret, "tokensPerSecond must not be negative")
 	case active != 1:
 		return Realm{}, unreadable(secret, "exactly one signing key must be active")
+	case !validIssuers(body.Issuers):
+		return Realm{}, unreadable(secret, "issuers is invalid")
 	}
 	return body, nil
 }
@@ -101,6 +109,10 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 		return Client{}, unreadable(secret, "tokenLifetimeSeconds must be between zero and one day")
 	case body.TokensPerSecond < 0:
 		return Client{}, unreadable(secret, "tokensPerSecond must not be negative")
+	case !validIdentities(body.Identities):
+		return Client{}, unreadable(secret, "identities is invalid")
+	case !validClaims(body.Claims):
+		return Client{}, unreadable(secret, "claims is invalid")
 	}
 	for _, s := range body.Secrets {
 		if _, err := clientsecret.ParseVerifier(s.Hash); err != nil && !errors.Is(err, clientsecret.ErrHashTooWeak) {
@@ -114,8 +126,25 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 	return body, nil
 }
 
+// ReadSubject returns the record of a subject in secret. The error wraps ErrUnreadable.
+func ReadSubject(secret *corev1.Secret) (Subject, error) {
+	body, err := read[Subject](secret, KindSubject)
+	if err != nil {
+		return Subject{}, err
+	}
+	switch {
+	case body.UID == "" || body.Namespace == "" || body.Name == "" || body.ClientID == "":
+		return Subject{}, unreadable(secret, "uid, namespace, name, or clientID is missing")
+	case body.Issuer == "" || body.Subject == "":
+		return Subject{}, unreadable(secret, "issuer or subject is missing")
+	case secret.Name != SubjectSecretName(body.RealmUID, body.Issuer, body.Subject):
+		return Subject{}, unreadable(secret, "its name does not match realmUID, issuer, and subject")
+	}
+	return body, nil
+}
+
 // Equal reports whether two records have the same JSON.
-func Equal[T Realm | Client](a, b T) bool {
+func Equal[T Realm | Client | Subject](a, b T) bool {
 	first, firstErr := json.Marshal(a)
 	second, secondErr := json.Marshal(b)
 	return firstErr == nil && secondErr == nil && bytes.Equal(first, second)
@@ -124,7 +153,7 @@ func Equal[T Realm | Client](a, b T) bool {
 // maxLifetimeSeconds is the longest lifetime that the API allows.
 const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
 
-func read[T Realm | Client](secret *corev1.Secret, kind Kind) (T, error) {
+func read[T Realm | Client | Subject](secret *corev1.Secret, kind Kind) (T, error) {
 	var got envelope[T]
 	if KindOf(secret) != kind {
 		return got.Body, unreadable(secret, "its name is not that of a "+string(kind)+" record")
@@ -140,8 +169,8 @@ func read[T Realm | Client](secret *corev1.Secret, kind Kind) (T, error) {
 	if err := json.Unmarshal(data, &version); err != nil {
 		return got.Body, unreadable(secret, "data key "+DataKey+" is not a JSON object")
 	}
-	if version.SchemaVersion != SchemaVersion {
-		return got.Body, unreadable(secret, fmt.Sprintf("unsupported schemaVersion %d, must be %d", version.SchemaVersion, SchemaVersion))
+	if version.SchemaVersion < minSchemaVersion || version.SchemaVersion > SchemaVersion {
+		return got.Body, unreadable(secret, fmt.Sprintf("unsupported schemaVersion %d, must be %d to %d", version.SchemaVersion, minSchemaVersion, SchemaVersion))
 	}
 	if err := json.Unmarshal(data, &got); err != nil {
 		// The JSON package's error may contain record data.

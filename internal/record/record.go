@@ -1,16 +1,18 @@
 // Package record defines the records that the operator writes and the token servers read.
 //
-// A record is a Secret in the records namespace. It contains the data of one Realm or ApiClient that
+// A record is a Secret in the records namespace. It contains data of one Realm or ApiClient that
 // token servers need, as JSON with a schema version.
 //
 // The name of a Realm's record contains the UID of the Realm, so that a recreated Realm never uses
 // the record of the deleted one. The name of an ApiClient's record is derived from the UID of the
 // Realm and the client ID. Because names are unique, the API server ensures that only one ApiClient
-// holds a client ID, even if two operators run at the same time.
+// holds a client ID, even if two operators run at the same time. The same holds for the subject of a
+// foreign token: its holder has a record of its own for it.
 package record
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -26,10 +28,14 @@ import (
 // DataKey is the data key of the JSON in a record Secret.
 const DataKey = "record.json"
 
-// SchemaVersion is the version of the JSON that this package writes and reads. Members can be added
-// without a new version, because readers ignore unknown members. A member that restricts access
-// requires a new version; otherwise an older token server would ignore the restriction.
-const SchemaVersion = 2
+// SchemaVersion is the version of the JSON that this package writes. Members can be added without a
+// new version, because readers ignore unknown members. A member that restricts access requires a new
+// version; otherwise an older token server would ignore the restriction.
+const SchemaVersion = 3
+
+// minSchemaVersion is the oldest version that this package reads. Version 3 only added members, so
+// that an upgrade keeps the signing keys and secrets of version 2.
+const minSchemaVersion = 2
 
 // ErrUnreadable is returned for a record Secret without a valid record.
 var ErrUnreadable = errors.New("unreadable record")
@@ -39,14 +45,18 @@ type Kind string
 
 // Kinds of records.
 const (
-	KindRealm  Kind = v1alpha1.RecordRealm
-	KindClient Kind = v1alpha1.RecordClient
+	KindRealm   Kind = v1alpha1.RecordRealm
+	KindClient  Kind = v1alpha1.RecordClient
+	KindSubject Kind = v1alpha1.RecordSubject
 )
 
 // Realm is the record of a Realm.
 type Realm struct {
 	Name   string `json:"name"`
 	Issuer string `json:"issuer"`
+	// ClusterIssuerURL is the URL by which Pods of the cluster reach the realm. Its tokens and
+	// metadata always state Issuer.
+	ClusterIssuerURL string `json:"clusterURL,omitempty"`
 	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`
 	// TokensValidAfter rejects tokens that were issued before this time. Zero accepts all tokens.
@@ -55,6 +65,10 @@ type Realm struct {
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds"`
 	// Scopes are the scopes in the realm's metadata.
 	Scopes []string `json:"scopes,omitempty"`
+	// Audiences are the audiences that clients of the realm can request.
+	Audiences []string `json:"audiences,omitempty"`
+	// Issuers are the trusted issuers, with different names and URLs.
+	Issuers []Issuer `json:"issuers,omitempty"`
 	// TokensPerSecond limits how many tokens per second each client can get. Zero means no limit.
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 	// KeyCacheSeconds is the time for which verifiers may cache the public keys. It is shorter than
@@ -103,6 +117,12 @@ type Client struct {
 	PublicKeys []signingkey.PublicKey `json:"publicKeys,omitempty"`
 	// ServiceAccounts can authenticate as the client with their tokens.
 	ServiceAccounts []ServiceAccount `json:"serviceAccounts,omitempty"`
+	// Identities are the tokens of trusted issuers that authenticate the client.
+	Identities []Identity `json:"identities,omitempty"`
+	// DPoP means that every token is bound to a key of the client (RFC 9449).
+	DPoP bool `json:"dpop,omitempty"`
+	// Claims are added to every token, sorted by name.
+	Claims []Claim `json:"claims,omitempty"`
 }
 
 // ServiceAccount is an existing service account. Its UID distinguishes it from a deleted one with
@@ -142,6 +162,15 @@ func ClientSecretName(realm types.UID, clientID string) string {
 	return string(KindClient) + "-" + hex.EncodeToString(sum[:])
 }
 
+// SubjectSecretName returns the name of the record Secret of the ApiClient that holds a subject of an
+// issuer in a realm. The length of the issuer separates the two, because both can contain any
+// character.
+func SubjectSecretName(realm types.UID, issuer, subject string) string {
+	key := binary.BigEndian.AppendUint64([]byte(string(realm)+"/"), uint64(len(issuer)))
+	sum := sha256.Sum256(append(append(key, issuer...), subject...))
+	return string(KindSubject) + "-" + hex.EncodeToString(sum[:])
+}
+
 // RealmUID returns the UID of the Realm that owns a record Secret.
 func RealmUID(secret *corev1.Secret) types.UID {
 	return types.UID(strings.TrimPrefix(secret.Name, string(KindRealm)+"-"))
@@ -151,7 +180,11 @@ func RealmUID(secret *corev1.Secret) types.UID {
 // uses only the name, because a record that lost its label is still a record.
 func KindOf(secret *corev1.Secret) Kind {
 	kind, key, _ := strings.Cut(secret.Name, "-")
-	if key != "" && (Kind(kind) == KindRealm || Kind(kind) == KindClient) {
+	if key == "" {
+		return ""
+	}
+	switch Kind(kind) {
+	case KindRealm, KindClient, KindSubject:
 		return Kind(kind)
 	}
 	return ""

@@ -1,8 +1,12 @@
 package record_test
 
 import (
+	"bytes"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,7 +51,13 @@ var keys = sync.OnceValue(func() []signingkey.Key {
 func goodRealm() record.Realm {
 	return record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", Disabled: true, TokenLifetimeSeconds: 300,
-		Scopes:          []string{"orders:read"},
+		ClusterIssuerURL: "https://realmkeeper-token-server.realmkeeper-system.svc/acme",
+		Scopes:           []string{"orders:read"}, Audiences: []string{"https://orders.example.com"},
+		Issuers: []record.Issuer{{
+			Name: "github", Issuer: "https://token.actions.githubusercontent.com", Audience: "https://api.example.com/acme",
+			RequiredClaims: map[string]string{"repository_owner_id": "4711"},
+			Keys:           []signingkey.PublicKey{keys()[0].Public()}, Source: "0123",
+		}},
 		TokensPerSecond: 50, KeyCacheSeconds: 300, Keys: keys(),
 	}
 }
@@ -67,6 +77,23 @@ func goodClient(t testing.TB) record.Client {
 		PublicKeys: []signingkey.PublicKey{keys()[0].Public(), keys()[1].Public()},
 
 		ServiceAccounts: []record.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "1"}},
+		Identities: []record.Identity{
+			{Issuer: "https://token.actions.githubusercontent.com", IssuerName: "github", Subject: "repo:acme/shop:ref:refs/heads/main"},
+			{Issuer: "https://gitlab.com", IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
+		},
+		DPoP: true,
+		Claims: []record.Claim{
+			{Name: "regions", Value: json.RawMessage(`["eu","us"]`)},
+			{Name: "seats", Value: json.RawMessage(`-9007199254740991`)},
+			{Name: "tenant", Value: json.RawMessage(`"acme"`)},
+		},
+	}
+}
+
+func goodSubject() record.Subject {
+	return record.Subject{
+		RealmUID: realmUID, RealmName: "acme", Issuer: "https://gitlab.com", Subject: "project_path:acme/shop",
+		ClientID: "billing", UID: clientUID, Namespace: "apps", Name: "billing",
 	}
 }
 
@@ -96,6 +123,15 @@ func realmSecret(t testing.TB, body record.Realm) *corev1.Secret {
 func clientSecret(t testing.TB, body record.Client) *corev1.Secret {
 	t.Helper()
 	applied, err := record.ForClient(namespace, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored(t, applied)
+}
+
+func subjectSecret(t testing.TB, body record.Subject) *corev1.Secret {
+	t.Helper()
+	applied, err := record.ForSubject(namespace, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,9 +207,20 @@ func TestClientRoundTrip(t *testing.T) {
 	}
 }
 
+func TestSubjectRoundTrip(t *testing.T) {
+	secret := subjectSecret(t, goodSubject())
+	got, err := record.ReadSubject(secret)
+	if diff := cmp.Diff(goodSubject(), got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	if record.KindOf(secret) != record.KindSubject || record.OwnerName(secret) != (types.NamespacedName{Namespace: "apps", Name: "billing"}) {
+		t.Errorf("record is %s of %s", record.KindOf(secret), record.OwnerName(secret))
+	}
+}
+
 func TestSecrets(t *testing.T) {
-	realm, client := realmSecret(t, goodRealm()), clientSecret(t, goodClient(t))
-	for _, secret := range []*corev1.Secret{realm, client} {
+	realm, client, subject := realmSecret(t, goodRealm()), clientSecret(t, goodClient(t)), subjectSecret(t, goodSubject())
+	for _, secret := range []*corev1.Secret{realm, client, subject} {
 		secret.Data, secret.TypeMeta = nil, metav1.TypeMeta{}
 	}
 	controller := true
@@ -197,8 +244,16 @@ func TestSecrets(t *testing.T) {
 			},
 			Type: corev1.SecretTypeOpaque,
 		},
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: record.SubjectSecretName(realmUID, "https://gitlab.com", "project_path:acme/shop"),
+				Labels:      map[string]string{v1alpha1.RecordLabel: "subject", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
+				Annotations: map[string]string{v1alpha1.OwnerAnnotation: "apps/billing"},
+			},
+			Type: corev1.SecretTypeOpaque,
+		},
 	}
-	if diff := cmp.Diff(want, []*corev1.Secret{realm, client}); diff != "" {
+	if diff := cmp.Diff(want, []*corev1.Secret{realm, client, subject}); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -220,6 +275,73 @@ func TestClientSecretNameIsUnique(t *testing.T) {
 	}
 }
 
+// Two subjects, or the same subject of two issuers or realms, must never have the same record.
+func TestSubjectSecretNameIsUnique(t *testing.T) {
+	names := map[string][3]string{}
+	for _, realm := range []string{"r", "s"} {
+		for _, issuer := range []string{"https://a", "https://a/", "https://a/b", "https://a/b/", "kubernetes"} {
+			for _, subject := range []string{"b", "/b", "b/c", "c", "", strings.Repeat("a", 512)} {
+				name := record.SubjectSecretName(types.UID(realm), issuer, subject)
+				if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+					t.Errorf("name %q: %v", name, problems)
+				}
+				if other, exists := names[name]; exists {
+					t.Errorf("%s of %s in %s has the same record as %v", subject, issuer, realm, other)
+				}
+				names[name] = [3]string{realm, issuer, subject}
+			}
+		}
+	}
+}
+
+func TestEncodeClaims(t *testing.T) {
+	const want = `,"regions":["eu","us"],"seats":-9007199254740991,"tenant":"acme"`
+	if got := string(record.EncodeClaims(goodClient(t).Claims)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := record.EncodeClaims(nil); got != nil {
+		t.Errorf("without claims: %q, want nothing", got)
+	}
+}
+
+// The API server accepts Secrets of up to 1 MiB, with their metadata.
+func TestLargestRecordsFit(t *testing.T) {
+	text := strings.Repeat("a", 512)
+	match := map[string]string{}
+	for i := range 8 {
+		match[fmt.Sprintf("%d%s", i, text[:63])] = text[:256]
+	}
+	key, err := signingkey.ParsePublicKey(fmt.Appendf(nil, `{"kty":"RSA","alg":"RS256","e":"AQAB","kid":%q,"n":"%s"}`,
+		text[:256], base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{255}, 512))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	realm, client := goodRealm(), goodClient(t)
+	realm.Issuers, client.Identities = nil, nil
+	for i := range record.MaxIssuers {
+		realm.Issuers = append(realm.Issuers, record.Issuer{
+			Name: fmt.Sprintf("%d%s", i, text[:61]), Issuer: fmt.Sprintf("https://%d%s", i, text[:246]), Audience: text[:256], RequiredClaims: match,
+			Keys: slices.Repeat([]signingkey.PublicKey{key}, record.MaxIssuerKeys), Source: text[:64],
+		})
+	}
+	for range record.MaxIdentities {
+		client.Identities = append(client.Identities, record.Identity{Issuer: text[:256], IssuerName: text[:63], Claims: match})
+	}
+	client.Claims = []record.Claim{{Name: "a", Value: json.RawMessage(`"` + text + text + text + `"`)}}
+	if _, err := record.ReadRealm(realmSecret(t, realm)); err != nil {
+		t.Error(err)
+	}
+	if _, err := record.ReadClient(clientSecret(t, client)); err != nil {
+		t.Error(err)
+	}
+	const most = 900 << 10
+	for name, secret := range map[string]*corev1.Secret{"realm": realmSecret(t, realm), "client": clientSecret(t, client)} {
+		if size := len(secret.Data[record.DataKey]); size > most {
+			t.Errorf("the largest %s record has %d bytes, want at most %d", name, size, most)
+		}
+	}
+}
+
 func TestKindOf(t *testing.T) {
 	tests := map[string]struct {
 		label, name string
@@ -227,6 +349,7 @@ func TestKindOf(t *testing.T) {
 	}{
 		"realm record":                  {"realm", "realm-1", record.KindRealm},
 		"client record":                 {"client", "client-1", record.KindClient},
+		"subject record":                {"subject", "subject-1", record.KindSubject},
 		"record without a label":        {"", "realm-1", record.KindRealm},
 		"record with a different label": {"realm", "client-1", record.KindClient},
 		"another name":                  {"realm", "other-1", ""},

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,22 +45,26 @@ func setData(data string) func(*corev1.Secret) {
 
 // invalidRecords are changes that make a record of any kind unreadable.
 var invalidRecords = map[string]func(*corev1.Secret){
-	"another name":        func(s *corev1.Secret) { s.Name = "other" },
-	"no data":             func(s *corev1.Secret) { s.Data = nil },
-	"another data key":    func(s *corev1.Secret) { s.Data = map[string][]byte{canary: s.Data[record.DataKey]} },
-	"empty":               setData(""),
-	"not JSON":            setData(canary),
-	"truncated":           func(s *corev1.Secret) { d := s.Data[record.DataKey]; s.Data[record.DataKey] = d[:len(d)-20] },
-	"trailing data":       func(s *corev1.Secret) { s.Data[record.DataKey] = append(s.Data[record.DataKey], canary...) },
-	"list":                setData(`["` + canary + `"]`),
-	"null":                setData("null"),
-	"no version":          change(func(e, _ map[string]any) { delete(e, "schemaVersion") }),
-	"version 0":           change(func(e, _ map[string]any) { e["schemaVersion"] = 0 }),
-	"version 1":           change(func(e, _ map[string]any) { e["schemaVersion"] = 1 }),
-	"version 3":           change(func(e, _ map[string]any) { e["schemaVersion"] = 3 }),
-	"text as version":     change(func(e, _ map[string]any) { e["schemaVersion"] = canary }),
-	"no body":             change(func(e, _ map[string]any) { delete(e, "body") }),
-	"text as body":        change(func(e, _ map[string]any) { e["body"] = canary }),
+	"another name":     func(s *corev1.Secret) { s.Name = "other" },
+	"no data":          func(s *corev1.Secret) { s.Data = nil },
+	"another data key": func(s *corev1.Secret) { s.Data = map[string][]byte{canary: s.Data[record.DataKey]} },
+	"empty":            setData(""),
+	"not JSON":         setData(canary),
+	"truncated":        func(s *corev1.Secret) { d := s.Data[record.DataKey]; s.Data[record.DataKey] = d[:len(d)-20] },
+	"trailing data":    func(s *corev1.Secret) { s.Data[record.DataKey] = append(s.Data[record.DataKey], canary...) },
+	"list":             setData(`["` + canary + `"]`),
+	"null":             setData("null"),
+	"no version":       change(func(e, _ map[string]any) { delete(e, "schemaVersion") }),
+	"version 0":        change(func(e, _ map[string]any) { e["schemaVersion"] = 0 }),
+	"version 1":        change(func(e, _ map[string]any) { e["schemaVersion"] = 1 }),
+	"version 4":        change(func(e, _ map[string]any) { e["schemaVersion"] = 4 }),
+	"text as version":  change(func(e, _ map[string]any) { e["schemaVersion"] = canary }),
+	"no body":          change(func(e, _ map[string]any) { delete(e, "body") }),
+	"text as body":     change(func(e, _ map[string]any) { e["body"] = canary }),
+}
+
+// invalidMembers are changes that make the record of a Realm and of an ApiClient unreadable.
+var invalidMembers = map[string]func(*corev1.Secret){
 	"text as lifetime":    setBody("tokenLifetimeSeconds", canary),
 	"negative lifetime":   setBody("tokenLifetimeSeconds", -1),
 	"lifetime too long":   setBody("tokenLifetimeSeconds", 86401),
@@ -98,7 +104,29 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 		"key cache too long":        setBody("keyCacheSeconds", 1<<62),
 		"client record":             func(s *corev1.Secret) { *s = *clientSecret(t, goodClient(t)) },
 	}
+	issuer := func(alter func(*record.Issuer)) func(*corev1.Secret) {
+		issuer := goodRealm().Issuers[0]
+		alter(&issuer)
+		return setBody("issuers", []record.Issuer{issuer})
+	}
+	maps.Copy(tests, map[string]func(*corev1.Secret){
+		"text as issuers": setBody("issuers", canary),
+		"too many issuers": setBody("issuers", numbered(17, func(i int) record.Issuer {
+			return record.Issuer{Name: fmt.Sprint(i), Issuer: fmt.Sprint(i), Audience: "a"}
+		})),
+		"two issuers with one name":  setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "a", Issuer: "b", Audience: "a"}}),
+		"two issuers with one URL":   setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "b", Issuer: "a", Audience: "a"}}),
+		"issuer without a name":      issuer(func(i *record.Issuer) { i.Name = "" }),
+		"issuer named kubernetes":    issuer(func(i *record.Issuer) { i.Name = "kubernetes" }),
+		"issuer without a URL":       issuer(func(i *record.Issuer) { i.Issuer = "" }),
+		"issuer without audience":    issuer(func(i *record.Issuer) { i.Audience = "" }),
+		"issuer with too many keys":  issuer(func(i *record.Issuer) { i.Keys = slices.Repeat(i.Keys, 33) }),
+		"issuer with empty claim":    issuer(func(i *record.Issuer) { i.RequiredClaims = map[string]string{"a": ""} }),
+		"issuer with private key":    setBody("issuers", []any{map[string]any{"name": "a", "issuer": "a", "audience": "a", "keys": []any{map[string]string{"kty": "oct", "k": canary}}}}),
+		"issuer with unnamed claims": issuer(func(i *record.Issuer) { i.RequiredClaims = map[string]string{"": canary} }),
+	})
 	maps.Copy(tests, invalidRecords)
+	maps.Copy(tests, invalidMembers)
 	private := map[string]string{}
 	for _, k := range keys() {
 		var encoded struct {
@@ -154,7 +182,39 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 		"invalid hash":        hash("$hmac-sha256$" + canary + "$" + canary),
 		"realm record":        func(s *corev1.Secret) { *s = *realmSecret(t, goodRealm()) },
 	}
+	identity := func(i record.Identity) func(*corev1.Secret) { return setBody("identities", []record.Identity{i}) }
+	claims := func(text string) func(*corev1.Secret) { return setBody("claims", json.RawMessage(text)) }
+	maps.Copy(tests, map[string]func(*corev1.Secret){
+		"text as DPoP":                     setBody("dpop", canary),
+		"text as identities":               setBody("identities", canary),
+		"too many identities":              setBody("identities", numbered(9, func(int) record.Identity { return record.Identity{Issuer: "a", IssuerName: "a", Subject: "a"} })),
+		"identity without an issuer":       identity(record.Identity{IssuerName: "a", Subject: "a"}),
+		"identity without an issuer name":  identity(record.Identity{Issuer: "a", Subject: "a"}),
+		"identity without a matcher":       identity(record.Identity{Issuer: "a", IssuerName: "a"}),
+		"identity with an empty matcher":   setBody("identities", []any{map[string]any{"issuer": "a", "issuerName": "a", "claims": map[string]any{}}}),
+		"identity with two matchers":       identity(record.Identity{Issuer: "a", IssuerName: "a", Subject: "a", Claims: map[string]string{"a": "a"}}),
+		"identity with an empty claim":     identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"a": ""}}),
+		"identity with too many claims":    identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"1": "a", "2": "a", "3": "a", "4": "a", "5": "a", "6": "a", "7": "a", "8": "a", "9": "a"}}),
+		"text as claims":                   claims(`"` + canary + `"`),
+		"too many claims":                  setBody("claims", numbered(17, func(i int) record.Claim { return record.Claim{Name: fmt.Sprint("a", i), Value: json.RawMessage("1")} })),
+		"claims that are too long":         claims(`[{"name":"a","value":"` + strings.Repeat("a", 2048) + `"}]`),
+		"unnamed claim":                    claims(`[{"name":"","value":1}]`),
+		"claim name that breaks JSON":      claims(`[{"name":"a\"","value":1}]`),
+		"claim name that is not ASCII":     claims(`[{"name":"\u212A","value":1}]`),
+		"claim names that differ in case":  claims(`[{"name":"a","value":1},{"name":"A","value":1}]`),
+		"claim without a value":            claims(`[{"name":"a"}]`),
+		"null as claim":                    claims(`[{"name":"a","value":null}]`),
+		"object as claim":                  claims(`[{"name":"a","value":{"` + canary + `":1}}]`),
+		"boolean as claim":                 claims(`[{"name":"a","value":true}]`),
+		"fraction as claim":                claims(`[{"name":"a","value":1.5}]`),
+		"exponent as claim":                claims(`[{"name":"a","value":1e3}]`),
+		"integer beyond 53 bits as claim":  claims(`[{"name":"a","value":9007199254740992}]`),
+		"integer below -53 bits as claim":  claims(`[{"name":"a","value":-9007199254740992}]`),
+		"list of numbers as claim":         claims(`[{"name":"a","value":["a",1]}]`),
+		"list of lists of texts as claims": claims(`[{"name":"a","value":[["a"]]}]`),
+	})
 	maps.Copy(tests, invalidRecords)
+	maps.Copy(tests, invalidMembers)
 	for name, alter := range tests {
 		t.Run(name, func(t *testing.T) {
 			secret := clientSecret(t, goodClient(t))
@@ -166,6 +226,64 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestReadSubjectRejectsInvalidRecord(t *testing.T) {
+	tests := map[string]func(*corev1.Secret){
+		"no issuer":         setBody("issuer", ""),
+		"no subject":        setBody("subject", ""),
+		"another issuer":    setBody("issuer", "another"),
+		"another subject":   setBody("subject", "another"),
+		"another realm UID": setBody("realmUID", "another"),
+		"no client ID":      setBody("clientID", ""),
+		"no UID":            setBody("uid", ""),
+		"no namespace":      setBody("namespace", ""),
+		"no object name":    setBody("name", ""),
+		"text as subject":   setBody("subject", []string{canary}),
+		"client record":     func(s *corev1.Secret) { *s = *clientSecret(t, goodClient(t)) },
+	}
+	maps.Copy(tests, invalidRecords)
+	for name, alter := range tests {
+		t.Run(name, func(t *testing.T) {
+			secret := subjectSecret(t, goodSubject())
+			alter(secret)
+			got, err := record.ReadSubject(secret)
+			checkRejection(t, err, secret)
+			if got != (record.Subject{}) {
+				t.Errorf("rejected record returned %+v", got)
+			}
+		})
+	}
+}
+
+// An upgrade must not lose signing keys or secrets.
+func TestReadAcceptsPreviousVersion(t *testing.T) {
+	previous := change(func(envelope, body map[string]any) {
+		envelope["schemaVersion"] = 2
+		for _, added := range []string{"clusterURL", "audiences", "issuers"} {
+			delete(body, added)
+		}
+	})
+	secret, want := realmSecret(t, goodRealm()), goodRealm()
+	previous(secret)
+	want.ClusterIssuerURL, want.Audiences, want.Issuers = "", nil, nil
+	got, err := record.ReadRealm(secret)
+	if diff := diffJSON(want, got); err != nil || diff != "" {
+		t.Errorf("error %v, record (-want +got):\n%s", err, diff)
+	}
+	client := clientSecret(t, goodClient(t))
+	change(func(envelope, _ map[string]any) { envelope["schemaVersion"] = 2 })(client)
+	if _, err := record.ReadClient(client); err != nil {
+		t.Error(err)
+	}
+}
+
+func numbered[T any](n int, item func(int) T) []T {
+	var all []T
+	for i := range n {
+		all = append(all, item(i))
+	}
+	return all
 }
 
 // A hash below the accepted minimum does not make a record unreadable. Otherwise, token servers would
@@ -217,7 +335,7 @@ func TestReadIgnoresUnknownMembers(t *testing.T) {
 func FuzzReadRealm(f *testing.F) {
 	f.Add(realmSecret(f, goodRealm()).Data[record.DataKey])
 	f.Add([]byte(`{"schemaVersion":2,"body":{"name":"a","issuer":"i","tokenLifetimeSeconds":1,"keys":[]}}`))
-	f.Add([]byte(`{"schemaVersion":3}`))
+	f.Add([]byte(`{"schemaVersion":4}`))
 	f.Add([]byte(`null`))
 	template := realmSecret(f, goodRealm())
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -252,6 +370,26 @@ func FuzzReadClient(f *testing.F) {
 		again, err := record.ReadClient(clientSecret(t, got))
 		if diff := diffJSON(got, again); err != nil || diff != "" {
 			t.Fatalf("round trip: %v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+func FuzzReadSubject(f *testing.F) {
+	f.Add(subjectSecret(f, goodSubject()).Data[record.DataKey])
+	f.Add([]byte(`{"schemaVersion":3,"body":{"realmUID":"r","issuer":"i","subject":"\ud800"}}`))
+	f.Add([]byte(`[]`))
+	template := subjectSecret(f, goodSubject())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		secret := template.DeepCopy()
+		secret.Data[record.DataKey] = bytes.Clone(data)
+		got, err := record.ReadSubject(secret)
+		if err != nil {
+			checkRejection(t, err, secret)
+			return
+		}
+		again, err := record.ReadSubject(subjectSecret(t, got))
+		if err != nil || got != again {
+			t.Fatalf("round trip: %v, %+v, want %+v", err, again, got)
 		}
 	})
 }

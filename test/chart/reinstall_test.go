@@ -113,7 +113,7 @@ func (r release) awaitObjects(t *testing.T, want []string) {
 		var got []string
 		for _, object := range allObjects(t, r.cluster) {
 			object = strings.ReplaceAll(object, r.namespace, "SYSTEM")
-			object = regexp.MustCompile(`SYSTEM-records/(realm|client)-[0-9a-f-]+$`).ReplaceAllString(object, "SYSTEM-records/$1-UID")
+			object = regexp.MustCompile(`SYSTEM-records/(realm|client|subject)-[0-9a-f-]+$`).ReplaceAllString(object, "SYSTEM-records/$1-UID")
 			// A heartbeat remains if the token server loses its permissions before it stops.
 			if !strings.HasPrefix(object, "Lease SYSTEM-records/") {
 				got = append(got, object)

@@ -1,0 +1,93 @@
+package record
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// Limits of the trusted issuers of a realm and of the identities of a client. They bound what a token
+// server keeps in memory and the size of a record.
+const (
+	MaxIssuers       = 16
+	MaxIssuerKeys    = 32
+	MaxIdentities    = 8
+	maxMatchedClaims = 8
+)
+
+// Issuer is a third party whose tokens authenticate clients of a realm.
+type Issuer struct {
+	// Name is the name in the Realm. Issuer is the "iss" claim of the tokens.
+	Name   string `json:"name"`
+	Issuer string `json:"issuer"`
+	// Audience is the only value of the tokens' "aud" claim.
+	Audience string `json:"audience"`
+	// RequiredClaims are strings that each token must contain.
+	RequiredClaims map[string]string `json:"requiredClaims,omitempty"`
+	// Keys verify the tokens. They are the last known good keys of the issuer.
+	Keys []signingkey.PublicKey `json:"keys,omitempty"`
+	// Source identifies the configuration from which Keys were resolved, so that the operator never
+	// keeps keys of a different source. Token servers ignore it.
+	Source string `json:"source,omitempty"`
+}
+
+// Identity selects tokens of a trusted issuer by either their subject or their claims.
+type Identity struct {
+	// Issuer is the "iss" claim. IssuerName is the name of the issuer in the Realm.
+	Issuer     string `json:"issuer"`
+	IssuerName string `json:"issuerName"`
+	// Subject is the "sub" claim.
+	Subject string `json:"subject,omitempty"`
+	// Claims are strings that the token must contain.
+	Claims map[string]string `json:"claims,omitempty"`
+}
+
+// Subject is the record of the ApiClient that holds a subject of an issuer. Tokens with the subject
+// select the client without a client ID, if its own record lists the subject, too.
+type Subject struct {
+	// RealmUID, Issuer, and Subject determine the name of the record; see SubjectSecretName. Issuer
+	// is the "iss" claim, or v1alpha1.IssuerKubernetes for a service account of the cluster.
+	RealmUID  types.UID `json:"realmUID"`
+	RealmName string    `json:"realmName"`
+	Issuer    string    `json:"issuer"`
+	Subject   string    `json:"subject"`
+	// ClientID is the holder's client ID. UID, Namespace, and Name identify its ApiClient.
+	ClientID  string    `json:"clientID"`
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+}
+
+func validIssuers(issuers []Issuer) bool {
+	names, urls := map[string]bool{v1alpha1.IssuerKubernetes: true}, map[string]bool{}
+	for _, issuer := range issuers {
+		if issuer.Name == "" || issuer.Issuer == "" || issuer.Audience == "" ||
+			names[issuer.Name] || urls[issuer.Issuer] ||
+			len(issuer.Keys) > MaxIssuerKeys || !validMatch(issuer.RequiredClaims) {
+			return false
+		}
+		names[issuer.Name], urls[issuer.Issuer] = true, true
+	}
+	return len(issuers) <= MaxIssuers
+}
+
+func validIdentities(identities []Identity) bool {
+	for _, identity := range identities {
+		if identity.Issuer == "" || identity.IssuerName == "" || !validMatch(identity.Claims) ||
+			(identity.Subject == "") == (len(identity.Claims) == 0) {
+			return false
+		}
+	}
+	return len(identities) <= MaxIdentities
+}
+
+// validMatch reports whether a matcher has only names and values that identify something.
+func validMatch(claims map[string]string) bool {
+	for name, value := range claims {
+		if name == "" || value == "" {
+			return false
+		}
+	}
+	return len(claims) <= maxMatchedClaims
+}
