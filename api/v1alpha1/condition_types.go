@@ -10,14 +10,17 @@ const (
 	//
 	// It is True with the reason ReasonAccepted.
 	//
-	// It is False on a Realm with ReasonLifetimeExceedsInstanceMaximum.
+	// It is False on a Realm with ReasonLifetimeExceedsInstanceMaximum,
+	// ReasonTrustedIssuerNotSupported, or ReasonClaimsTooLarge.
 	//
 	// It is False on an ApiClient with ReasonRealmNotFound, ReasonNamespaceNotAllowed,
 	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonNotGranted,
 	// ReasonLifetimeExceedsRealm, ReasonClientIDReleased, ReasonClientIDConflict,
 	// ReasonCredentialsSecretsDisabled, ReasonSecretConflict, ReasonMetadataNotAllowed,
 	// ReasonSecretNotFound, ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable,
-	// ReasonHashNotSupported, ReasonPublicKeyNotSupported, or ReasonServiceAccountNotFound.
+	// ReasonHashNotSupported, ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound,
+	// ReasonIssuerNotInRealm, ReasonFederatedIdentityNotSupported, ReasonClaimNotInRealm, or
+	// ReasonClaimsTooLarge.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed reports whether every live token server has acknowledged this generation
@@ -42,6 +45,18 @@ const (
 	// It is False only for a failure or an intentional state: with ReasonSuspended, ReasonExpired,
 	// or ReasonRealmNotReady, or with the reason for which Accepted or Programmed is False.
 	ConditionReady ConditionType = "Ready"
+
+	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It
+	// reports whether the operator can get the public keys of every trusted issuer. It does not
+	// affect Ready, because token servers keep using the last keys.
+	//
+	// It is True with the reason ReasonIssuersResolved.
+	//
+	// It is Unknown with ReasonProgressing until the operator has the first result of every issuer.
+	//
+	// It is False with ReasonIssuerNotResolved. The message names the issuer, the time of the first
+	// failure, and the cause.
+	ConditionIssuersResolved ConditionType = "IssuersResolved"
 
 	// ConditionReconciling is present only while it is True: the operator is reconciling this
 	// generation. Its reason is ReasonProgressing. It follows the kstatus convention.
@@ -80,6 +95,11 @@ const (
 	// ReasonNoTokenServer is used with the Programmed and Ready conditions when they are False
 	// because there are no live token servers to acknowledge or serve anything.
 	ReasonNoTokenServer ConditionReason = "NoTokenServer"
+
+	// ReasonClaimsTooLarge is used with the Accepted condition when it is False because the fixed
+	// claims, those of the realm and of the client together, are more than 16 or have more than 2048
+	// bytes as JSON.
+	ReasonClaimsTooLarge ConditionReason = "ClaimsTooLarge"
 )
 
 // Reasons for Realms.
@@ -87,6 +107,19 @@ const (
 	// ReasonLifetimeExceedsInstanceMaximum is used with the Accepted condition when it is False
 	// because spec.tokenLifetime exceeds the maximum in the instance configuration.
 	ReasonLifetimeExceedsInstanceMaximum ConditionReason = "LifetimeExceedsInstanceMaximum"
+
+	// ReasonTrustedIssuerNotSupported is used with the Accepted condition when it is False because
+	// an entry of spec.trustedIssuers cannot be used: its keys or certificates cannot be parsed, its
+	// key set has a private, symmetric, or no usable key, or it is the realm's own issuer.
+	ReasonTrustedIssuerNotSupported ConditionReason = "TrustedIssuerNotSupported"
+
+	// ReasonIssuersResolved is used with the IssuersResolved condition when it is True.
+	ReasonIssuersResolved ConditionReason = "IssuersResolved"
+
+	// ReasonIssuerNotResolved is used with the IssuersResolved condition when it is False because
+	// the operator cannot get the keys of a trusted issuer. It keeps trying, and token servers keep
+	// using the last keys.
+	ReasonIssuerNotResolved ConditionReason = "IssuerNotResolved"
 
 	// ReasonKeysUnreadable is used with the Programmed and Ready conditions when they are False
 	// because the realm's record, which contains its signing keys, cannot be read. The operator
@@ -114,9 +147,13 @@ const (
 	// define.
 	ReasonAudienceNotInRealm ConditionReason = "AudienceNotInRealm"
 
+	// ReasonClaimNotInRealm is used with the Accepted condition when it is False because spec.claims
+	// has a claim that spec.allowedClaims of the realm does not list, or that the realm sets itself.
+	ReasonClaimNotInRealm ConditionReason = "ClaimNotInRealm"
+
 	// ReasonNotGranted is used with the Accepted condition when it is False because grants of the
 	// realm include the client's namespace, but none of them covers all of the client's scopes,
-	// audiences, and client ID. The message names the grant that comes nearest and what it lacks.
+	// audiences, issuers, and client ID. The message names the grant that comes nearest and what it lacks.
 	ReasonNotGranted ConditionReason = "NotGranted"
 
 	// ReasonLifetimeExceedsRealm is used with the Accepted condition when it is False because
@@ -204,4 +241,14 @@ const (
 	// none of the service accounts in spec.serviceAccounts exists, and the client has neither
 	// public keys nor a secret. It resolves when one of them is created.
 	ReasonServiceAccountNotFound ConditionReason = "ServiceAccountNotFound"
+
+	// ReasonIssuerNotInRealm is used with the Accepted condition when it is False because
+	// spec.federatedIdentities names an issuer that spec.trustedIssuers of the realm does not list.
+	// It resolves when the realm lists it.
+	ReasonIssuerNotInRealm ConditionReason = "IssuerNotInRealm"
+
+	// ReasonFederatedIdentityNotSupported is used with the Accepted condition when it is False
+	// because an entry of spec.federatedIdentities with the issuer "kubernetes" is not a service
+	// account that the client can use: it is in another namespace, or it is "default".
+	ReasonFederatedIdentityNotSupported ConditionReason = "FederatedIdentityNotSupported"
 )

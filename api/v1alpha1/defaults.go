@@ -129,3 +129,9 @@ const AllScopes = "*"
 func (g *Grant) AllowsScope(scope string) bool {
 	return slices.Contains(g.Scopes, AllScopes) || slices.Contains(g.Scopes, scope)
 }
+
+// AllowsIssuer reports whether an ApiClient that the grant covers can use an issuer, given by its
+// name in the Realm or as IssuerKubernetes. A grant without issuers allows all of them.
+func (g *Grant) AllowsIssuer(name string) bool {
+	return len(g.Issuers) == 0 || slices.Contains(g.Issuers, name)
+}

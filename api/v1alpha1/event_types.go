@@ -15,6 +15,13 @@ const (
 	// EventSecretRotated records that another secret of an ApiClient, generated or provided, has
 	// become active. It is not recorded for the first secret, or for hashes in the spec.
 	EventSecretRotated EventReason = "SecretRotated"
+
+	// EventIssuerNotResolved records that the operator cannot get the public keys of a trusted
+	// issuer of a Realm.
+	EventIssuerNotResolved EventReason = "IssuerNotResolved"
+
+	// EventIssuerResolved records that the operator gets the public keys of a trusted issuer again.
+	EventIssuerResolved EventReason = "IssuerResolved"
 )
 
 // EventAction is the action that the operator took when it recorded an Event.
@@ -26,4 +33,7 @@ const (
 
 	// EventActionRotate is the action of EventSigningKeyRotated and EventSecretRotated.
 	EventActionRotate EventAction = "Rotate"
+
+	// EventActionResolve is the action of EventIssuerNotResolved and EventIssuerResolved.
+	EventActionResolve EventAction = "Resolve"
 )

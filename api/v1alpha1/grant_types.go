@@ -43,6 +43,25 @@ type Grant struct {
 	// +listType=set
 	// +optional
 	ClientIDs []string `json:"clientIds,omitempty"`
+
+	// issuers lists 1 to 17 names of issuers that spec.federatedIdentities and spec.serviceAccounts
+	// of an ApiClient can use: names from spec.trustedIssuers, and "kubernetes" for the service
+	// accounts of this cluster. Names that the realm does not define have no effect. If unset, an
+	// ApiClient can use every issuer of the realm and the service accounts of its namespace.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=17
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and inner hyphens"
+	// +listType=set
+	// +optional
+	Issuers []string `json:"issuers,omitempty"`
+
+	// senderConstraint requires that the tokens of the ApiClients that the grant covers are bound to
+	// a key. DPoP requires DPoP proofs (RFC 9449) in token requests and wherever a token is used. If
+	// unset, the ApiClient decides.
+	// +optional
+	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 }
 
 // GrantedNamespaces is a set of namespaces. Exactly one member must be set.

@@ -57,6 +57,7 @@ type RealmList struct {
 
 // RealmSpec defines the desired state of a Realm.
 //
+// +kubebuilder:validation:XValidation:rule=`!has(self.claims) || !has(self.allowedClaims) || self.claims.all(c, !self.allowedClaims.exists(name, name.lowerAscii() == c.name.lowerAscii()))`,fieldPath=".allowedClaims",message="spec.allowedClaims must not list a claim, in any case, that spec.claims sets for every client"
 // +kubebuilder:validation:XValidation:rule=`has(self.grants) && self.grants.size() > 0`,message="spec.grants must have at least one grant. Specify which namespaces can have clients and which scopes they can request, for example: grants: [{name: acme, namespaces: {names: [acme-apps]}, scopes: [orders.read]}]. To stop every client of the realm, set spec.suspend to true."
 type RealmSpec struct {
 	// displayName is the human-readable name of the realm, at most 128 characters. It has no effect
@@ -114,6 +115,31 @@ type RealmSpec struct {
 	// +listMapKey=name
 	// +optional
 	ReleasedClients []ApiClientReference `json:"releasedClients,omitempty"`
+
+	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
+	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every
+	// 10 minutes; token servers verify the tokens without contacting the issuer. If unset, only
+	// service accounts of this cluster can authenticate with a token that they already have.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, self.exists_one(y, y.issuer == x.issuer))`,message="spec.trustedIssuers must not have two entries with the same issuer; to trust tokens for another audience, create another realm"
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	TrustedIssuers []TrustedIssuer `json:"trustedIssuers,omitempty"`
+
+	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain. The
+	// claims of the realm and of a client together can have at most 16 entries and 2048 bytes as
+	// JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset, the realm
+	// adds no claims.
+	// +optional
+	Claims Claims `json:"claims,omitempty"`
+
+	// allowedClaims lists at most 64 names of claims that ApiClients can set in spec.claims. It must
+	// not list the names of claims. If unset, ApiClients cannot set claims.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	// +optional
+	AllowedClaims []ClaimName `json:"allowedClaims,omitempty"`
 
 	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
 	// +optional
@@ -208,7 +234,8 @@ type Signing struct {
 // RealmStatus is the observed state of a Realm.
 type RealmStatus struct {
 	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
-	// present. Reconciling and Stalled are present only while they are True.
+	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
+	// Stalled only while they are True.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
@@ -258,6 +285,13 @@ type RealmStatus struct {
 	// change is waiting for token servers to load the last one.
 	// +optional
 	NextKeyTransitionTime *metav1.Time `json:"nextKeyTransitionTime,omitempty"`
+
+	// trustedIssuers describes the issuers in spec.trustedIssuers.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	TrustedIssuers []TrustedIssuerStatus `json:"trustedIssuers,omitempty"`
 }
 
 // SigningKeyState is the lifecycle state of a signing key.

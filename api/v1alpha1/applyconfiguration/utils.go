@@ -27,10 +27,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ApiClientSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ApiClientStatus"):
 		return &apiv1alpha1.ApiClientStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Claim"):
+		return &apiv1alpha1.ClaimApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClientSecretSource"):
 		return &apiv1alpha1.ClientSecretSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClientSecretStatus"):
 		return &apiv1alpha1.ClientSecretStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FederatedIdentity"):
+		return &apiv1alpha1.FederatedIdentityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratedSecret"):
 		return &apiv1alpha1.GeneratedSecretApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Grant"):
@@ -41,6 +45,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HashedSecretApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Introspection"):
 		return &apiv1alpha1.IntrospectionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("IssuerKeys"):
+		return &apiv1alpha1.IssuerKeysApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Limits"):
 		return &apiv1alpha1.LimitsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NamespaceSelector"):
@@ -71,6 +77,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SigningApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SigningKeyStatus"):
 		return &apiv1alpha1.SigningKeyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrustedIssuer"):
+		return &apiv1alpha1.TrustedIssuerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TrustedIssuerStatus"):
+		return &apiv1alpha1.TrustedIssuerStatusApplyConfiguration{}
 
 	}
 	return nil

@@ -135,6 +135,8 @@ func isOptionalSpec(n node) bool {
 		"spec.secret.provided.secretRef", "spec.secret.provided.secretRef.name",
 		"spec.secret.hashed[].id", "spec.secret.hashed[].hash",
 		"spec.publicKeys[].keyId", "spec.serviceAccounts[].name",
+		"spec.trustedIssuers[].name", "spec.trustedIssuers[].issuer", "spec.federatedIdentities[].issuer",
+		"spec.claims[].name",
 	}
 	return strings.HasPrefix(n.path, "spec.") && !slices.Contains(required, n.path)
 }

@@ -75,6 +75,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: audiences
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
+    - name: claims
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Claims
     - name: clientId
       type:
         scalar: string
@@ -84,6 +87,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: expiresAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: federatedIdentities
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.FederatedIdentity
+          elementRelationship: atomic
     - name: introspection
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Introspection
@@ -107,6 +116,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secret
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClientSecretSource
+    - name: senderConstraint
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SenderConstraint
     - name: serviceAccounts
       type:
         list:
@@ -166,6 +178,39 @@ var schemaYAML = typed.YAMLObject(`types:
     elementType:
       scalar: string
     elementRelationship: associative
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Claim
+  map:
+    fields:
+    - name: integer
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimName
+    - name: string
+      type:
+        scalar: string
+    - name: strings
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimMatch
+  map:
+    elementType:
+      namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimMatchValue
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimMatchValue
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimName
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Claims
+  list:
+    elementType:
+      namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Claim
+    elementRelationship: associative
+    keys:
+    - name
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClientSecretSource
   map:
     fields:
@@ -199,6 +244,18 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.FederatedIdentity
+  map:
+    fields:
+    - name: claims
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimMatch
+    - name: issuer
+      type:
+        scalar: string
+    - name: subject
+      type:
+        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.GeneratedSecret
   map:
     fields:
@@ -228,6 +285,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: associative
+    - name: issuers
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: name
       type:
         scalar: string
@@ -237,6 +300,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: scopes
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Scopes
+    - name: senderConstraint
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SenderConstraint
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.GrantedNamespaces
   map:
     fields:
@@ -270,6 +336,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: audiences
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerCABundle
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerJWKS
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerKeys
+  map:
+    fields:
+    - name: caBundle
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerCABundle
+    - name: jwks
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerJWKS
+    - name: jwksUri
+      type:
+        scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerURL
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.JSONWebKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.LabelKey
@@ -368,9 +452,18 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmSpec
   map:
     fields:
+    - name: allowedClaims
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimName
+          elementRelationship: associative
     - name: audiences
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Audiences
+    - name: claims
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Claims
     - name: displayName
       type:
         scalar: string
@@ -409,6 +502,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokensValidAfter
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: trustedIssuers
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.TrustedIssuer
+          elementRelationship: associative
+          keys:
+          - name
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.RealmStatus
   map:
     fields:
@@ -446,6 +547,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenLifetime
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
+    - name: trustedIssuers
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.TrustedIssuerStatus
+          elementRelationship: associative
+          keys:
+          - name
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Scopes
   list:
     elementType:
@@ -485,6 +594,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: labels
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Labels
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SenderConstraint
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.ServiceAccountReference
   map:
     fields:
@@ -531,6 +642,44 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: state
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SigningKeyState
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.TrustedAudience
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.TrustedIssuer
+  map:
+    fields:
+    - name: audience
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.TrustedAudience
+    - name: issuer
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerURL
+    - name: keys
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.IssuerKeys
+    - name: name
+      type:
+        scalar: string
+    - name: requiredClaims
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.ClaimMatch
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.TrustedIssuerStatus
+  map:
+    fields:
+    - name: failingSince
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: keyIds
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

@@ -34,6 +34,15 @@ type GrantApplyConfiguration struct {
 	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
 	// without spec.clientId.
 	ClientIDs []string `json:"clientIds,omitempty"`
+	// issuers lists 1 to 17 names of issuers that spec.federatedIdentities and spec.serviceAccounts
+	// of an ApiClient can use: names from spec.trustedIssuers, and "kubernetes" for the service
+	// accounts of this cluster. Names that the realm does not define have no effect. If unset, an
+	// ApiClient can use every issuer of the realm and the service accounts of its namespace.
+	Issuers []string `json:"issuers,omitempty"`
+	// senderConstraint requires that the tokens of the ApiClients that the grant covers are bound to
+	// a key. DPoP requires DPoP proofs (RFC 9449) in token requests and wherever a token is used. If
+	// unset, the ApiClient decides.
+	SenderConstraint *apiv1alpha1.SenderConstraint `json:"senderConstraint,omitempty"`
 }
 
 // GrantApplyConfiguration constructs a declarative configuration of the Grant type for use with
@@ -81,5 +90,23 @@ func (b *GrantApplyConfiguration) WithClientIDs(values ...string) *GrantApplyCon
 	for i := range values {
 		b.ClientIDs = append(b.ClientIDs, values[i])
 	}
+	return b
+}
+
+// WithIssuers adds the given value to the Issuers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Issuers field.
+func (b *GrantApplyConfiguration) WithIssuers(values ...string) *GrantApplyConfiguration {
+	for i := range values {
+		b.Issuers = append(b.Issuers, values[i])
+	}
+	return b
+}
+
+// WithSenderConstraint sets the SenderConstraint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SenderConstraint field is set to the value of the last call.
+func (b *GrantApplyConfiguration) WithSenderConstraint(value apiv1alpha1.SenderConstraint) *GrantApplyConfiguration {
+	b.SenderConstraint = &value
 	return b
 }

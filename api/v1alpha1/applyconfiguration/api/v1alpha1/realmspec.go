@@ -50,6 +50,19 @@ type RealmSpecApplyConfiguration struct {
 	// longer. A listed ApiClient is not Accepted (ClientIdReleased), and another ApiClient that a
 	// grant covers can use its client ID. If unset, every ApiClient keeps its client ID.
 	ReleasedClients []ApiClientReferenceApplyConfiguration `json:"releasedClients,omitempty"`
+	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
+	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every
+	// 10 minutes; token servers verify the tokens without contacting the issuer. If unset, only
+	// service accounts of this cluster can authenticate with a token that they already have.
+	TrustedIssuers []TrustedIssuerApplyConfiguration `json:"trustedIssuers,omitempty"`
+	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain. The
+	// claims of the realm and of a client together can have at most 16 entries and 2048 bytes as
+	// JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset, the realm
+	// adds no claims.
+	Claims *apiv1alpha1.Claims `json:"claims,omitempty"`
+	// allowedClaims lists at most 64 names of claims that ApiClients can set in spec.claims. It must
+	// not list the names of claims. If unset, ApiClients cannot set claims.
+	AllowedClaims []apiv1alpha1.ClaimName `json:"allowedClaims,omitempty"`
 	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
 	Signing *SigningApplyConfiguration `json:"signing,omitempty"`
 	// limits restricts each client of the realm. If unset, there are no limits.
@@ -127,6 +140,37 @@ func (b *RealmSpecApplyConfiguration) WithReleasedClients(values ...*ApiClientRe
 			panic("nil value passed to WithReleasedClients")
 		}
 		b.ReleasedClients = append(b.ReleasedClients, *values[i])
+	}
+	return b
+}
+
+// WithTrustedIssuers adds the given value to the TrustedIssuers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TrustedIssuers field.
+func (b *RealmSpecApplyConfiguration) WithTrustedIssuers(values ...*TrustedIssuerApplyConfiguration) *RealmSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTrustedIssuers")
+		}
+		b.TrustedIssuers = append(b.TrustedIssuers, *values[i])
+	}
+	return b
+}
+
+// WithClaims sets the Claims field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Claims field is set to the value of the last call.
+func (b *RealmSpecApplyConfiguration) WithClaims(value apiv1alpha1.Claims) *RealmSpecApplyConfiguration {
+	b.Claims = &value
+	return b
+}
+
+// WithAllowedClaims adds the given value to the AllowedClaims field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AllowedClaims field.
+func (b *RealmSpecApplyConfiguration) WithAllowedClaims(values ...apiv1alpha1.ClaimName) *RealmSpecApplyConfiguration {
+	for i := range values {
+		b.AllowedClaims = append(b.AllowedClaims, values[i])
 	}
 	return b
 }

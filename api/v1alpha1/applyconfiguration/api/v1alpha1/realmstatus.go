@@ -17,7 +17,8 @@ import (
 // RealmStatus is the observed state of a Realm.
 type RealmStatusApplyConfiguration struct {
 	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
-	// present. Reconciling and Stalled are present only while they are True.
+	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
+	// Stalled only while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.
@@ -39,6 +40,8 @@ type RealmStatusApplyConfiguration struct {
 	// published, the pending key becomes Active, or an old key is removed. Unset while the next
 	// change is waiting for token servers to load the last one.
 	NextKeyTransitionTime *metav1.Time `json:"nextKeyTransitionTime,omitempty"`
+	// trustedIssuers describes the issuers in spec.trustedIssuers.
+	TrustedIssuers []TrustedIssuerStatusApplyConfiguration `json:"trustedIssuers,omitempty"`
 }
 
 // RealmStatusApplyConfiguration constructs a declarative configuration of the RealmStatus type for use with
@@ -118,5 +121,18 @@ func (b *RealmStatusApplyConfiguration) WithSigningKeys(values ...*SigningKeySta
 // If called multiple times, the NextKeyTransitionTime field is set to the value of the last call.
 func (b *RealmStatusApplyConfiguration) WithNextKeyTransitionTime(value metav1.Time) *RealmStatusApplyConfiguration {
 	b.NextKeyTransitionTime = &value
+	return b
+}
+
+// WithTrustedIssuers adds the given value to the TrustedIssuers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TrustedIssuers field.
+func (b *RealmStatusApplyConfiguration) WithTrustedIssuers(values ...*TrustedIssuerStatusApplyConfiguration) *RealmStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTrustedIssuers")
+		}
+		b.TrustedIssuers = append(b.TrustedIssuers, *values[i])
+	}
 	return b
 }
