@@ -107,7 +107,7 @@ func TestPublishedKeysVerifyTokens(t *testing.T) {
 				newClient(t, "acme", "billing", func(c *registry.Client) {
 					c.Scopes, c.Audiences = []string{"orders:read", "stock"}, []string{orders}
 				}),
-			}, func(string) bool { return false })
+			}, nil, func(string) bool { return false })
 			client := s.clientOf(t, "HTTP/2")
 
 			var set jose.JSONWebKeySet

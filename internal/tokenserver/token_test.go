@@ -206,7 +206,7 @@ func TestUnavailableUntilLoaded(t *testing.T) {
 			checkRejection(t, s.send(t, client, r), 503, "temporarily_unavailable", "")
 		})
 	}
-	s.registry.Replace(nil, nil, func(string) bool { return false })
+	s.registry.Replace(nil, nil, nil, func(string) bool { return false })
 	checkRejection(t, s.send(t, client, tests["good credentials"]), 404, "invalid_request", "")
 }
 

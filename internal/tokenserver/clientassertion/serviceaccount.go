@@ -38,6 +38,9 @@ type ServiceAccount struct {
 	UID       string
 }
 
+// Subject returns the "sub" of the service account's tokens.
+func (a ServiceAccount) Subject() string { return subjectPrefix + a.Namespace + ":" + a.Name }
+
 // private contains the private claims defined by Kubernetes (k8s.io/kubernetes/pkg/serviceaccount).
 type private struct {
 	Kubernetes struct {
@@ -75,7 +78,7 @@ func (a *Assertion) CheckServiceAccount(issuer, audience string, now time.Time) 
 	case issuer == "" || a.Claims.Issuer != issuer:
 		return ServiceAccount{}, ErrIssuer
 	case k.Namespace == "" || k.ServiceAccount.Name == "" || k.ServiceAccount.UID == "" ||
-		a.Claims.Subject != subjectPrefix+k.Namespace+":"+k.ServiceAccount.Name:
+		a.Claims.Subject != ServiceAccount{Namespace: k.Namespace, Name: k.ServiceAccount.Name}.Subject():
 		return ServiceAccount{}, ErrSubject
 	case k.ServiceAccount.Name == defaultAccount:
 		return ServiceAccount{}, ErrDefaultAccount

@@ -175,15 +175,11 @@ func (f *Feed) Update(obj any) error {
 	if err != nil {
 		return err
 	}
-	realm, client, err := prepare(secret)
+	var changed prepared
+	err = prepare(secret, &changed)
 	f.mark(secret.Name, err)
-	switch {
-	case realm != nil:
-		f.Registry.SetRealm(realm)
-	case client != nil:
-		f.Registry.SetClient(client)
-	}
 	if err == nil {
+		changed.set(f.Registry)
 		f.lastKnownGood.write(secret)
 	}
 	f.reach(secret.ResourceVersion)
@@ -235,11 +231,11 @@ func (f *Feed) Replace(list []any, version string) error {
 	if !f.Registry.Loaded() {
 		now.add(prepareAll(f.lastKnownGood.of(now.unreadable)))
 	}
-	f.Registry.Replace(now.realms, now.clients, func(name string) bool { return now.unreadable[name] != nil })
+	f.Registry.Replace(now.realms, now.clients, now.subjects, func(name string) bool { return now.unreadable[name] != nil })
 	f.markOnly(now.unreadable)
 	f.lastKnownGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
 	f.reach(version)
-	f.Logger.Info("Loaded records", "realms", len(now.realms), "clients", len(now.clients),
+	f.Logger.Info("Loaded records", "realms", len(now.realms), "clients", len(now.clients), "subjects", len(now.subjects),
 		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil
 }

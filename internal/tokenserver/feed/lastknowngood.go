@@ -116,10 +116,10 @@ func (f *Feed) restore(ctx context.Context) {
 		return
 	}
 	p := prepareAll(previous.Secrets)
-	f.Registry.Replace(p.realms, p.clients, func(string) bool { return false })
+	f.Registry.Replace(p.realms, p.clients, p.subjects, func(string) bool { return false })
 	f.contact.restore(previous.Current)
 	f.progress.reach(previous.Version, f.Now())
 	f.lastKnownGood.previous = snapshot.Records{}
 	f.Logger.Warn("API server unavailable, serving last known good records",
-		"realms", len(p.realms), "clients", len(p.clients), "resourceVersion", previous.Version, "current", previous.Current)
+		"realms", len(p.realms), "clients", len(p.clients), "subjects", len(p.subjects), "resourceVersion", previous.Version, "current", previous.Current)
 }

@@ -16,6 +16,7 @@ import (
 type prepared struct {
 	realms     []*registry.Realm
 	clients    []*registry.Client
+	subjects   []*registry.Subject
 	readable   []*corev1.Secret
 	unreadable map[string]error // by record name
 }
@@ -23,15 +24,9 @@ type prepared struct {
 func prepareAll(secrets []*corev1.Secret) prepared {
 	p := prepared{unreadable: map[string]error{}}
 	for _, secret := range secrets {
-		realm, client, err := prepare(secret)
-		switch {
-		case err != nil:
+		if err := prepare(secret, &p); err != nil {
 			p.unreadable[secret.Name] = err
 			continue
-		case realm != nil:
-			p.realms = append(p.realms, realm)
-		case client != nil:
-			p.clients = append(p.clients, client)
 		}
 		p.readable = append(p.readable, secret)
 	}
@@ -42,17 +37,46 @@ func prepareAll(secrets []*corev1.Secret) prepared {
 func (p *prepared) add(lastKnownGood prepared) {
 	p.realms = append(p.realms, lastKnownGood.realms...)
 	p.clients = append(p.clients, lastKnownGood.clients...)
+	p.subjects = append(p.subjects, lastKnownGood.subjects...)
 }
 
-// prepare converts a record to a realm or client for the registry. The error is
-// record.ErrUnreadable, or the reason why a realm can't sign.
-func prepare(secret *corev1.Secret) (*registry.Realm, *registry.Client, error) {
-	if record.KindOf(secret) == record.KindRealm {
-		realm, err := prepareRealm(secret)
-		return realm, nil, err
+// set adds all prepared entries to the registry.
+func (p *prepared) set(reg *registry.Registry) {
+	for _, realm := range p.realms {
+		reg.SetRealm(realm)
 	}
-	client, err := prepareClient(secret)
-	return nil, client, err
+	for _, client := range p.clients {
+		reg.SetClient(client)
+	}
+	for _, subject := range p.subjects {
+		reg.SetSubject(subject)
+	}
+}
+
+// prepare converts a record for the registry and adds it to p. The error is record.ErrUnreadable, or
+// the reason why a realm can't sign.
+func prepare(secret *corev1.Secret, p *prepared) error {
+	switch record.KindOf(secret) {
+	case record.KindRealm:
+		realm, err := prepareRealm(secret)
+		if err != nil {
+			return err
+		}
+		p.realms = append(p.realms, realm)
+	case record.KindSubject:
+		subject, err := prepareSubject(secret)
+		if err != nil {
+			return err
+		}
+		p.subjects = append(p.subjects, subject)
+	default:
+		client, err := prepareClient(secret)
+		if err != nil {
+			return err
+		}
+		p.clients = append(p.clients, client)
+	}
+	return nil
 }
 
 func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
@@ -73,7 +97,35 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		Scopes:           r.Scopes,
 		KeyCache:         time.Duration(r.KeyCacheSeconds) * time.Second,
 		Keys:             r.Keys,
+		ClusterIssuerURL: r.ClusterIssuerURL,
+		Audiences:        r.Audiences,
+		Issuers:          issuers(r),
 	})
+}
+
+func issuers(r record.Realm) []registry.Issuer {
+	var trusted []registry.Issuer
+	for _, i := range r.Issuers {
+		trusted = append(trusted, registry.Issuer{
+			Name: i.Name, URL: i.Issuer, Audience: i.Audience, RequiredClaims: i.RequiredClaims, Keys: i.Keys,
+		})
+	}
+	return trusted
+}
+
+func prepareSubject(secret *corev1.Secret) (*registry.Subject, error) {
+	s, err := record.ReadSubject(secret)
+	if err != nil {
+		return nil, err
+	}
+	return &registry.Subject{
+		Record:    secret.Name,
+		RealmUID:  string(s.RealmUID),
+		Issuer:    s.Issuer,
+		Subject:   s.Subject,
+		ClientID:  s.ClientID,
+		ClientUID: string(s.UID),
+	}, nil
 }
 
 func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
@@ -106,7 +158,18 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Secrets:          secrets,
 		PublicKeys:       c.PublicKeys,
 		ServiceAccounts:  serviceAccounts(c),
+		Identities:       identities(c),
+		Claims:           record.EncodeClaims(c.Claims),
+		DPoP:             c.DPoP,
 	}, nil
+}
+
+func identities(c record.Client) []registry.Identity {
+	var all []registry.Identity
+	for _, i := range c.Identities {
+		all = append(all, registry.Identity{Issuer: i.Issuer, Subject: i.Subject, Claims: i.Claims})
+	}
+	return all
 }
 
 func serviceAccounts(c record.Client) []clientassertion.ServiceAccount {

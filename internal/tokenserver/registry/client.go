@@ -42,6 +42,13 @@ type Client struct {
 	PublicKeys []signingkey.PublicKey
 	// ServiceAccounts lists the service accounts whose tokens authenticate the client.
 	ServiceAccounts []clientassertion.ServiceAccount
+	// Identities lists the tokens of the realm's trusted issuers that authenticate the client.
+	Identities []Identity
+	// Claims are the static claims in the client's tokens, as encoded members of a JSON object, each
+	// preceded by a comma.
+	Claims []byte
+	// DPoP means that the client gets only tokens that are bound to a key (RFC 9449).
+	DPoP bool
 }
 
 // MayIntrospect reports whether the client may learn about a valid token of its realm: its own

@@ -38,6 +38,10 @@ type RealmSettings struct {
 	// limit.
 	TokensPerSecond int32
 	Keys            []signingkey.Key
+	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster.
+	ClusterIssuerURL string
+	Audiences        []string // that clients may request
+	Issuers          []Issuer // whose tokens can authenticate clients; their URLs differ
 }
 
 // Realm is a realm, prepared for handling requests. Everything that does not depend on the request
@@ -68,7 +72,13 @@ type Realm struct {
 	// Caching is the Cache-Control header of these documents (RFC 9111 §5.2).
 	Caching []string
 
-	clients *table // set when the realm is added to a registry
+	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster. It may be empty.
+	ClusterIssuerURL string
+	// Audiences are the audiences that the realm's clients may request, sorted.
+	Audiences []string
+
+	issuers map[string]*Issuer // trusted issuers by URL
+	tables  tables             // set when the realm is added to a registry
 }
 
 // NewRealm returns a realm with the given settings.
@@ -80,7 +90,13 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		TokenLifetime: s.TokenLifetime, TokensPerSecond: s.TokensPerSecond,
 		tokensValidAfter: s.TokensValidAfter,
 		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
-		clients:          newTable(),
+		ClusterIssuerURL: s.ClusterIssuerURL,
+		Audiences:        s.Audiences,
+		issuers:          make(map[string]*Issuer, len(s.Issuers)),
+		tables:           newTables(),
+	}
+	for i := range s.Issuers {
+		realm.issuers[s.Issuers[i].URL] = &s.Issuers[i]
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var algorithms []string
@@ -134,13 +150,14 @@ var assertionAlgorithms = func() []string {
 
 // Client returns the client with the given client ID, or nil. The caller must not modify it.
 func (r *Realm) Client(id string) *Client {
-	client, _ := r.clients.Load(id)
+	client, _ := r.tables.clients.Load(id)
 	return client
 }
 
 // Verify returns the claims and the client of a token if it is valid at the given time. The realm
 // and the client must be usable. The token must have the identity of the client that has its client
-// ID now, and must not be older than spec.tokensValidAfter of the realm or client.
+// ID now, and must not be older than spec.tokensValidAfter of the realm or client. If the client
+// requires DPoP now, the token must be bound to a key.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
@@ -151,6 +168,7 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 	client := r.Client(verified.ClientID)
 	if r.Disabled || client == nil || !client.Usable(now) ||
 		verified.Identity != client.Identity ||
+		client.DPoP && verified.JKT == "" ||
 		verified.IssuedAt.Before(client.TokensValidAfter) ||
 		verified.IssuedAt.Before(r.tokensValidAfter) {
 		return token.Verified{}, nil, token.ErrInvalid

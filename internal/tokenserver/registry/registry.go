@@ -1,4 +1,5 @@
-// Package registry holds the token server's realms and clients in memory.
+// Package registry holds the token server's realms, their clients, and the subjects that clients
+// hold in memory.
 //
 // Requests read it without locks and without I/O. The feed writes one change at a time. The cost of
 // a change does not depend on the number of clients.
@@ -12,25 +13,27 @@ import (
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
-// Registry holds realms by name and their clients by client ID. The zero value is not usable; use
-// New.
+// Registry holds realms by name, their clients by client ID, and the subjects that clients hold by
+// issuer and subject. The zero value is not usable; use New.
 type Registry struct {
 	served atomic.Pointer[map[string]*Realm] // by name; copied on each change because realms are few
 	loaded atomic.Bool
 
 	// mu serializes writers and guards the fields below.
-	mu      sync.Mutex
-	realms  map[string]*Realm  // by name of the record, whether served or superseded
-	tables  map[string]*table  // by realm UID
-	clients map[string]*Client // by name of the record
+	mu       sync.Mutex
+	realms   map[string]*Realm   // by name of the record, whether served or superseded
+	tables   map[string]tables   // by realm UID
+	clients  map[string]*Client  // by name of the record
+	subjects map[string]*Subject // by name of the record
 }
 
 // New returns an empty registry that is not loaded.
 func New() *Registry {
 	r := &Registry{
-		realms:  map[string]*Realm{},
-		tables:  map[string]*table{},
-		clients: map[string]*Client{},
+		realms:   map[string]*Realm{},
+		tables:   map[string]tables{},
+		clients:  map[string]*Client{},
+		subjects: map[string]*Subject{},
 	}
 	r.served.Store(&map[string]*Realm{})
 	return r
@@ -52,13 +55,13 @@ func (r *Registry) Size() (realms, clients int) {
 	return len(*r.served.Load()), len(r.clients)
 }
 
-// Replace replaces the contents with the given realms and clients, but retains existing entries
-// whose record is accepted by keep. Those records can't be read now and their entries remain in the
-// last known good state. Replace marks the registry as loaded.
-func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(record string) bool) {
+// Replace replaces the contents with the given realms, clients and subjects, but retains existing
+// entries whose record is accepted by keep. Those records can't be read now and their entries remain
+// in the last known good state. Replace marks the registry as loaded.
+func (r *Registry) Replace(realms []*Realm, clients []*Client, subjects []*Subject, keep func(record string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	listed := make(map[string]bool, len(realms)+len(clients))
+	listed := make(map[string]bool, len(realms)+len(clients)+len(subjects))
 	for _, realm := range realms {
 		listed[realm.Record] = true
 		r.setRealm(realm)
@@ -66,6 +69,10 @@ func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(record 
 	for _, client := range clients {
 		listed[client.Record] = true
 		r.setClient(client)
+	}
+	for _, subject := range subjects {
+		listed[subject.Record] = true
+		r.setSubject(subject)
 	}
 	for record := range r.realms {
 		if !listed[record] && !keep(record) {
@@ -75,6 +82,11 @@ func (r *Registry) Replace(realms []*Realm, clients []*Client, keep func(record 
 	for record := range r.clients {
 		if !listed[record] && !keep(record) {
 			r.removeClient(record)
+		}
+	}
+	for record := range r.subjects {
+		if !listed[record] && !keep(record) {
+			r.removeSubject(record)
 		}
 	}
 	r.loaded.Store(true)
@@ -95,16 +107,25 @@ func (r *Registry) SetClient(client *Client) {
 	r.setClient(client)
 }
 
-// Remove removes the realm or client with the given record. Its tokens are no longer valid.
+// SetSubject adds a held subject, or replaces the one with the same record.
+func (r *Registry) SetSubject(subject *Subject) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.setSubject(subject)
+}
+
+// Remove removes the realm, client or subject with the given record. Tokens of a removed realm or
+// client are no longer valid.
 func (r *Registry) Remove(record string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removeRealm(record)
 	r.removeClient(record)
+	r.removeSubject(record)
 }
 
 func (r *Registry) setRealm(realm *Realm) {
-	realm.clients = r.table(realm.UID)
+	realm.tables = r.tablesOf(realm.UID)
 	old := r.realms[realm.Record]
 	r.realms[realm.Record] = realm
 	if old != nil && old.Name != realm.Name {
@@ -142,7 +163,7 @@ func (r *Registry) serve(name string) {
 
 func (r *Registry) setClient(client *Client) {
 	r.clients[client.Record] = client
-	r.table(client.RealmUID).Store(client.ID, client)
+	r.tablesOf(client.RealmUID).clients.Store(client.ID, client)
 }
 
 func (r *Registry) removeClient(record string) {
@@ -151,24 +172,39 @@ func (r *Registry) removeClient(record string) {
 		return
 	}
 	delete(r.clients, record)
-	r.table(client.RealmUID).Delete(client.ID)
+	r.tablesOf(client.RealmUID).clients.Delete(client.ID)
 	r.dropIfUnused(client.RealmUID)
 }
 
-// table returns the clients with a realm UID by client ID. A table can exist without a realm,
-// because realm and client records can arrive in any order.
-func (r *Registry) table(realmUID string) *table {
+func (r *Registry) setSubject(subject *Subject) {
+	r.subjects[subject.Record] = subject
+	r.tablesOf(subject.RealmUID).subjects.Store(subject.key(), subject)
+}
+
+func (r *Registry) removeSubject(record string) {
+	subject, ok := r.subjects[record]
+	if !ok {
+		return
+	}
+	delete(r.subjects, record)
+	r.tablesOf(subject.RealmUID).subjects.Delete(subject.key())
+	r.dropIfUnused(subject.RealmUID)
+}
+
+// tablesOf returns the clients and subjects with a realm UID. They can exist without a realm,
+// because records can arrive in any order.
+func (r *Registry) tablesOf(realmUID string) tables {
 	t, ok := r.tables[realmUID]
 	if !ok {
-		t = newTable()
+		t = newTables()
 		r.tables[realmUID] = t
 	}
 	return t
 }
 
-// dropIfUnused removes the table for a realm UID if it has no clients and there is no such realm.
+// dropIfUnused removes the tables for a realm UID if they are empty and there is no such realm.
 func (r *Registry) dropIfUnused(realmUID string) {
-	if r.tables[realmUID].Size() > 0 {
+	if t := r.tables[realmUID]; t.clients.Size() > 0 || t.subjects.Size() > 0 {
 		return
 	}
 	for _, realm := range r.realms {
@@ -179,7 +215,13 @@ func (r *Registry) dropIfUnused(realmUID string) {
 	delete(r.tables, realmUID)
 }
 
-// table holds clients by client ID. Requests read it without locks.
-type table = xsync.Map[string, *Client]
+// tables holds the clients of a realm by client ID, and the subjects that they hold. Requests read
+// it without locks.
+type tables struct {
+	clients  *xsync.Map[string, *Client]
+	subjects *xsync.Map[subjectKey, *Subject]
+}
 
-func newTable() *table { return xsync.NewMap[string, *Client]() }
+func newTables() tables {
+	return tables{clients: xsync.NewMap[string, *Client](), subjects: xsync.NewMap[subjectKey, *Subject]()}
+}

@@ -76,7 +76,7 @@ func TestLookup(t *testing.T) {
 	}
 	reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex")}, []*registry.Client{
 		client("c1", "r1", "billing"), client("c2", "r2", "billing"), client("c3", "r1", "stock"), client("c4", "nowhere", "lost"),
-	}, keepNone)
+	}, nil, keepNone)
 	if !reg.Loaded() {
 		t.Error("Loaded() = false after Replace, want true")
 	}
@@ -107,8 +107,8 @@ func TestLookup(t *testing.T) {
 func TestReplaceRemovesAllButListedAndKept(t *testing.T) {
 	reg := registry.New()
 	reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex"), realm(t, "r3", "initech")},
-		[]*registry.Client{client("c1", "r1", "billing"), client("c2", "r1", "stock"), client("c3", "r2", "billing")}, keepNone)
-	reg.Replace([]*registry.Realm{realm(t, "r1", "acme")}, []*registry.Client{client("c4", "r1", "billing2")},
+		[]*registry.Client{client("c1", "r1", "billing"), client("c2", "r1", "stock"), client("c3", "r2", "billing")}, nil, keepNone)
+	reg.Replace([]*registry.Realm{realm(t, "r1", "acme")}, []*registry.Client{client("c4", "r1", "billing2")}, nil,
 		func(uid string) bool { return uid == "r3" || uid == "c2" })
 	got := map[string]string{
 		"replaced": found(reg, "acme", "billing"), "kept": found(reg, "acme", "stock"), "new": found(reg, "acme", "billing2"),
@@ -125,7 +125,7 @@ func TestReplaceRemovesAllButListedAndKept(t *testing.T) {
 
 func TestReplaceWithNothingMarksAsLoaded(t *testing.T) {
 	reg := registry.New()
-	reg.Replace(nil, nil, keepNone)
+	reg.Replace(nil, nil, nil, keepNone)
 	if realms, clients := reg.Size(); !reg.Loaded() || realms != 0 || clients != 0 {
 		t.Errorf("Loaded() = %t with %d realms and %d clients, want true with none", reg.Loaded(), realms, clients)
 	}
@@ -203,7 +203,7 @@ func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 		reg.SetClient(client("c3", "r2", "b", with))
 		reg.Remove("r1")
 		reg.Remove("c2")
-		reg.Replace([]*registry.Realm{realm(t, "r2", "acme")}, []*registry.Client{client("c4", "r2", "a", with)}, keepNone)
+		reg.Replace([]*registry.Realm{realm(t, "r2", "acme")}, []*registry.Client{client("c4", "r2", "a", with)}, nil, keepNone)
 		reg.Remove("r2")
 	}
 	close(stop)

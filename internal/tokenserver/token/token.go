@@ -32,6 +32,11 @@ type Claims struct {
 	Scope    string   // space-separated scope tokens; if empty, the token has no scope claim
 	IssuedAt time.Time
 	Lifetime time.Duration
+	// Extra contains additional claims as encoded members of a JSON object, each preceded by a comma.
+	Extra []byte
+	// JKT is the RFC 7638 thumbprint, in base64url, of the key to which the token is bound (RFC 9449
+	// §6.1). If empty, the token is not bound.
+	JKT string
 }
 
 // Signer issues tokens signed with one key. It is safe for concurrent use.
@@ -115,6 +120,12 @@ func appendClaims(b []byte, c Claims, id ID) []byte {
 	if c.Scope != "" {
 		b = append(b, `,"scope":`...)
 		b = appendString(b, c.Scope)
+	}
+	b = append(b, c.Extra...)
+	if c.JKT != "" {
+		b = append(b, `,"cnf":{"jkt":"`...)
+		b = append(b, c.JKT...)
+		b = append(b, `"}`...)
 	}
 	return append(b, '}')
 }

@@ -66,6 +66,17 @@ func TestSign(t *testing.T) {
 				"iat": json.Number("1772366400"), "exp": json.Number("1772370000"), "jti": wantID,
 			},
 		},
+		"static claims, bound to a key": {
+			claims: token.Claims{
+				Issuer: "i", ClientID: "c", Identity: "3", Audience: []string{"a"}, Scope: "s", IssuedAt: now, Lifetime: time.Hour,
+				Extra: []byte(`,"seats":25,"regions":["eu","us"]`), JKT: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I",
+			},
+			wantPayload: map[string]any{
+				"iss": "i", "sub": "c", "client_id": "c", "client_uid": "3", "aud": "a", "scope": "s",
+				"iat": json.Number("1772366400"), "exp": json.Number("1772370000"), "jti": wantID,
+				"seats": json.Number("25"), "regions": []any{"eu", "us"}, "cnf": map[string]any{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"},
+			},
+		},
 		"special characters": {
 			claims: token.Claims{Issuer: `https://x/<&>"\`, ClientID: "naïve\u2028\U0001F600", Identity: `"`, Audience: []string{"\x7f\t", `","admin":"true`}, Scope: "'", IssuedAt: now, Lifetime: time.Second},
 			wantPayload: map[string]any{

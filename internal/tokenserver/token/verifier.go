@@ -19,7 +19,7 @@ var ErrInvalid = errors.New("token not valid")
 const clockSkew = 30 * time.Second
 
 // maxToken limits the size of a token in bytes. The largest issued token has 256 scopes of 128
-// characters and 16 audiences, and is smaller.
+// characters, 16 audiences and 2 KiB of static claims, and is smaller.
 const maxToken = 64 << 10
 
 // encoding rejects non-canonical base64, so that no character of a valid token can be changed (RFC
@@ -34,6 +34,8 @@ type Verified struct {
 	Scope    string // space-separated scope tokens
 	IssuedAt time.Time
 	ID       string // "jti"
+	// JKT is the thumbprint of the key to which the token is bound, or empty; see Claims.
+	JKT string
 	// Payload contains the signed claims as JSON.
 	Payload []byte
 }
@@ -82,6 +84,10 @@ type claims struct {
 	IssuedAt  int64    `json:"iat"`
 	ExpiresAt int64    `json:"exp"`
 	ID        string   `json:"jti"`
+
+	Confirmation struct {
+		JKT string `json:"jkt"`
+	} `json:"cnf"`
 }
 
 // Verify verifies a token in JWS Compact Serialization and returns its content. It checks the
@@ -113,7 +119,8 @@ func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 		return Verified{}, ErrInvalid
 	}
 	return Verified{
-		ClientID: c.ClientID, Identity: c.Identity, Audience: c.Audience, Scope: c.Scope, IssuedAt: issuedAt, ID: c.ID, Payload: payload,
+		ClientID: c.ClientID, Identity: c.Identity, Audience: c.Audience, Scope: c.Scope, IssuedAt: issuedAt, ID: c.ID,
+		JKT: c.Confirmation.JKT, Payload: payload,
 	}, nil
 }
 

@@ -1,0 +1,128 @@
+package feed_test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+const (
+	realmUID = types.UID("11111111-2222-3333-4444-555555555555")
+	gitlab   = "https://gitlab.com"
+	project  = "project_path:acme/shop:ref_type:branch:ref:main"
+)
+
+// Everything that federation needs gets from the records into the registry.
+func TestFederationRecords(t *testing.T) {
+	reg := registry.New()
+	f := feed.New(feed.Options{Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
+	key, err := signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key.State, key.ActiveAt = signingkey.Active, time.Now()
+	required := map[string]string{"namespace_id": "4711"}
+	realm := stored(t)(record.ForRealm("records", &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
+		Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key},
+		ClusterIssuerURL: "https://realmkeeper-token-server.system.svc/acme", Audiences: []string{"https://orders.example.com"},
+		Issuers: []record.Issuer{{
+			Name: "gitlab", Issuer: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
+		}},
+	}))
+	identities := []record.Identity{
+		{Issuer: gitlab, IssuerName: "gitlab", Subject: project},
+		{Issuer: gitlab, IssuerName: "gitlab", Claims: map[string]string{"project_id": "42"}},
+	}
+	client := stored(t)(record.ForClient("records", record.Client{
+		UID: "c1", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
+		Audiences: []string{"https://orders.example.com"}, Identities: identities, DPoP: true,
+		Claims: []record.Claim{{Name: "tenant", Value: json.RawMessage(`"acme"`)}},
+	}))
+	subject := stored(t)(record.ForSubject("records", record.Subject{
+		RealmUID: realmUID, RealmName: "acme", Issuer: gitlab, Subject: project, ClientID: "apps.deploy", UID: "c1", Namespace: "apps", Name: "deploy",
+	}))
+	holder := func() *registry.Client { return reg.Realm("acme").Holder(gitlab, project) }
+
+	if err := f.Replace([]any{realm, client, subject}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	got := holder()
+	if got == nil {
+		t.Fatal("the subject has no holder")
+	}
+	want := &registry.Client{
+		Record: client.Name, UID: "c1", RealmUID: string(realmUID), ID: "apps.deploy", Identity: "c1",
+		Audiences:  []string{"https://orders.example.com"},
+		Identities: []registry.Identity{{Issuer: gitlab, Subject: project}, {Issuer: gitlab, Claims: map[string]string{"project_id": "42"}}},
+		Claims:     []byte(`,"tenant":"acme"`), DPoP: true,
+	}
+	got.Secrets = nil // empty
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("client (-want +got):\n%s", diff)
+	}
+	acme := reg.Realm("acme")
+	wantIssuer := &registry.Issuer{
+		Name: "gitlab", URL: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
+	}
+	if diff := cmp.Diff(wantIssuer, acme.TrustedIssuer(gitlab)); diff != "" {
+		t.Errorf("issuer (-want +got):\n%s", diff)
+	}
+	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || !cmp.Equal(acme.Audiences, []string{"https://orders.example.com"}) {
+		t.Errorf("cluster URL %q, audiences %q", acme.ClusterIssuerURL, acme.Audiences)
+	}
+
+	damaged := subject.DeepCopy()
+	damaged.Data = nil
+	for _, step := range []struct {
+		name   string
+		change func() error
+		want   bool
+	}{
+		{"an unreadable record changes nothing", func() error { return f.Update(damaged) }, true},
+		{"nor does a list with it", func() error { return f.Replace([]any{realm, client, damaged}, "2") }, true},
+		{"deleted", func() error { return f.Delete(subject) }, false},
+		{"added", func() error { return f.Add(subject) }, true},
+		{"not listed", func() error { return f.Replace([]any{realm, client}, "3") }, false},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		if got := holder() != nil; got != step.want {
+			t.Errorf("%s: has a holder: %t, want %t", step.name, got, step.want)
+		}
+	}
+}
+
+// stored returns a function that returns the Secret that the API server stores.
+func stored(t *testing.T) func(*corev1ac.SecretApplyConfiguration, error) *corev1.Secret {
+	return func(applied *corev1ac.SecretApplyConfiguration, err error) *corev1.Secret {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(applied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret := &corev1.Secret{}
+		if err := json.Unmarshal(data, secret); err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+}

@@ -1,0 +1,182 @@
+package registry_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
+)
+
+const (
+	github   = "https://token.actions.githubusercontent.com"
+	workflow = "repo:acme/shop:environment:production"
+	account  = "system:serviceaccount:apps:billing"
+)
+
+func lists(issuer, subject string) func(*registry.Client) {
+	return func(c *registry.Client) {
+		c.Identities = append(c.Identities, registry.Identity{Issuer: issuer, Subject: subject})
+	}
+}
+
+func listsAccount(c *registry.Client) {
+	c.ServiceAccounts = []clientassertion.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "1"}}
+}
+
+// held returns the record of a subject of the realm r1.
+func held(issuer, subject, clientID, clientUID string) *registry.Subject {
+	return &registry.Subject{
+		Record: "subject of " + issuer + " " + subject, RealmUID: "r1", Issuer: issuer, Subject: subject, ClientID: clientID, ClientUID: clientUID,
+	}
+}
+
+// A subject has a holder only while its record and the client's record agree.
+func TestHolder(t *testing.T) {
+	deploy := client("c1", "r1", "deploy", lists(github, workflow), listsAccount)
+	tests := map[string]struct {
+		clients         []*registry.Client
+		subjects        []*registry.Subject
+		issuer, subject string
+		want            string
+	}{
+		"held":                     {[]*registry.Client{deploy}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, "c1"},
+		"held service account":     {[]*registry.Client{deploy}, []*registry.Subject{held("kubernetes", account, "deploy", "c1")}, "kubernetes", account, "c1"},
+		"listed but not held":      {[]*registry.Client{deploy}, nil, github, workflow, ""},
+		"held but not listed":      {[]*registry.Client{client("c1", "r1", "deploy")}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
+		"account not listed":       {[]*registry.Client{client("c1", "r1", "deploy")}, []*registry.Subject{held("kubernetes", account, "deploy", "c1")}, "kubernetes", account, ""},
+		"holder has no record":     {nil, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
+		"client ID has changed":    {[]*registry.Client{client("c1", "r1", "other", lists(github, workflow))}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
+		"client ID changed hands":  {[]*registry.Client{client("c2", "r1", "deploy", lists(github, workflow))}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
+		"listed for other issuer":  {[]*registry.Client{client("c1", "r1", "deploy", lists("https://gitlab.com", workflow))}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
+		"asked for other issuer":   {[]*registry.Client{deploy}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, "https://gitlab.com", workflow, ""},
+		"asked for other subject":  {[]*registry.Client{deploy}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow + "x", ""},
+		"account, foreign cluster": {[]*registry.Client{deploy}, []*registry.Subject{held("kubernetes", account, "deploy", "c1")}, "https://kubernetes.default.svc", account, ""},
+		"second client lists it too": {
+			[]*registry.Client{deploy, client("c2", "r1", "attacker", lists(github, workflow))},
+			[]*registry.Subject{held(github, workflow, "deploy", "c1")},
+			github, workflow, "c1",
+		},
+		"client of another realm": {[]*registry.Client{client("c1", "r2", "deploy", lists(github, workflow))}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
+		"separated differently":   {[]*registry.Client{client("c1", "r1", "deploy", lists("https://a.example/x", "y"))}, []*registry.Subject{held("https://a.example/x", "y", "deploy", "c1")}, "https://a.example", "/xy", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			reg := registry.New()
+			reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex")}, tc.clients, tc.subjects, keepNone)
+			if got := holderOf(reg, tc.issuer, tc.subject); got != tc.want {
+				t.Errorf("holder %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func holderOf(reg *registry.Registry, issuer, subject string) string {
+	if c := reg.Realm("acme").Holder(issuer, subject); c != nil {
+		return c.UID
+	}
+	return ""
+}
+
+// Records of subjects come and go like those of clients.
+func TestSubjectChanges(t *testing.T) {
+	reg := registry.New()
+	first, second := client("c1", "r1", "first", lists(github, workflow)), client("c2", "r1", "second", lists(github, workflow))
+	reg.SetSubject(held(github, workflow, "first", "c1"))
+	reg.SetClient(first)
+	reg.SetClient(second)
+	reg.SetRealm(realm(t, "r1", "acme")) // records can arrive in any order
+	check := func(step, want string) {
+		t.Helper()
+		if got := holderOf(reg, github, workflow); got != want {
+			t.Errorf("%s: holder %q, want %q", step, got, want)
+		}
+	}
+	check("initially", "c1")
+	reg.SetSubject(held(github, workflow, "second", "c2"))
+	check("after another client acquired it", "c2")
+	reg.Remove(held(github, workflow, "", "").Record)
+	check("after removal", "")
+	reg.SetSubject(held(github, workflow, "first", "c1"))
+	realms, clients := []*registry.Realm{realm(t, "r1", "acme")}, []*registry.Client{first}
+	reg.Replace(realms, clients, nil, func(record string) bool { return record == held(github, workflow, "", "").Record })
+	check("while the record is unreadable", "c1")
+	reg.Replace(realms, clients, nil, keepNone)
+	check("after a list without it", "")
+	if realms, clients := reg.Size(); realms != 1 || clients != 1 {
+		t.Errorf("Size() = %d realms and %d clients, want 1 and 1", realms, clients)
+	}
+}
+
+// A token is verified with the keys of its kid and algorithm only, and with a limited number.
+func TestKeysOf(t *testing.T) {
+	var keys []signingkey.PublicKey
+	for _, id := range []string{"a", "b", "b", "b"} {
+		generated, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		generated.ID = id
+		keys = append(keys, generated.Public())
+	}
+	r := realm(t, "r1", "acme", func(s *registry.RealmSettings) {
+		s.Issuers = []registry.Issuer{{Name: "github", URL: github, Keys: keys}, {Name: "other", URL: "https://other.example"}}
+	})
+	tests := map[string]struct {
+		id        string
+		algorithm signingkey.Algorithm
+		want      int
+		wantKnown bool
+	}{
+		"one key":           {"a", signingkey.ES256, 1, true},
+		"more than allowed": {"b", signingkey.ES256, 2, true},
+		"other algorithm":   {"a", signingkey.RS256, 0, true},
+		"unknown":           {"c", signingkey.ES256, 0, false},
+		"no kid":            {"", signingkey.ES256, 0, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, known := r.TrustedIssuer(github).KeysOf(tc.id, tc.algorithm)
+			if len(got) != tc.want || known != tc.wantKnown {
+				t.Errorf("got %d keys, known %t, want %d, %t", len(got), known, tc.want, tc.wantKnown)
+			}
+		})
+	}
+	if r.TrustedIssuer("https://other.example").Name != "other" || r.TrustedIssuer(github+"/") != nil || r.TrustedIssuer("") != nil {
+		t.Error("found another issuer")
+	}
+}
+
+// A client that requires DPoP can't use its unbound tokens anymore.
+func TestVerifyRequiresBoundTokenOfClientWithDPoP(t *testing.T) {
+	reg := registry.New()
+	reg.SetRealm(realm(t, "r1", "acme"))
+	acme := reg.Realm("acme")
+	for name, tc := range map[string]struct {
+		required bool
+		jkt      string
+		want     bool
+	}{
+		"unbound":           {false, "", true},
+		"unbound, required": {true, "", false},
+		"bound":             {false, "thumbprint", true},
+		"bound, required":   {true, "thumbprint", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reg.SetClient(client("c1", "r1", "billing", func(c *registry.Client) { c.Identity, c.DPoP = "c1", tc.required }))
+			signed, _, err := acme.Signer.Sign(token.Claims{
+				Issuer: acme.Issuer, ClientID: "billing", Identity: "c1", Audience: []string{"a"}, IssuedAt: now, Lifetime: time.Minute, JKT: tc.jkt,
+			}, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verified, _, err := acme.Verify(signed, now)
+			if (err == nil) != tc.want || err == nil && verified.JKT != tc.jkt {
+				t.Errorf("error %v and thumbprint %q, want valid: %t", err, verified.JKT, tc.want)
+			}
+		})
+	}
+}
