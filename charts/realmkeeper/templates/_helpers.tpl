@@ -133,6 +133,10 @@ security:
   {{- toYaml .Values.security | nindent 2 }}
 tokenServer:
   {{- toYaml $tokenServer | nindent 2 }}
+{{- if .Values.operator.trustedIssuers.allowLocalAddresses }}
+trustedIssuers:
+  allowLocalAddresses: true
+{{- end }}
 {{- if ne (int .Values.testing.speedUp) 1 }}
 testing:
   speedUp: {{ int .Values.testing.speedUp }}

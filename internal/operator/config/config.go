@@ -52,6 +52,8 @@ type Instance struct {
 	Security    Security    `json:"security"`
 	TokenServer TokenServer `json:"tokenServer,omitzero"`
 	TLS         TLS         `json:"tls,omitzero"`
+	// TrustedIssuers configures how the operator fetches the keys of trusted issuers.
+	TrustedIssuers TrustedIssuers `json:"trustedIssuers,omitzero"`
 	// Testing must be unset outside of tests.
 	Testing Testing `json:"testing,omitzero"`
 
@@ -155,6 +157,13 @@ type TLS struct {
 
 // ManagedTLS has no settings.
 type ManagedTLS struct{}
+
+// TrustedIssuers configures how the operator fetches the keys of trusted issuers.
+type TrustedIssuers struct {
+	// AllowLocalAddresses allows issuers at loopback and link-local addresses, which include the
+	// metadata services of clouds. Defaults to false.
+	AllowLocalAddresses bool `json:"allowLocalAddresses,omitempty"`
+}
 
 // Testing holds settings for tests. They make an installation unsuitable for production.
 type Testing struct {

@@ -56,6 +56,7 @@ tokenServer:
   maxStaleness: 10m
 testing:
   speedUp: 600
+trustedIssuers: {allowLocalAddresses: true}
 tls:
   secretName: api-tls
 `
@@ -102,6 +103,8 @@ func TestParse(t *testing.T) {
 			},
 			TLS:     config.TLS{SecretName: "api-tls"},
 			Testing: config.Testing{SpeedUp: 600},
+
+			TrustedIssuers: config.TrustedIssuers{AllowLocalAddresses: true},
 		}},
 		"comment and document markers": {"# comment\n---\n" + minimal + "tls: {managed: {}}\n...\n", func() config.Instance {
 			want, err := config.Parse([]byte(minimal))
@@ -199,6 +202,7 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"unknown unsatisfiable policy":       {with("DoNotSchedule", "Hope"), "tokenServer.topologySpreadConstraints[0].whenUnsatisfiable"},
 		"negative speed-up":                  {with("speedUp: 600", "speedUp: -1"), "testing.speedUp"},
 		"speed-up too large":                 {with("speedUp: 600", "speedUp: 3601"), "testing.speedUp"},
+		"text as address switch":             {with("allowLocalAddresses: true", "allowLocalAddresses: maybe"), "trustedIssuers.allowLocalAddresses"},
 		"both TLS sources":                   {full + "  managed: {}\n", "tls.managed"},
 		"invalid Secret name":                {with("api-tls", "API TLS"), "tls.secretName"},
 		"unknown key":                        {full + "instanceDomian: x\n", "instanceDomian"},

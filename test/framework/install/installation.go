@@ -72,6 +72,7 @@ type Settings struct {
 	DefaultTokenLifetime string   // defaults to 1h
 	MaximumTokenLifetime string   // defaults to 24h
 	SpeedUp              int      // speeds up rotation by this factor; defaults to 1
+	LocalIssuers         bool     // allows trusted issuers at local addresses
 
 	AllowedMetadataPrefixes []string // of credentials Secrets; defaults to none
 }
@@ -117,6 +118,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
 	fmt.Fprintf(&b, "credentialsSecrets:\n  enabled: %t\n  allowedMetadataPrefixes: [%s]\n", !s.NoCredentialsSecrets, strings.Join(s.AllowedMetadataPrefixes, ", "))
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
+	fmt.Fprintf(&b, "trustedIssuers:\n  allowLocalAddresses: %t\n", s.LocalIssuers)
 	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", max(1, s.SpeedUp))
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
