@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
 // Limits of the static claims of a token. MaxClaimBytes is the limit of EncodeClaims.
@@ -43,7 +45,7 @@ func validClaims(claims []Claim) bool {
 		// Many JSON decoders ignore case, so that a name that differs only in case would replace
 		// another claim.
 		folded := strings.ToLower(claim.Name)
-		if !validClaimName(claim.Name) || names[folded] || !validClaimValue(claim.Value) {
+		if !validClaimName(claim.Name) || names[folded] || slices.Contains(v1alpha1.ReservedClaims, folded) || !validClaimValue(claim.Value) {
 			return false
 		}
 		names[folded] = true

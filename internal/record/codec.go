@@ -109,21 +109,26 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 		return Client{}, unreadable(secret, "tokenLifetimeSeconds must be between zero and one day")
 	case body.TokensPerSecond < 0:
 		return Client{}, unreadable(secret, "tokensPerSecond must not be negative")
-	case !validIdentities(body.Identities):
-		return Client{}, unreadable(secret, "identities is invalid")
-	case !validClaims(body.Claims):
-		return Client{}, unreadable(secret, "claims is invalid")
+	case !validIdentities(body.Identities) || !validClaims(body.Claims):
+		return Client{}, unreadable(secret, "identities or claims is invalid")
 	}
-	for _, s := range body.Secrets {
+	if body.Secrets, err = acceptedSecrets(body.Secrets); err != nil {
+		return Client{}, fmt.Errorf("%w: Secret %s/%s: %w", ErrUnreadable, secret.Namespace, secret.Name, err)
+	}
+	return body, nil
+}
+
+// acceptedSecrets returns the secrets without those whose hash is below the accepted minimum.
+func acceptedSecrets(secrets []ClientSecret) ([]ClientSecret, error) {
+	for _, s := range secrets {
 		if _, err := clientsecret.ParseVerifier(s.Hash); err != nil && !errors.Is(err, clientsecret.ErrHashTooWeak) {
-			return Client{}, fmt.Errorf("%w: Secret %s/%s: %w", ErrUnreadable, secret.Namespace, secret.Name, err)
+			return nil, err
 		}
 	}
-	body.Secrets = slices.DeleteFunc(body.Secrets, func(s ClientSecret) bool {
+	return slices.DeleteFunc(secrets, func(s ClientSecret) bool {
 		_, err := clientsecret.ParseVerifier(s.Hash)
 		return err != nil
-	})
-	return body, nil
+	}), nil
 }
 
 // ReadSubject returns the record of a subject in secret. The error wraps ErrUnreadable.

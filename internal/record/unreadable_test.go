@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,7 +112,7 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 	maps.Copy(tests, map[string]func(*corev1.Secret){
 		"text as issuers": setBody("issuers", canary),
 		"too many issuers": setBody("issuers", numbered(17, func(i int) record.Issuer {
-			return record.Issuer{Name: fmt.Sprint(i), Issuer: fmt.Sprint(i), Audience: "a"}
+			return record.Issuer{Name: strconv.Itoa(i), Issuer: strconv.Itoa(i), Audience: "a"}
 		})),
 		"two issuers with one name":  setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "a", Issuer: "b", Audience: "a"}}),
 		"two issuers with one URL":   setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "b", Issuer: "a", Audience: "a"}}),
@@ -185,23 +185,26 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 	identity := func(i record.Identity) func(*corev1.Secret) { return setBody("identities", []record.Identity{i}) }
 	claims := func(text string) func(*corev1.Secret) { return setBody("claims", json.RawMessage(text)) }
 	maps.Copy(tests, map[string]func(*corev1.Secret){
-		"text as DPoP":                     setBody("dpop", canary),
-		"text as identities":               setBody("identities", canary),
-		"too many identities":              setBody("identities", numbered(9, func(int) record.Identity { return record.Identity{Issuer: "a", IssuerName: "a", Subject: "a"} })),
-		"identity without an issuer":       identity(record.Identity{IssuerName: "a", Subject: "a"}),
-		"identity without an issuer name":  identity(record.Identity{Issuer: "a", Subject: "a"}),
-		"identity without a matcher":       identity(record.Identity{Issuer: "a", IssuerName: "a"}),
-		"identity with an empty matcher":   setBody("identities", []any{map[string]any{"issuer": "a", "issuerName": "a", "claims": map[string]any{}}}),
-		"identity with two matchers":       identity(record.Identity{Issuer: "a", IssuerName: "a", Subject: "a", Claims: map[string]string{"a": "a"}}),
-		"identity with an empty claim":     identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"a": ""}}),
-		"identity with too many claims":    identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"1": "a", "2": "a", "3": "a", "4": "a", "5": "a", "6": "a", "7": "a", "8": "a", "9": "a"}}),
-		"text as claims":                   claims(`"` + canary + `"`),
-		"too many claims":                  setBody("claims", numbered(17, func(i int) record.Claim { return record.Claim{Name: fmt.Sprint("a", i), Value: json.RawMessage("1")} })),
+		"text as DPoP":                    setBody("dpop", canary),
+		"text as identities":              setBody("identities", canary),
+		"too many identities":             setBody("identities", numbered(9, func(int) record.Identity { return record.Identity{Issuer: "a", IssuerName: "a", Subject: "a"} })),
+		"identity without an issuer":      identity(record.Identity{IssuerName: "a", Subject: "a"}),
+		"identity without an issuer name": identity(record.Identity{Issuer: "a", Subject: "a"}),
+		"identity without a matcher":      identity(record.Identity{Issuer: "a", IssuerName: "a"}),
+		"identity with an empty matcher":  setBody("identities", []any{map[string]any{"issuer": "a", "issuerName": "a", "claims": map[string]any{}}}),
+		"identity with two matchers":      identity(record.Identity{Issuer: "a", IssuerName: "a", Subject: "a", Claims: map[string]string{"a": "a"}}),
+		"identity with an empty claim":    identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"a": ""}}),
+		"identity with too many claims":   identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"1": "a", "2": "a", "3": "a", "4": "a", "5": "a", "6": "a", "7": "a", "8": "a", "9": "a"}}),
+		"text as claims":                  claims(`"` + canary + `"`),
+		"too many claims": setBody("claims", numbered(17, func(i int) record.Claim {
+			return record.Claim{Name: "a" + strconv.Itoa(i), Value: json.RawMessage("1")}
+		})),
 		"claims that are too long":         claims(`[{"name":"a","value":"` + strings.Repeat("a", 2048) + `"}]`),
 		"unnamed claim":                    claims(`[{"name":"","value":1}]`),
 		"claim name that breaks JSON":      claims(`[{"name":"a\"","value":1}]`),
 		"claim name that is not ASCII":     claims(`[{"name":"\u212A","value":1}]`),
 		"claim names that differ in case":  claims(`[{"name":"a","value":1},{"name":"A","value":1}]`),
+		"reserved claim name":              claims(`[{"name":"Client_Id","value":"` + canary + `"}]`),
 		"claim without a value":            claims(`[{"name":"a"}]`),
 		"null as claim":                    claims(`[{"name":"a","value":null}]`),
 		"object as claim":                  claims(`[{"name":"a","value":{"` + canary + `":1}}]`),
