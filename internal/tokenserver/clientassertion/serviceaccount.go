@@ -70,7 +70,7 @@ func (a *Assertion) OfServiceAccount() bool {
 // ErrNoExpiry, ErrExpired, ErrTooLong and ErrNotYetValid.
 func (a *Assertion) CheckServiceAccount(issuer, audience string, now time.Time) (ServiceAccount, error) {
 	var claims private
-	if json.Unmarshal(a.payload, &claims) != nil {
+	if json.Unmarshal(a.Payload, &claims) != nil {
 		return ServiceAccount{}, ErrMalformed
 	}
 	k := &claims.Kubernetes
