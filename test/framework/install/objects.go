@@ -40,7 +40,7 @@ func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient
 	for _, f := range change {
 		f(c)
 	}
-	if c.Spec.Secret == nil && len(c.Spec.PublicKeys)+len(c.Spec.ServiceAccounts) == 0 {
+	if c.Spec.Secret == nil && len(c.Spec.PublicKeys)+len(c.Spec.ServiceAccounts)+len(c.Spec.FederatedIdentities) == 0 {
 		c.Spec.Secret = GeneratedSecret()
 	}
 	return c

@@ -44,11 +44,25 @@ func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, credent
 // empty, the request doesn't contain a client ID.
 func RequestTokenByAssertion(t testing.TB, s *TokenServer, httpClient *http.Client, endpoint, clientID, assertion string) (TokenResponse, error) {
 	t.Helper()
-	form := url.Values{
+	return s.post(t, httpClient, endpoint, clientID, url.Values{
 		"grant_type":            {"client_credentials"},
 		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 		"client_assertion":      {assertion},
-	}
+	})
+}
+
+// RequestTokenByGrant requests a token with the JWT bearer grant (RFC 7523, section 2.1). If
+// clientID is empty, the request doesn't contain a client ID.
+func RequestTokenByGrant(t testing.TB, s *TokenServer, httpClient *http.Client, endpoint, clientID, assertion string) (TokenResponse, error) {
+	t.Helper()
+	return s.post(t, httpClient, endpoint, clientID, url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"},
+		"assertion":  {assertion},
+	})
+}
+
+func (s *TokenServer) post(t testing.TB, httpClient *http.Client, endpoint, clientID string, form url.Values) (TokenResponse, error) {
+	t.Helper()
 	if clientID != "" {
 		form.Set("client_id", clientID)
 	}
