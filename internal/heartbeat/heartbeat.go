@@ -57,6 +57,8 @@ type Heartbeat struct {
 	Version string
 	// Renewed is the time of the write on the server's clock.
 	Renewed time.Time
+	// Refresh contains the server's requests for keys. The Lease contains the latest MaxRefreshes.
+	Refresh []Refresh
 }
 
 // LeaseName returns the name of a server's Lease.
@@ -64,9 +66,13 @@ func LeaseName(server string) string { return "token-server-" + server }
 
 // Lease returns the Lease for h in the given namespace.
 func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfiguration {
+	annotations := map[string]string{LoadedAnnotation: h.Version}
+	if requests := encodeRefreshes(h.Refresh); requests != "" {
+		annotations[RefreshAnnotation] = requests
+	}
 	return coordinationv1ac.Lease(LeaseName(h.Server), namespace).
 		WithLabels(map[string]string{Label: LabelValue}).
-		WithAnnotations(map[string]string{LoadedAnnotation: h.Version}).
+		WithAnnotations(annotations).
 		WithSpec(coordinationv1ac.LeaseSpec().
 			WithHolderIdentity(h.Server).
 			WithLeaseDurationSeconds(int32(Duration / time.Second)).
@@ -74,7 +80,7 @@ func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigura
 }
 
 // Parse returns the heartbeat in a Lease that Heartbeat.Lease created. The error wraps
-// ErrInvalidLease.
+// ErrInvalidLease. The requests for keys are not part of it; see ParseRefresh.
 func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	version := lease.Annotations[LoadedAnnotation]
 	if lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {

@@ -57,7 +57,7 @@ func TestParseRejectsInvalidLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := lease(t)
 			change(l)
-			if got, err := heartbeat.Parse(l); !errors.Is(err, heartbeat.ErrInvalidLease) || got != (heartbeat.Heartbeat{}) {
+			if got, err := heartbeat.Parse(l); !errors.Is(err, heartbeat.ErrInvalidLease) || !cmp.Equal(got, heartbeat.Heartbeat{}) {
 				t.Errorf("Parse: %+v and error %v, want error %v", got, err, heartbeat.ErrInvalidLease)
 			}
 		})
