@@ -19,8 +19,8 @@ import (
 type applied struct {
 	// recorded reports whether the desired record has been written.
 	recorded bool
-	// state reports whether the token servers have acknowledged the record; nil if there is no
-	// record. version is the record's resource version.
+	// state reports whether the token servers have acknowledged the record and those of the subjects;
+	// nil if there is no record. version is the record's resource version.
 	state   *acknowledgement.State
 	version string
 	// secretsOnly reports whether token servers must still load the record, but workloads do not
@@ -31,7 +31,11 @@ type applied struct {
 	writeErr error
 }
 
-// apply writes the record, then the credentials Secret, and deletes obsolete credentials Secrets.
+// apply writes the records of subjects, the record, and then the credentials Secret. It then deletes
+// what is obsolete.
+//
+// Token servers ignore a subject until the client's record lists it. Therefore a subject is held before
+// it is used, and given up after that.
 //
 // The record comes first so that a secret is never delivered before it can be verified. A crash
 // between the two writes leaves a verifier without its secret, and the next reconcile generates a
@@ -44,6 +48,10 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 			return a, fmt.Errorf("releasing the client ID of ApiClient %s: %w", req, err)
 		}
 		secret = nil
+	}
+	subjects, err := r.holdSubjects(ctx, seen, d.subjects)
+	if err != nil {
+		return a, fmt.Errorf("writing the subjects of ApiClient %s: %w", req, err)
 	}
 	if d.record != nil {
 		desired, err := record.ForClient(r.Records.Namespace(), *d.record)
@@ -59,10 +67,13 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Client, req)
 	} else {
-		state := r.Tracker.State(acknowledgement.Client, req, secret.ResourceVersion)
+		state := r.Tracker.State(acknowledgement.Client, req, later(secret.ResourceVersion, subjects))
 		a.state = &state
 		a.version = secret.ResourceVersion
 		a.secretsOnly = r.isSecretsOnly(req, seen, d, a)
+	}
+	if err := r.giveUpSubjects(ctx, req, d.obsoleteSubjects); err != nil {
+		return a, err
 	}
 	if d.credentials != nil {
 		if _, err := apply.Secret(ctx, r.Client, seen.credentials, d.credentials); err != nil {

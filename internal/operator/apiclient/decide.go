@@ -27,6 +27,10 @@ type decision struct {
 	blocked *condition.Result
 	// record is the desired record; nil leaves it unchanged, even if there is none.
 	record *record.Client
+	// subjects are the records of the subjects that the client holds or acquires, and
+	// obsoleteSubjects are those of the subjects that it gives up.
+	subjects         []record.Subject
+	obsoleteSubjects []corev1.Secret
 	// plan is the plan for the client's secrets. Its secrets are already included in record.
 	plan secrets.Plan
 	// secretsOnly reports whether only the secrets in the record change and the active secret is
@@ -47,7 +51,7 @@ type decision struct {
 // decide returns the desired state for the observed state. It is a pure function and fails only if
 // the random source does.
 func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
-	d := decision{accepted: accepted(seen, instance)}
+	d := decision{accepted: accepted(seen, instance), obsoleteSubjects: obsoleteSubjects(&seen)}
 	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.record != nil; d.release {
 		return d, nil
 	}
@@ -67,7 +71,8 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		return d, nil
 	}
 	d.plan = plan
-	d.record = newRecord(&seen, covered(&seen, instance).audiences, plan.Secrets)
+	d.record = newRecord(&seen, covered(&seen, instance), plan.Secrets)
+	d.subjects = wantedSubjects(&seen)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
 	d.obsolete = obsolete(&seen, plan)
 	d.secretsOnly = plan.Continuous && differInSecretsOnly(seen.current, *d.record)
@@ -119,7 +124,7 @@ func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	})
 }
 
-func newRecord(seen *observed, audiences []string, planned []record.ClientSecret) *record.Client {
+func newRecord(seen *observed, granted coverage, planned []record.ClientSecret) *record.Client {
 	c := seen.client
 	body := &record.Client{
 		UID:       c.UID,
@@ -131,13 +136,15 @@ func newRecord(seen *observed, audiences []string, planned []record.ClientSecret
 		Identity:  c.UID,
 		Disabled:  c.Spec.Suspend,
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
-		Audiences: audiences,
+		Audiences: granted.audiences,
 		Secrets:   planned,
 
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,
 		PublicKeys:             publicKeys(c),
 		ServiceAccounts:        serviceAccounts(seen),
+		Identities:             identities(seen),
+		DPoP:                   constrained(c, granted.grant),
 	}
 	if c.Spec.ExpiresAt != nil {
 		body.ExpiresAt = c.Spec.ExpiresAt.UTC()

@@ -47,9 +47,14 @@ type observed struct {
 	provided *corev1.Secret
 	value    provided.Result
 	hashing  bool
-	// accounts maps the names of service accounts that are listed in the spec and exist to their
-	// UIDs.
+	// accounts maps the names of service accounts that the spec lists and that exist to their UIDs.
 	accounts map[string]types.UID
+	// subjects are the records of the subjects that the spec lists and this client holds, and
+	// subjectHolders are the ApiClients that hold the others that are not free. ownSubjects are the
+	// records of all subjects that this client holds, also of those that the spec no longer lists.
+	subjects       map[subject]*corev1.Secret
+	subjectHolders map[subject]types.NamespacedName
+	ownSubjects    []corev1.Secret
 	// pending is the newest secret that was generated but not delivered; empty if there is none.
 	pending string
 	// authority is the managed CA's certificate in PEM; empty if certificates are not managed by
@@ -116,6 +121,9 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, err
 	}
 	if err := r.gatherAccounts(ctx, &seen); err != nil {
+		return observed{}, err
+	}
+	if err := r.gatherSubjects(ctx, &seen); err != nil {
 		return observed{}, err
 	}
 	return seen, nil

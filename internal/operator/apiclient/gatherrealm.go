@@ -36,18 +36,27 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	seen.read(secret)
 	switch {
 	case seen.record != nil:
-		// The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
-		seen.otherNamespace = ""
+		seen.otherNamespace = "" // See readLiveRealm.
 		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
 		seen.state = r.Tracker.State(acknowledgement.Client, req, seen.record.ResourceVersion)
 	case seen.holder.Name == "" && seen.client.Spec.ClientID != "":
-		cached := seen.realm
-		if err := readRealm(ctx, r.Live, r.Namespaces.LiveLabels, seen); err != nil {
-			return err
-		}
-		if seen.realm != nil && seen.realm.UID != cached.UID {
-			seen.realm = nil // The cache is about to deliver the recreated Realm, which has other records.
-		}
+		return r.readLiveRealm(ctx, seen)
+	}
+	return nil
+}
+
+// readLiveRealm reads the Realm and the namespaces again, from the API server.
+func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
+	cached := seen.realm
+	if err := readRealm(ctx, r.Live, r.Namespaces.LiveLabels, seen); err != nil {
+		return err
+	}
+	if seen.realm != nil && seen.realm.UID != cached.UID {
+		seen.realm = nil // The cache is about to deliver the recreated Realm, which has other records.
+	}
+	if seen.record != nil {
+		// The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
+		seen.otherNamespace = ""
 	}
 	return nil
 }
@@ -103,7 +112,13 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1alpha1.Realm{})
 		return orphaned(uid, realmUID), err
 	}
-	return r.Records.DeleteOrphans(ctx, record.KindClient, req.NamespacedName, orphaned(uid, realmUID), current)
+	// The record of the client comes first, because a subject must not be free as long as it is used.
+	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
+		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, orphaned(uid, realmUID), current); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
@@ -112,6 +127,10 @@ func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 	return func(secret *corev1.Secret) bool {
 		if uid == "" || realmUID == "" {
 			return true
+		}
+		if record.KindOf(secret) == record.KindSubject {
+			body, err := record.ReadSubject(secret)
+			return err == nil && (body.UID != uid || body.RealmUID != realmUID)
 		}
 		body, err := record.ReadClient(secret)
 		return err == nil && (body.UID != uid || body.RealmUID != realmUID)

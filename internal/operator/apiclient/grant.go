@@ -52,6 +52,11 @@ func coverageOf(seen *observed, grant *v1alpha1.Grant, instance *config.Instance
 			c.lacks = append(c.lacks, fmt.Sprintf("scope %q", scope))
 		}
 	}
+	for _, issuer := range listedIssuers(seen.client) {
+		if !grant.AllowsIssuer(issuer) {
+			c.lacks = append(c.lacks, fmt.Sprintf("issuer %q", issuer))
+		}
+	}
 	for _, audience := range difference(slices.Concat(spec.Audiences, spec.Introspection.Audiences), granted) {
 		c.lacks = append(c.lacks, fmt.Sprintf("audience %q", audience))
 	}

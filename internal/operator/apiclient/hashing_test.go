@@ -52,7 +52,7 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 			if diff := cmp.Diff(before.Secrets, d.record.Secrets); diff != "" {
 				t.Errorf("secrets (-before +after):\n%s", diff)
 			}
-			want := newRecord(&seen, before.Audiences, before.Secrets)
+			want := newRecord(&seen, covered(&seen, instance()), before.Secrets)
 			if diff := cmp.Diff(want, d.record); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}

@@ -26,6 +26,7 @@ var policies = []policy{
 	namespaceAllowed,
 	scopesInRealm,
 	audiencesInRealm,
+	issuersInRealm,
 	granted,
 	lifetimeWithinRealm,
 	clientIDFree,
@@ -35,6 +36,7 @@ var policies = []policy{
 	secretProvided,
 	hashesSupported,
 	publicKeysSupported,
+	identitiesSupported,
 	serviceAccountExists,
 }
 
@@ -50,6 +52,7 @@ func accepted(seen observed, instance *config.Instance) condition.Result {
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
 	}
+	message += subjectNote(&seen)
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
 }
 
@@ -139,7 +142,7 @@ func secretsManaged(seen observed, instance *config.Instance) *condition.Result 
 	if instance.ManagesCredentialsSecrets() || source.Generated == nil && source.Provided == nil {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided by spec.secret.hashed, spec.publicKeys, or spec.serviceAccounts.")
+	return notReady(v1alpha1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided by spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.")
 }
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Result {

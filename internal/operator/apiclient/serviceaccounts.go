@@ -22,17 +22,17 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// gatherAccounts reads the UIDs of the service accounts listed in the spec.
+// gatherAccounts reads the UIDs of the service accounts that the spec lists.
 func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
 	seen.accounts = map[string]types.UID{}
-	for _, reference := range seen.client.Spec.ServiceAccounts {
-		key := client.ObjectKey{Namespace: seen.client.Namespace, Name: reference.Name}
+	for _, name := range listedAccounts(seen.client) {
+		key := client.ObjectKey{Namespace: seen.client.Namespace, Name: name}
 		account := accountMetadata()
 		if err := r.Accounts.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading ServiceAccount %s: %w", key, err)
 		}
 		if exists(account) {
-			seen.accounts[reference.Name] = account.UID
+			seen.accounts[name] = account.UID
 		}
 	}
 	return nil
@@ -56,14 +56,10 @@ func serviceAccounts(seen *observed) []record.ServiceAccount {
 
 // missingAccounts returns the names of listed accounts that do not exist, sorted.
 func missingAccounts(seen observed) []string {
-	var missing []string
-	for _, reference := range seen.client.Spec.ServiceAccounts {
-		if _, ok := seen.accounts[reference.Name]; !ok {
-			missing = append(missing, reference.Name)
-		}
-	}
-	slices.Sort(missing)
-	return missing
+	return slices.DeleteFunc(listedAccounts(seen.client), func(name string) bool {
+		_, ok := seen.accounts[name]
+		return ok
+	})
 }
 
 // serviceAccountExists requires at least one of the listed accounts to exist if the client has no
@@ -71,10 +67,11 @@ func missingAccounts(seen observed) []string {
 func serviceAccountExists(seen observed, _ *config.Instance) *condition.Result {
 	spec := &seen.client.Spec
 	missing := missingAccounts(seen)
-	if len(missing) == 0 || len(missing) < len(spec.ServiceAccounts) || len(spec.PublicKeys) > 0 || spec.Secret != nil {
+	if len(missing) == 0 || len(missing) < len(listedAccounts(seen.client)) ||
+		len(spec.PublicKeys) > 0 || spec.Secret != nil || len(identities(&seen)) > 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts in spec.serviceAccounts exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
+	return notReady(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts that the spec lists exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
 }
 
 // accountMetadata returns an object for reading only the metadata of a service account.
@@ -103,9 +100,5 @@ func accountNames(obj client.Object) []string {
 	if !ok {
 		return nil
 	}
-	var names []string
-	for _, reference := range c.Spec.ServiceAccounts {
-		names = append(names, reference.Name)
-	}
-	return names
+	return listedAccounts(c)
 }

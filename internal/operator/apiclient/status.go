@@ -91,22 +91,26 @@ func timeOrNil(at time.Time) *metav1.Time {
 // stuck lists the reasons that need user action. The others are intentional, or resolve when
 // another object appears.
 var stuck = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonNamespaceNotAllowed:        true,
-	v1alpha1.ReasonNotGranted:                 true,
-	v1alpha1.ReasonClientIDReleased:           true,
-	v1alpha1.ReasonClientIDConflict:           true,
-	v1alpha1.ReasonScopeNotInRealm:            true,
-	v1alpha1.ReasonAudienceNotInRealm:         true,
-	v1alpha1.ReasonLifetimeExceedsRealm:       true,
-	v1alpha1.ReasonCredentialsSecretsDisabled: true,
-	v1alpha1.ReasonSecretConflict:             true,
-	v1alpha1.ReasonSecretNotLabelled:          true,
-	v1alpha1.ReasonSecretTooShort:             true,
-	v1alpha1.ReasonSecretNotUsable:            true,
-	v1alpha1.ReasonHashNotSupported:           true,
-	v1alpha1.ReasonMetadataNotAllowed:         true,
-	v1alpha1.ReasonPublicKeyNotSupported:      true,
-	v1alpha1.ReasonRecordUnreadable:           true,
+	v1alpha1.ReasonNamespaceNotAllowed:           true,
+	v1alpha1.ReasonNotGranted:                    true,
+	v1alpha1.ReasonClientIDReleased:              true,
+	v1alpha1.ReasonClientIDConflict:              true,
+	v1alpha1.ReasonScopeNotInRealm:               true,
+	v1alpha1.ReasonAudienceNotInRealm:            true,
+	v1alpha1.ReasonIssuerNotInRealm:              true,
+	v1alpha1.ReasonClaimNotInRealm:               true,
+	v1alpha1.ReasonClaimsTooLarge:                true,
+	v1alpha1.ReasonFederatedIdentityNotSupported: true,
+	v1alpha1.ReasonLifetimeExceedsRealm:          true,
+	v1alpha1.ReasonCredentialsSecretsDisabled:    true,
+	v1alpha1.ReasonSecretConflict:                true,
+	v1alpha1.ReasonSecretNotLabelled:             true,
+	v1alpha1.ReasonSecretTooShort:                true,
+	v1alpha1.ReasonSecretNotUsable:               true,
+	v1alpha1.ReasonHashNotSupported:              true,
+	v1alpha1.ReasonMetadataNotAllowed:            true,
+	v1alpha1.ReasonPublicKeyNotSupported:         true,
+	v1alpha1.ReasonRecordUnreadable:              true,
 }
 
 func programmed(d decision, done applied) condition.Result {
@@ -137,7 +141,7 @@ func summary(seen observed, d decision, done applied, programmed condition.Resul
 		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
-	case d.record != nil && !d.hash && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts) == 0:
+	case d.record != nil && !d.hash && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts)+len(d.record.Identities) == 0:
 		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case done.writeErr != nil:
 		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(done.writeErr)))

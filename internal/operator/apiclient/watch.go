@@ -22,6 +22,7 @@ const (
 	byClientID = "clientID" // name of the Realm and client ID
 	byProvided = "provided" // name of the provided Secret
 	byAccount  = "account"  // names of the service accounts
+	bySubject  = "subject"  // name of the Realm and exact subjects
 )
 
 // byOwner indexes credentials Secrets by the UID of the ApiClient that owns them.
@@ -47,6 +48,9 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, bySubject, subjectKeys); err != nil {
+		return err
 	}
 	return indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byAccount, accountNames)
 }

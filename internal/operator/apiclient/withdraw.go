@@ -12,13 +12,17 @@ import (
 )
 
 // withdraw disables the records of an ApiClient in a namespace that the operator doesn't serve,
-// because it wouldn't see that the ApiClient is suspended or deleted. The records keep its secrets, in
-// case the namespace is served again. If the namespace was deleted, so are the records.
+// because it wouldn't see that the ApiClient is suspended or deleted. The records keep its secrets and
+// subjects, in case the namespace is served again. If the namespace was deleted, so are the records.
 func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
 	r.Tracker.Forget(acknowledgement.Client, req)
 	r.Hasher.Forget(req)
 	records, err := r.Records.OfOwner(ctx, record.KindClient, req.NamespacedName)
-	if err != nil || len(records) == 0 {
+	if err != nil {
+		return err
+	}
+	subjects, err := r.Records.OfOwner(ctx, record.KindSubject, req.NamespacedName)
+	if err != nil || len(records)+len(subjects) == 0 {
 		return err
 	}
 	gone, err := r.Namespaces.Gone(ctx, req.Namespace)
@@ -33,6 +37,14 @@ func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
 		}
 		if err != nil {
 			return fmt.Errorf("withdrawing the record of ApiClient %s, whose namespace is not served: %w", req, err)
+		}
+	}
+	if !gone {
+		return nil
+	}
+	for i := range subjects {
+		if err := r.Records.Delete(ctx, &subjects[i]); err != nil {
+			return fmt.Errorf("withdrawing a subject of ApiClient %s, whose namespace is not served: %w", req, err)
 		}
 	}
 	return nil

@@ -1,0 +1,226 @@
+package apiclient
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// subjectRecord returns the record of a subject that the observed client holds.
+func subjectRecord(t *testing.T, seen *observed, issuer, sub string, change ...func(*record.Subject)) *corev1.Secret {
+	t.Helper()
+	body := record.Subject{
+		RealmUID: "r1", RealmName: "acme", Issuer: issuer, Subject: sub,
+		ClientID: seen.client.EffectiveClientID(), UID: seen.client.UID, Namespace: seen.client.Namespace, Name: seen.client.Name,
+	}
+	for _, f := range change {
+		f(&body)
+	}
+	desired, err := record.ForSubject("records", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := apply.Convert[corev1.Secret](desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func ofOther(body *record.Subject) { body.UID, body.Namespace, body.Name = "c2", "other", "thief" }
+
+// names returns the issuers and subjects of the records that a decision writes.
+func names(subjects []record.Subject) []subject {
+	var all []subject
+	for _, s := range subjects {
+		all = append(all, subject{s.Issuer, s.Subject})
+	}
+	return all
+}
+
+// An accepted client holds its exact subjects, but none that another client holds and none for
+// claims. The record is the same in each case.
+func TestDecideSubjects(t *testing.T) {
+	seen := observeFederated([]v1alpha1.FederatedIdentity{
+		exact("gitlab", shop), exact("github", shop), exact("github", shop), matching("github", v1alpha1.ClaimMatch{"a": "b"}),
+		exact("kubernetes", "system:serviceaccount:team:robot"),
+	}, func(s *observed) {
+		s.accounts = map[string]types.UID{"robot": "1", "builder": "2"}
+		s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "builder"}, {Name: "missing"}}
+	})
+	github, gitlab := subject{githubURL, shop}, subject{gitlabURL, shop}
+	builder, robot := subject{"kubernetes", "system:serviceaccount:team:builder"}, subject{"kubernetes", "system:serviceaccount:team:robot"}
+	for name, test := range map[string]struct {
+		records  map[subject]*corev1.Secret
+		want     []subject
+		wantFree int
+		wantNote string
+	}{
+		"all free":         {nil, []subject{gitlab, github, builder, robot}, 4, ""},
+		"all held":         {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop), gitlab: subjectRecord(t, &seen, gitlabURL, shop)}, []subject{gitlab, github, builder, robot}, 2, ""},
+		"held by another":  {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop, ofOther)}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
+		"held by a former": {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop, func(b *record.Subject) { b.UID = "c0" })}, []subject{gitlab, builder, robot}, 3, "(team/billing)."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen, free := seen, 0
+			seen.subjects, seen.subjectHolders = nil, nil
+			for _, s := range listedSubjects(&seen) {
+				if seen.readSubject(s, test.records[s]) {
+					free++
+				}
+			}
+			d, err := decide(seen, instance(), now, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, names(d.subjects), cmp.AllowUnexported(subject{})); diff != "" || free != test.wantFree {
+				t.Errorf("%d subjects are free, want %d; subjects (-want +got):\n%s", free, test.wantFree, diff)
+			}
+			if len(d.record.Identities) != 4 || len(d.record.ServiceAccounts) != 2 {
+				t.Errorf("the record has the identities %v and accounts %v", d.record.Identities, d.record.ServiceAccounts)
+			}
+			if !strings.HasSuffix(d.accepted.Message, test.wantNote) || (test.wantNote == "") == strings.Contains(d.accepted.Message, "client_id") {
+				t.Errorf("message %q, want %q", d.accepted.Message, test.wantNote)
+			}
+		})
+	}
+}
+
+// A client that is not Accepted or whose record is blocked acquires no subject.
+func TestDecideAcquiresNoSubject(t *testing.T) {
+	for name, disturb := range map[string]func(*observed){
+		"not granted":       func(s *observed) { s.realm.Spec.Grants[0].Issuers = []string{"gitlab"} },
+		"invalid scope":     func(s *observed) { s.client.Spec.Scopes = []string{"write"} },
+		"ID held":           func(s *observed) { s.holder = types.NamespacedName{Namespace: "other", Name: "z"} },
+		"record unreadable": func(s *observed) { s.unreadable = notReady(v1alpha1.ReasonRecordUnreadable, "damaged") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := decide(observeFederated([]v1alpha1.FederatedIdentity{exact("github", shop)}, disturb), instance(), now, rand.Reader)
+			if err != nil || len(d.subjects) > 0 {
+				t.Errorf("the client acquires %v, error %v", names(d.subjects), err)
+			}
+		})
+	}
+}
+
+// A client gives up a subject that its spec no longer lists, or if it is released. It keeps the others,
+// whatever becomes of its grant and the issuer's name.
+func TestObsoleteSubjects(t *testing.T) {
+	federated := []v1alpha1.FederatedIdentity{exact("github", shop), exact("kubernetes", "system:serviceaccount:team:robot")}
+	release := func(s *observed) {
+		s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+	}
+	seen := observeFederated(federated)
+	held := []corev1.Secret{
+		*subjectRecord(t, &seen, githubURL, shop), *subjectRecord(t, &seen, "kubernetes", "system:serviceaccount:team:robot"),
+	}
+	unreadable := *held[0].DeepCopy()
+	unreadable.Data = nil
+	for name, test := range map[string]struct {
+		own    []corev1.Secret
+		change func(*observed)
+		want   int
+	}{
+		"listed":             {held, func(*observed) {}, 0},
+		"account is deleted": {held, func(s *observed) { s.accounts = nil }, 0},
+		"account in the other": {held, func(s *observed) {
+			s.client.Spec.FederatedIdentities = federated[:1]
+			s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "robot"}}
+		}, 0},
+		"account removed": {held, func(s *observed) { s.client.Spec.FederatedIdentities = federated[:1] }, 1},
+		"subject removed": {held, func(s *observed) { s.client.Spec.FederatedIdentities = federated[1:] }, 1},
+		"subject changed": {held, func(s *observed) {
+			s.client.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{exact("github", shop+"2"), federated[1]}
+		}, 1},
+		"subject of another issuer": {held, func(s *observed) {
+			s.client.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{exact("gitlab", shop), federated[1]}
+		}, 1},
+		"claims instead": {held, func(s *observed) {
+			s.client.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{matching("github", v1alpha1.ClaimMatch{"a": "b"}), federated[1]}
+		}, 1},
+		"no grant":           {held, func(s *observed) { s.realm.Spec.Grants = nil }, 0},
+		"issuer not granted": {held, func(s *observed) { s.realm.Spec.Grants[0].Issuers = []string{"gitlab"} }, 0},
+		"suspended":          {held, func(s *observed) { s.client.Spec.Suspend = true }, 0},
+		"issuer dropped":     {held, func(s *observed) { s.realm.Spec.TrustedIssuers = nil }, 0},
+		"issuer renamed":     {held, func(s *observed) { s.realm.Spec.TrustedIssuers[0].Name = "actions" }, 0},
+		"issuer re-pointed":  {held, func(s *observed) { s.realm.Spec.TrustedIssuers[0].Issuer = "https://github.example.com" }, 1},
+		"released":           {held, release, 2},
+		"unreadable":         {[]corev1.Secret{unreadable}, func(s *observed) { s.client.Spec.FederatedIdentities = nil }, 0},
+		"realm is deleted":   {held, func(s *observed) { s.realm = nil }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observeFederated(federated, func(s *observed) { s.accounts, s.ownSubjects = map[string]types.UID{"robot": "1"}, test.own }, test.change)
+			d, err := decide(seen, instance(), now, rand.Reader)
+			if err != nil || len(d.obsoleteSubjects) != test.want {
+				t.Errorf("%d subjects are given up, want %d; error %v", len(d.obsoleteSubjects), test.want, err)
+			}
+		})
+	}
+}
+
+// The record of a subject belongs to a client only with its UID. Token servers ignore an unreadable
+// one, so its owner writes it again.
+func TestReadSubject(t *testing.T) {
+	seen := observeFederated(nil)
+	s := subject{githubURL, shop}
+	unreadable := subjectRecord(t, &seen, githubURL, shop)
+	unreadable.Data = nil
+	foreign := subjectRecord(t, &seen, githubURL, shop, ofOther)
+	foreign.Data = nil
+	for name, test := range map[string]struct {
+		secret     *corev1.Secret
+		wantHolder string
+		wantOwn    bool
+	}{
+		"own":                   {subjectRecord(t, &seen, githubURL, shop), "", true},
+		"of another client":     {subjectRecord(t, &seen, githubURL, shop, ofOther), "other/thief", false},
+		"of a deleted client":   {subjectRecord(t, &seen, githubURL, shop, func(b *record.Subject) { b.UID = "c0" }), "team/billing", false},
+		"unreadable":            {unreadable, "", true},
+		"unreadable of another": {foreign, "other/thief", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observeFederated(nil)
+			free := seen.readSubject(s, test.secret)
+			holder := ""
+			if h := seen.subjectHolders[s]; h.Name != "" {
+				holder = h.String()
+			}
+			if free || holder != test.wantHolder || (seen.subjects[s] != nil) != test.wantOwn {
+				t.Errorf("free: %t, holder %q, own: %t", free, holder, seen.subjects[s] != nil)
+			}
+		})
+	}
+}
+
+// Every listed subject is in the index by which waiting clients are found.
+func TestSubjectKeys(t *testing.T) {
+	seen := observeFederated([]v1alpha1.FederatedIdentity{
+		exact("github", shop), exact("gitlab", shop), matching("github", v1alpha1.ClaimMatch{"a": "b"}), exact("kubernetes", "system:serviceaccount:team:robot"),
+	}, func(s *observed) {
+		s.accounts = map[string]types.UID{"robot": "1", "builder": "2"}
+		s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "builder"}}
+	})
+	want := []string{"acme/" + shop, "acme/system:serviceaccount:team:builder", "acme/system:serviceaccount:team:robot"}
+	if diff := cmp.Diff(want, subjectKeys(client.Object(seen.client))); diff != "" {
+		t.Errorf("index keys (-want +got):\n%s", diff)
+	}
+}
+
+func TestLater(t *testing.T) {
+	for _, test := range []struct{ a, b, want string }{
+		{"", "", ""}, {"5", "", "5"}, {"", "5", "5"}, {"9", "10", "10"}, {"10", "9", "10"}, {"7", "7", "7"},
+	} {
+		if got := later(test.a, test.b); got != test.want {
+			t.Errorf("later(%q, %q) = %q, want %q", test.a, test.b, got, test.want)
+		}
+	}
+}
