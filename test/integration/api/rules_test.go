@@ -37,7 +37,7 @@ func (r rule) matches(want rule) bool {
 var index = regexp.MustCompile(`\[[^\]]*\]`)
 
 // mapValue matches the path of a map value if the API server formats its key like a field name.
-var mapValue = regexp.MustCompile(`(\.(labels|annotations|matchLabels|keys))\.[^.]+$`)
+var mapValue = regexp.MustCompile(`(\.(labels|annotations|matchLabels|generated\.keys|requiredClaims|claims))\.[^.]+$`)
 
 // rejections returns the rules that k's cases expect to be violated.
 func (k kind) rejections() []rule {

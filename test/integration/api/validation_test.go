@@ -70,6 +70,9 @@ var kinds = []kind{
 		validations: []map[string]validation{
 			realmValidations, grantValidations, rotationValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
+			trustedIssuerValidations, issuerKeysValidations, privateKeySetValidations, grantIssuerValidations,
+			matching(requiring, firstIssuer+".requiredClaims"),
+			claimValidations, reservedClaimValidations, allowedClaimValidations,
 			nested(scopeValidations, inGrant, "spec.grants[0]."), nested(audienceValidations, inGrant, "spec.grants[0]."),
 		},
 		transitions: []map[string]transition{realmTransitions},
@@ -82,9 +85,11 @@ var kinds = []kind{
 			apiClientValidations, generatedSecretValidations, secretRotationValidations, providedSecretValidations, hashParameterValidations,
 			publicKeyValidations, privateKeyValidations, serviceAccountValidations,
 			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
+			federatedIdentityValidations, matching(identityWithClaims, firstIdentity+".claims"),
+			claimValidations, reservedClaimValidations,
 			nested(audienceValidations, inIntrospection, "spec.introspection."),
 		},
-		transitions: []map[string]transition{apiClientTransitions, providedSecretTransitions, publicKeyTransitions, serviceAccountTransitions},
+		transitions: []map[string]transition{apiClientTransitions, providedSecretTransitions, publicKeyTransitions, serviceAccountTransitions, federatedIdentityTransitions},
 	},
 }
 

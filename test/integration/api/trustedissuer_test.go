@@ -1,0 +1,230 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+const (
+	issuerNameRule  = "must have at most 63 lowercase letters, digits, and inner hyphens"
+	issuerTaken     = "spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster; choose another name"
+	issuerURLRule   = "spec.trustedIssuers.issuer must be an HTTPS URL without user information, query, and fragment, such as https://issuer.example.com, or a SPIFFE trust domain, such as spiffe://example.org"
+	issuerTwice     = "spec.trustedIssuers must not have two entries with the same issuer"
+	issuerShared    = "Required value: this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
+	issuerAudience  = "spec.trustedIssuers.audience must be an absolute URI without a fragment, or a name without a colon: only characters allowed by RFC 3986"
+	issuerKeysRule  = "spec.trustedIssuers.keys must have either jwks, or jwksUri, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
+	spiffeKeysRule  = "Required value: the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksUri"
+	jwksURIRule     = "spec.trustedIssuers.keys.jwksUri must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
+	jwksRule        = "Forbidden: spec.trustedIssuers.keys.jwks must be a JSON Web Key Set as a string, such as '{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\",\"x\":\"...\"}]}'"
+	jwksPrivate     = "Forbidden: spec.trustedIssuers.keys.jwks must not contain private or symmetric keys, but a key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
+	bundleRule      = "Forbidden: spec.trustedIssuers.keys.caBundle must contain certificates in PEM format"
+	bundlePrivate   = "Forbidden: spec.trustedIssuers.keys.caBundle must not contain private keys, but this value has one; treat it as compromised, generate another key, and list only certificates"
+	emptyClaimMatch = "must list at least one claim; an empty list matches every token of the issuer"
+	claimMatchRule  = "must list names of 1 to 64 letters, digits, and characters from _.:/-, except iss, sub, aud, exp, nbf, iat, and jti, which are checked separately, not "
+
+	firstIssuer     = "spec.trustedIssuers[0]"
+	certificate     = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+	publicKeySet    = `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"d","x":"AAAA"}]}`
+	githubIssuer    = "https://token.actions.githubusercontent.com"
+	sharedIssuerIDs = `requiredClaims: {repository_owner_id: "4711"}`
+)
+
+// trusting returns a spec with one issuer, which has the given members in addition to its name and
+// URL.
+func trusting(members string) string {
+	return "trustedIssuers: [{name: a, issuer: 'https://issuer.example.com', " + members + "}]"
+}
+
+func trustingURL(url string) string {
+	return fmt.Sprintf("trustedIssuers: [{name: a, issuer: %q}]", url)
+}
+
+func trustingName(name string) string {
+	return fmt.Sprintf("trustedIssuers: [{name: %q, issuer: 'https://issuer.example.com'}]", name)
+}
+
+func trustingKeys(member, value string) string {
+	return trusting(fmt.Sprintf("keys: {%s: %q}", member, value))
+}
+
+var trustedIssuerValidations = map[string]validation{
+	"issuer whose keys are discovered": {spec: trustingURL("https://issuer.example.com")},
+	"16 issuers":                       {spec: "trustedIssuers: " + each("{name: i%[1]d, issuer: 'https://i%[1]d.example.com'}", 16)},
+	"17 issuers":                       {spec: "trustedIssuers: " + each("{name: i%[1]d, issuer: 'https://i%[1]d.example.com'}", 17), wantField: "spec.trustedIssuers", wantRule: "must have at most 16 items"},
+	"two issuers with the same name":   {spec: "trustedIssuers: [{name: a, issuer: 'https://a.example.com'}, {name: a, issuer: 'https://b.example.com'}]", wantField: "spec.trustedIssuers[1]", wantRule: "Duplicate value"},
+	"the same issuer twice":            {spec: "trustedIssuers: [{name: a, issuer: 'https://a.example.com'}, {name: b, issuer: 'https://a.example.com', audience: b}]", wantField: "spec.trustedIssuers", wantRule: issuerTwice},
+
+	"issuer without a name":             {spec: "trustedIssuers: [{issuer: 'https://a.example.com'}]", wantField: firstIssuer + ".name", wantRule: "Required value"},
+	"issuer with an empty name":         {spec: trustingName(""), wantField: firstIssuer + ".name", wantRule: tooShort},
+	"issuer named like a URL":           {spec: trustingName("https://a"), wantField: firstIssuer + ".name", wantRule: "spec.trustedIssuers.name " + issuerNameRule},
+	"issuer name of 63 characters":      {spec: trustingName(strings.Repeat("a", 63))},
+	"issuer name of 64 characters":      {spec: trustingName(strings.Repeat("a", 64)), wantField: firstIssuer + ".name", wantRule: "may not be more than 63"},
+	"issuer named kubernetes":           {spec: trustingName("kubernetes"), wantField: firstIssuer + ".name", wantRule: `Invalid value: "kubernetes": ` + issuerTaken},
+	"issuer named like kubernetes":      {spec: trustingName("kubernetes2")},
+	"issuer without a URL":              {spec: "trustedIssuers: [{name: a}]", wantField: firstIssuer + ".issuer", wantRule: "Required value"},
+	"issuer with an empty URL":          {spec: trustingURL(""), wantField: firstIssuer + ".issuer", wantRule: tooShort},
+	"issuer of another cluster":         {spec: trustingURL("https://kubernetes.default.svc.cluster.local")},
+	"issuer with a port and path":       {spec: trustingURL("https://issuer.example.com:8443/id/A1~_-%41/")},
+	"issuer with an IPv6 address":       {spec: trustingURL("https://[2001:db8::1]:6443")},
+	"issuer with a trailing slash":      {spec: trustingURL("https://issuer.example.com/")},
+	"issuer of 256 characters":          {spec: trustingURL("https://a/" + strings.Repeat("a", 246))},
+	"issuer of 257 characters":          {spec: trustingURL("https://a/" + strings.Repeat("a", 247)), wantField: firstIssuer + ".issuer", wantRule: "may not be more than 256"},
+	"issuer without HTTPS":              {spec: trustingURL("http://issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: `Invalid value: "http://issuer.example.com": ` + issuerURLRule},
+	"issuer with HTTPS in uppercase":    {spec: trustingURL("HTTPS://issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer as a host":                  {spec: trustingURL("issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer without a host":             {spec: trustingURL("https:///issuer"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with a user":                {spec: trustingURL("https://a@issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with a password":            {spec: trustingURL("https://a:b@issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with a query":               {spec: trustingURL("https://issuer.example.com?a=b"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with a query after a path":  {spec: trustingURL("https://issuer.example.com/?a=b"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with a fragment":            {spec: trustingURL("https://issuer.example.com/#a"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with a space":               {spec: trustingURL("https://issuer.example.com/a b"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with a line break":          {spec: trustingURL("https://issuer.example.com\n"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with an umlaut":             {spec: trustingURL("https://issuer.example.com/ä"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with an invalid escape":     {spec: trustingURL("https://issuer.example.com/%zz"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer with an open bracket":       {spec: trustingURL("https://[::1"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"issuer file":                       {spec: trustingURL("file:///etc/passwd"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+	"SPIFFE trust domain with its keys": {spec: fmt.Sprintf("trustedIssuers: [{name: a, issuer: 'spiffe://example.org', keys: {jwks: %q}}]", publicKeySet)},
+	"SPIFFE trust domain with a bundle": {spec: "trustedIssuers: [{name: a, issuer: 'spiffe://example.org', keys: {jwksUri: 'https://spire.example.org/bundle'}}]"},
+	"SPIFFE trust domain without keys":  {spec: trustingURL("spiffe://example.org"), wantField: firstIssuer + ".keys", wantRule: spiffeKeysRule},
+	"SPIFFE trust domain, discovered":   {spec: fmt.Sprintf("trustedIssuers: [{name: a, issuer: 'spiffe://example.org', keys: {caBundle: %q}}]", certificate), wantField: firstIssuer + ".keys", wantRule: spiffeKeysRule},
+	"SPIFFE ID":                         {spec: fmt.Sprintf("trustedIssuers: [{name: a, issuer: 'spiffe://example.org/billing', keys: {jwks: %q}}]", publicKeySet), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
+
+	"GitHub with a bound":        {spec: "trustedIssuers: [{name: a, issuer: '" + githubIssuer + "', " + sharedIssuerIDs + "}]"},
+	"GitHub without a bound":     {spec: trustingURL(githubIssuer), wantField: firstIssuer + ".requiredClaims", wantRule: issuerShared},
+	"GitHub with an empty bound": {spec: "trustedIssuers: [{name: a, issuer: '" + githubIssuer + "', requiredClaims: {}}]", wantField: firstIssuer + ".requiredClaims", wantRule: emptyClaimMatch},
+	"GitLab without a bound":     {spec: trustingURL("https://gitlab.com"), wantField: firstIssuer + ".requiredClaims", wantRule: issuerShared},
+	"own GitLab without a bound": {spec: trustingURL("https://gitlab.example.com")},
+	"Buildkite without a bound":  {spec: trustingURL("https://agent.buildkite.com"), wantField: firstIssuer + ".requiredClaims", wantRule: issuerShared},
+	"Terraform without a bound":  {spec: trustingURL("https://app.terraform.io"), wantField: firstIssuer + ".requiredClaims", wantRule: issuerShared},
+
+	"audience of an issuer as a URL":       {spec: trusting("audience: 'https://api.example.com/acme?x=y'")},
+	"audience of an issuer as a URN":       {spec: trusting("audience: 'urn:example:acme'")},
+	"audience of an issuer as a name":      {spec: trusting("audience: sts.amazonaws.com")},
+	"empty audience of an issuer":          {spec: trusting(`audience: ""`), wantField: firstIssuer + ".audience", wantRule: tooShort},
+	"audience of an issuer, 256":           {spec: trusting("audience: " + strings.Repeat("a", 256))},
+	"audience of an issuer, 257":           {spec: trusting("audience: " + strings.Repeat("a", 257)), wantField: firstIssuer + ".audience", wantRule: "may not be more than 256"},
+	"audience of an issuer, fragment":      {spec: trusting("audience: 'https://api.example.com/#a'"), wantField: firstIssuer + ".audience", wantRule: issuerAudience},
+	"audience of an issuer, space":         {spec: trusting("audience: 'a b'"), wantField: firstIssuer + ".audience", wantRule: issuerAudience},
+	"audience of an issuer, only a scheme": {spec: trusting("audience: 'https:'"), wantField: firstIssuer + ".audience", wantRule: issuerAudience},
+	"several audiences of an issuer":       {spec: trusting("audience: [a, b]"), wantField: firstIssuer + ".audience", wantRule: "must be of type string"},
+}
+
+// issuerKeysValidations covers spec.trustedIssuers.keys. The operator, not the API server, decodes
+// key sets and certificates.
+var issuerKeysValidations = map[string]validation{
+	"key set":                           {spec: trustingKeys("jwks", publicKeySet)},
+	"key set with line breaks":          {spec: trustingKeys("jwks", "\n{\n  \"keys\" :\n[\n]\n}\n")},
+	"key set of 16384 characters":       {spec: trustingKeys("jwks", `{"keys":[`+strings.Repeat(" ", 16384-11)+"]}")},
+	"key set of 16385 characters":       {spec: trustingKeys("jwks", `{"keys":[`+strings.Repeat(" ", 16385-11)+"]}"), wantField: firstIssuer + ".keys.jwks", wantRule: "may not be more than 16384"},
+	"URL of keys":                       {spec: trustingKeys("jwksUri", "https://issuer.example.com:8443/keys?v=1")},
+	"URL of keys without a path":        {spec: trustingKeys("jwksUri", "https://issuer.example.com")},
+	"URL of keys of 512 characters":     {spec: trustingKeys("jwksUri", "https://a/"+strings.Repeat("a", 502))},
+	"URL of keys of 513 characters":     {spec: trustingKeys("jwksUri", "https://a/"+strings.Repeat("a", 503)), wantField: firstIssuer + ".keys.jwksUri", wantRule: "may not be more than 512"},
+	"certificates":                      {spec: trustingKeys("caBundle", certificate+certificate)},
+	"URL of keys and certificates":      {spec: trusting(fmt.Sprintf("keys: {jwksUri: 'https://a.example.com', caBundle: %q}", certificate))},
+	"no keys":                           {spec: trusting("keys: {}"), wantField: firstIssuer + ".keys", wantRule: issuerKeysRule},
+	"key set and URL of keys":           {spec: trusting(fmt.Sprintf("keys: {jwks: %q, jwksUri: 'https://a.example.com'}", publicKeySet)), wantField: firstIssuer + ".keys", wantRule: issuerKeysRule},
+	"key set and certificates":          {spec: trusting(fmt.Sprintf("keys: {jwks: %q, caBundle: %q}", publicKeySet, certificate)), wantField: firstIssuer + ".keys", wantRule: issuerKeysRule},
+	"empty key set":                     {spec: trustingKeys("jwks", ""), wantField: firstIssuer + ".keys.jwks", wantRule: tooShort},
+	"key set as a YAML object":          {spec: trusting("keys: {jwks: {keys: []}}"), wantField: firstIssuer + ".keys.jwks", wantRule: "must be of type string"},
+	"key without a set":                 {spec: trustingKeys("jwks", `{"kty":"OKP"}`), wantField: firstIssuer + ".keys.jwks", wantRule: jwksRule},
+	"keys without a set":                {spec: trustingKeys("jwks", `[{"keys":[]}]`), wantField: firstIssuer + ".keys.jwks", wantRule: jwksRule},
+	"URL in place of a key set":         {spec: trustingKeys("jwks", "https://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwks", wantRule: jwksRule},
+	"private PEM in place of a key set": {spec: trustingKeys("jwks", "-----BEGIN EC PRIVATE KEY-----"), wantField: firstIssuer + ".keys.jwks", wantRule: jwksPrivate},
+	"empty URL of keys":                 {spec: trustingKeys("jwksUri", ""), wantField: firstIssuer + ".keys.jwksUri", wantRule: tooShort},
+	"URL of keys without HTTPS":         {spec: trustingKeys("jwksUri", "http://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksUri", wantRule: `Invalid value: "http://issuer.example.com/keys": ` + jwksURIRule},
+	"URL of keys with a user":           {spec: trustingKeys("jwksUri", "https://a@issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
+	"URL of keys with a fragment":       {spec: trustingKeys("jwksUri", "https://issuer.example.com/keys#a"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
+	"URL of keys with a line break":     {spec: trustingKeys("jwksUri", "https://issuer.example.com/keys\n"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
+	"URL of keys with a bad escape":     {spec: trustingKeys("jwksUri", "https://issuer.example.com/%zz"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
+	"empty certificates":                {spec: trustingKeys("caBundle", ""), wantField: firstIssuer + ".keys.caBundle", wantRule: tooShort},
+	"text in place of certificates":     {spec: trustingKeys("caBundle", "ca.crt"), wantField: firstIssuer + ".keys.caBundle", wantRule: bundleRule},
+	"certificate with its private key":  {spec: trustingKeys("caBundle", certificate+"-----BEGIN PRIVATE KEY-----"), wantField: firstIssuer + ".keys.caBundle", wantRule: bundlePrivate},
+	"certificates of 16385 characters":  {spec: trustingKeys("caBundle", certificate+strings.Repeat("\n", 16385-len(certificate))), wantField: firstIssuer + ".keys.caBundle", wantRule: "may not be more than 16384"},
+}
+
+// privateKeySetValidations covers key sets with a member that only private and symmetric keys have.
+var privateKeySetValidations = func() map[string]validation {
+	cases := map[string]validation{}
+	for _, member := range []string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"} {
+		set := `{"keys":[{"kty":"EC","` + member + `" : "A"}]}`
+		cases["key set with "+member] = validation{spec: trustingKeys("jwks", set), wantField: firstIssuer + ".keys.jwks", wantRule: jwksPrivate}
+	}
+	return cases
+}()
+
+// claimMatchValidations covers a matcher called "match" in the spec. The tables for the kinds put it
+// where a matcher is.
+var claimMatchValidations = map[string]validation{
+	"one claim":                   {spec: "{repository: acme/shop}"},
+	"8 claims":                    {spec: labels(8)},
+	"9 claims":                    {spec: labels(9), wantField: "spec.match", wantRule: "must have at most 8 items"},
+	"claim with all characters":   {spec: "{'https://aA09_.:/-': ä}"},
+	"claim name of 64 characters": {spec: "{" + strings.Repeat("a", 64) + ": a}"},
+	"claim of 256 characters":     {spec: "{a: " + strings.Repeat("ä", 256) + "}"},
+	"no claims":                   {spec: "{}", wantField: "spec.match", wantRule: emptyClaimMatch},
+	"claim name of 65 characters": {spec: "{" + strings.Repeat("a", 65) + ": a}", wantField: "spec.match", wantRule: claimMatchRule},
+	"empty claim name":            {spec: `{"": a}`, wantField: "spec.match", wantRule: strings.TrimSpace(claimMatchRule)},
+	"claim name with a space":     {spec: "{'a b': a}", wantField: "spec.match", wantRule: claimMatchRule + "a b"},
+	"claim name with an umlaut":   {spec: "{ä: a}", wantField: "spec.match", wantRule: claimMatchRule},
+	"issuer as a claim":           {spec: "{iss: a}", wantField: "spec.match", wantRule: claimMatchRule + "iss"},
+	"subject as a claim":          {spec: "{a: b, sub: a}", wantField: "spec.match", wantRule: claimMatchRule + "sub"},
+	"audience as a claim":         {spec: "{aud: a}", wantField: "spec.match", wantRule: claimMatchRule + "aud"},
+	"expiration as a claim":       {spec: "{exp: a}", wantField: "spec.match", wantRule: claimMatchRule + "exp"},
+	"start as a claim":            {spec: "{nbf: a}", wantField: "spec.match", wantRule: claimMatchRule + "nbf"},
+	"issue time as a claim":       {spec: "{iat: a}", wantField: "spec.match", wantRule: claimMatchRule + "iat"},
+	"token ID as a claim":         {spec: "{jti: a}", wantField: "spec.match", wantRule: claimMatchRule + "jti"},
+	"claim without a text":        {spec: `{a: ""}`, wantField: "spec.match.a", wantRule: tooShort},
+	"claim of 257 characters":     {spec: "{a: " + strings.Repeat("a", 257) + "}", wantField: "spec.match.a", wantRule: "may not be more than 256"},
+	"claim with a number":         {spec: "{a: 1}", wantField: "spec.match.a", wantRule: "must be of type string"},
+	"claim with a list":           {spec: "{a: [b]}", wantField: "spec.match.a", wantRule: "must be of type string"},
+}
+
+// matching returns the cases of claimMatchValidations for a matcher in another place. path replaces
+// "spec.match".
+func matching(wrap func(string) string, path string) map[string]validation {
+	moved := map[string]validation{}
+	for name, tc := range claimMatchValidations {
+		tc.spec = wrap(tc.spec)
+		tc.wantField = strings.Replace(tc.wantField, "spec.match", path, 1)
+		moved[path+": "+name] = tc
+	}
+	return moved
+}
+
+func requiring(match string) string { return trusting("requiredClaims: " + match) }
+
+// TestKeysOfIssuersAreNotRepeated checks that the API server's error doesn't contain a private key
+// that it rejects.
+func TestKeysOfIssuersAreNotRepeated(t *testing.T) {
+	cluster := env.Start(t)
+	const canary = "canary"
+	for name, spec := range map[string]string{
+		"key set":             trustingKeys("jwks", `{"keys":[{"kty":"OKP","d":"`+canary+`"}]}`),
+		"key without a set":   trustingKeys("jwks", `{"kty":"OKP","\u0064":"`+canary+`"}`),
+		"PEM as a key set":    trustingKeys("jwks", "-----BEGIN PRIVATE KEY-----\n"+canary),
+		"key set as a bundle": trustingKeys("caBundle", `{"keys":[{"kty":"OKP","d":"`+canary+`"}]}`),
+		"certificate and key": trustingKeys("caBundle", certificate+"-----BEGIN PRIVATE KEY-----\n"+canary),
+		"too long":            trustingKeys("jwks", canary+strings.Repeat("A", 16384)),
+		"both forms":          trusting(fmt.Sprintf("keys: {jwks: %q, jwksUri: 'https://a.example.com'}", `{"keys":[{"\u0064":"`+canary+`"}]}`)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := cluster.Client.Create(t.Context(), kindNamed("Realm").object(t, "", "", spec), client.DryRunAll)
+			if !apierrors.IsInvalid(err) {
+				t.Fatalf("Got error %v, want one with the reason Invalid", err)
+			}
+			status, err := json.Marshal(err)
+			if err != nil || strings.Contains(string(status), canary) {
+				t.Errorf("The error repeats the private key: %s, %v", status, err)
+			}
+		})
+	}
+}
