@@ -5,6 +5,7 @@ package jws
 import (
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4/json"
@@ -19,6 +20,19 @@ var (
 	ErrKey       = errors.New("JWT's kid and alg do not match an allowed key")
 	ErrSignature = errors.New("JWT has an invalid signature")
 )
+
+// newerEdDSA is the name of EdDSA with an Ed25519 key in RFC 9864 §2.2.
+const newerEdDSA = "Ed25519"
+
+// Algorithms lists the values of "alg" that keys can verify, sorted.
+var Algorithms = func() []string {
+	names := []string{newerEdDSA}
+	for _, algorithm := range signingkey.Algorithms {
+		names = append(names, string(algorithm))
+	}
+	slices.Sort(names)
+	return names
+}()
 
 // JWT is a parsed JWT. Don't trust its content before Verify succeeds.
 type JWT struct {
@@ -85,10 +99,9 @@ func Parse(compact string) (*JWT, error) {
 	}, nil
 }
 
-// algorithm maps "Ed25519", the newer name of EdDSA with an Ed25519 key (RFC 9864 §2.2), to the name
-// that keys have.
+// algorithm maps newerEdDSA to the name that keys have.
 func algorithm(name string) signingkey.Algorithm {
-	if name == "Ed25519" {
+	if name == newerEdDSA {
 		return signingkey.EdDSA
 	}
 	return signingkey.Algorithm(name)

@@ -1,0 +1,291 @@
+package dpop_test
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
+
+const (
+	api         = "https://orders.example.com/v1/orders"
+	accessToken = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
+)
+
+// keys returns one key for each algorithm. All tests share them, because RSA keys are slow to
+// generate.
+var keys = sync.OnceValue(func() map[signingkey.Algorithm]signingkey.Key {
+	all := map[signingkey.Algorithm]signingkey.Key{}
+	for _, algorithm := range signingkey.Algorithms {
+		key, err := signingkey.Generate(algorithm, now, rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		all[algorithm] = key
+	}
+	return all
+})
+
+// members holds header parameters or claims. Nil values are omitted.
+type members map[string]any
+
+// jwk returns the public key as clients send it, with changes.
+func jwk(t testing.TB, key signingkey.Key, change members) members {
+	t.Helper()
+	data, err := json.Marshal(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all members
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"alg", "use", "kid"} {
+		delete(all, name)
+	}
+	maps.Copy(all, change)
+	return all
+}
+
+// sign returns a proof for a GET request to the API. It is valid except for the given changes to the
+// header and claims.
+func sign(t testing.TB, key signingkey.Key, header, claims members) string {
+	t.Helper()
+	hash := sha256.Sum256([]byte(accessToken))
+	return signText(t, key,
+		encode(t, members{"alg": string(key.Algorithm), "typ": "dpop+jwt", "jwk": jwk(t, key, nil)}, header),
+		encode(t, members{
+			"jti": "one", "htm": "GET", "htu": api, "iat": now.Unix(), "ath": base64.RawURLEncoding.EncodeToString(hash[:]),
+		}, claims))
+}
+
+func signText(t testing.TB, key signingkey.Key, header, claims string) string {
+	t.Helper()
+	signature, err := key.Signer().Sign(nil, []byte(header+"."+claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return header + "." + claims + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+func encode(t testing.TB, defaults, change members) string {
+	t.Helper()
+	all := maps.Clone(defaults)
+	maps.Copy(all, change)
+	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
+	data, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func TestProofOfEachAlgorithm(t *testing.T) {
+	for algorithm, key := range keys() {
+		t.Run(string(algorithm), func(t *testing.T) {
+			proof, err := dpop.Parse(sign(t, key, nil, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := key.Public().Thumbprint()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if proof.JKT != want || proof.ID != "one" {
+				t.Errorf("thumbprint %s and ID %s, want %s and one", proof.JKT, proof.ID, want)
+			}
+			if err := proof.Check(dpop.Want{Method: "GET", URLs: []string{api}, Token: accessToken}, now); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	key, other := keys()[signingkey.ES256], keys()[signingkey.EdDSA]
+	private, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored struct {
+		JWK members `json:"jwk"`
+	}
+	if err := json.Unmarshal(private, &stored); err != nil || stored.JWK["d"] == nil {
+		t.Fatalf("private key %v: %v", stored.JWK, err)
+	}
+	header := encode(t, members{"alg": "ES256", "typ": "dpop+jwt", "jwk": jwk(t, key, nil)}, nil)
+	text := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+	for name, tc := range map[string]struct {
+		proof string
+		want  error
+	}{
+		"valid":                      {sign(t, key, nil, nil), nil},
+		"media type":                 {sign(t, key, members{"typ": "application/DPOP+jwt"}, nil), nil},
+		"newer name of EdDSA":        {sign(t, other, members{"alg": "Ed25519"}, nil), nil},
+		"longest jti":                {sign(t, key, nil, members{"jti": strings.Repeat("j", 256)}), nil},
+		"kid, alg and use in jwk":    {sign(t, key, members{"kid": "a", "jwk": jwk(t, key, members{"kid": "b", "alg": "ES256", "use": "sig"})}, nil), nil},
+		"other claims":               {sign(t, key, nil, members{"nonce": "n", "exp": 1, "custom": []int{1}}), nil},
+		"empty":                      {"", dpop.ErrMalformed},
+		"no signature":               {sign(t, key, nil, nil)[:strings.LastIndex(sign(t, key, nil, nil), ".")+1], dpop.ErrSignature},
+		"two proofs":                 {sign(t, key, nil, nil) + ", " + sign(t, key, nil, nil), dpop.ErrMalformed},
+		"too large":                  {sign(t, key, nil, members{"x": strings.Repeat("x", 4000)}), dpop.ErrMalformed},
+		"no type":                    {sign(t, key, members{"typ": nil}, nil), dpop.ErrType},
+		"type of assertions":         {sign(t, key, members{"typ": "JWT"}, nil), dpop.ErrType},
+		"type of access tokens":      {sign(t, key, members{"typ": "at+jwt"}, nil), dpop.ErrType},
+		"critical parameter":         {sign(t, key, members{"crit": []string{"b64"}, "b64": true}, nil), dpop.ErrMalformed},
+		"no key":                     {sign(t, key, members{"jwk": nil}, nil), dpop.ErrKey},
+		"null as key":                {signText(t, key, text(`{"alg":"ES256","typ":"dpop+jwt","jwk":null}`), encode(t, members{}, nil)), dpop.ErrKey},
+		"string as key":              {sign(t, key, members{"jwk": "key"}, nil), dpop.ErrKey},
+		"private key":                {sign(t, key, members{"jwk": stored.JWK}, nil), dpop.ErrKey},
+		"symmetric key":              {sign(t, key, members{"alg": "HS256", "jwk": members{"kty": "oct", "k": "AAAA"}}, nil), dpop.ErrKey},
+		"key and a symmetric member": {sign(t, key, members{"jwk": jwk(t, key, members{"k": "AAAA"})}, nil), dpop.ErrKey},
+		"key for encryption":         {sign(t, key, members{"jwk": jwk(t, key, members{"use": "enc"})}, nil), dpop.ErrKey},
+		"key of another type":        {sign(t, key, members{"jwk": jwk(t, other, nil)}, nil), dpop.ErrKey},
+		"alg none":                   {sign(t, key, members{"alg": "none"}, nil), dpop.ErrKey},
+		"alg of another curve":       {sign(t, key, members{"alg": "ES384"}, nil), dpop.ErrKey},
+		"alg of jwk differs":         {sign(t, key, members{"jwk": jwk(t, key, members{"alg": "ES384"})}, nil), dpop.ErrKey},
+		"public key as HMAC secret":  {sign(t, key, members{"alg": "HS256"}, nil), dpop.ErrKey},
+		"key of somebody else":       {sign(t, other, members{"alg": "ES256", "jwk": jwk(t, key, nil)}, nil), dpop.ErrSignature},
+		"no jti":                     {sign(t, key, nil, members{"jti": nil}), dpop.ErrMalformed},
+		"empty jti":                  {sign(t, key, nil, members{"jti": ""}), dpop.ErrMalformed},
+		"number as jti":              {sign(t, key, nil, members{"jti": 1}), dpop.ErrMalformed},
+		"jti too long":               {sign(t, key, nil, members{"jti": strings.Repeat("j", 257)}), dpop.ErrMalformed},
+		"no iat":                     {sign(t, key, nil, members{"iat": nil}), dpop.ErrMalformed},
+		"string as iat":              {sign(t, key, nil, members{"iat": "1772366400"}), dpop.ErrMalformed},
+		"claim twice":                {signText(t, key, header, text(`{"jti":"a","htm":"GET","htu":"`+api+`","iat":1772366400,"htm":"POST"}`)), dpop.ErrMalformed},
+		"claims are no object":       {signText(t, key, header, text(`["a"]`)), dpop.ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proof, err := dpop.Parse(tc.proof)
+			if !errors.Is(err, tc.want) || (err == nil) != (proof != nil) {
+				t.Errorf("proof %v and error %v, want %v", proof, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	want := dpop.Want{Method: "GET", URLs: []string{"https://other.example.com/", api}, Token: accessToken}
+	atTokenEndpoint := dpop.Want{Method: "GET", URLs: []string{api}}
+	for name, tc := range map[string]struct {
+		claims  members
+		request dpop.Want
+		later   time.Duration
+		want    error
+	}{
+		"this request":             {request: want},
+		"query in the proof":       {claims: members{"htu": api + "?a=b#c"}, request: want},
+		"query in the request":     {request: dpop.Want{Method: "GET", URLs: []string{api + "?a=b"}, Token: accessToken}},
+		"another method":           {claims: members{"htm": "POST"}, request: want, want: dpop.ErrMethod},
+		"method in another case":   {claims: members{"htm": "get"}, request: want, want: dpop.ErrMethod},
+		"no method":                {claims: members{"htm": nil}, request: want, want: dpop.ErrMethod},
+		"another URL":              {claims: members{"htu": api + "/1"}, request: want, want: dpop.ErrURL},
+		"no URL":                   {claims: members{"htu": nil}, request: want, want: dpop.ErrURL},
+		"only a path":              {claims: members{"htu": "/v1/orders"}, request: want, want: dpop.ErrURL},
+		"no URL of the request":    {request: dpop.Want{Method: "GET", Token: accessToken}, want: dpop.ErrURL},
+		"empty URL on both sides":  {claims: members{"htu": ""}, request: dpop.Want{Method: "GET", URLs: []string{""}, Token: accessToken}, want: dpop.ErrURL},
+		"just before it expires":   {request: want, later: 59 * time.Second},
+		"expired":                  {request: want, later: 59500 * time.Millisecond, want: dpop.ErrTime},
+		"30 s ahead":               {request: want, later: -30 * time.Second},
+		"31 s ahead":               {request: want, later: -31 * time.Second, want: dpop.ErrTime},
+		"far ahead":                {claims: members{"iat": 1 << 40}, request: want, want: dpop.ErrTime},
+		"long ago":                 {claims: members{"iat": -1 << 40}, request: want, want: dpop.ErrTime},
+		"hash of another token":    {claims: members{"ath": "gUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"}, request: want, want: dpop.ErrToken},
+		"no hash":                  {claims: members{"ath": nil}, request: want, want: dpop.ErrToken},
+		"padded hash":              {claims: members{"ath": "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo="}, request: want, want: dpop.ErrToken},
+		"token endpoint":           {claims: members{"ath": nil}, request: atTokenEndpoint},
+		"hash without a token":     {request: atTokenEndpoint},
+		"another URL without hash": {claims: members{"ath": nil, "htu": "https://x/"}, request: atTokenEndpoint, want: dpop.ErrURL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proof, err := dpop.Parse(sign(t, keys()[signingkey.ES256], nil, tc.claims))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := proof.Check(tc.request, now.Add(tc.later)); !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+		})
+	}
+}
+
+// The hash is the example of RFC 9449 §7.1.
+func TestHashOfAccessToken(t *testing.T) {
+	proof, err := dpop.Parse(sign(t, keys()[signingkey.ES256], nil, members{"ath": "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := proof.Check(dpop.Want{Method: "GET", URLs: []string{api}, Token: accessToken}, now); err != nil {
+		t.Error(err)
+	}
+}
+
+// Changing, removing or adding any character invalidates a proof, even if the result decodes to the
+// same bytes.
+func TestMutatedProofsAreRejected(t *testing.T) {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/ \r\n\x00"
+	key := keys()[signingkey.ES256]
+	good := sign(t, key, nil, nil)
+	original, err := dpop.Parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A changed key is another valid key at best, which didn't create the signature.
+	reject := func(forged string) {
+		if _, err := dpop.Parse(forged); err == nil {
+			t.Errorf("%q is accepted instead of %q", forged, good)
+		}
+	}
+	for at := range good {
+		for i := range alphabet {
+			if alphabet[i] != good[at] && (i%7 == at%7 || strings.HasSuffix(good[at+1:], ".") || at == len(good)-1) {
+				reject(good[:at] + alphabet[i:i+1] + good[at+1:])
+			}
+		}
+		reject(good[:at] + good[at+1:])
+		reject(good[:at] + "\n" + good[at:])
+	}
+	reject(good + "=")
+	reject(good + ".")
+	if again, err := dpop.Parse(good); err != nil || again.JKT != original.JKT {
+		t.Errorf("the proof itself: %v", err)
+	}
+}
+
+// FuzzParse checks that whatever is accepted has a signature by the key with the returned
+// thumbprint, and the claims that Check and the memory of used proofs need.
+func FuzzParse(f *testing.F) {
+	for _, key := range keys() {
+		f.Add(sign(f, key, nil, nil))
+		f.Add(sign(f, key, members{"jwk": nil}, nil))
+	}
+	f.Add("")
+	f.Add("..")
+	f.Add("e30.e30.")
+	f.Fuzz(func(t *testing.T, compact string) {
+		proof, err := dpop.Parse(compact)
+		if err != nil {
+			if proof != nil {
+				t.Fatal("rejected the proof but returned it")
+			}
+			return
+		}
+		if len(proof.JKT) != 43 || proof.ID == "" || len(proof.ID) > 256 || strings.Count(compact, ".") != 2 || strings.ContainsAny(compact, " ,\r\n=") {
+			t.Fatalf("accepted %q with thumbprint %q and ID %q", compact, proof.JKT, proof.ID)
+		}
+		if proof.Check(dpop.Want{Method: "GET", URLs: nil}, now) == nil {
+			t.Fatal("accepted for no URL")
+		}
+	})
+}

@@ -1,0 +1,4 @@
+package dpop
+
+// Normalize is exported for tests.
+var Normalize = normalize
