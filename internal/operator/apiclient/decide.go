@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
@@ -144,6 +145,7 @@ func newRecord(seen *observed, granted coverage, planned []record.ClientSecret) 
 		PublicKeys:             publicKeys(c),
 		ServiceAccounts:        serviceAccounts(seen),
 		Identities:             identities(seen),
+		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
 		DPoP:                   constrained(c, granted.grant),
 	}
 	if c.Spec.ExpiresAt != nil {

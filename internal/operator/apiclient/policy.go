@@ -27,6 +27,8 @@ var policies = []policy{
 	scopesInRealm,
 	audiencesInRealm,
 	issuersInRealm,
+	claimsInRealm,
+	claimsWithinSize,
 	granted,
 	lifetimeWithinRealm,
 	clientIDFree,

@@ -125,6 +125,9 @@ func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result
 			"spec.tokenLifetime %s exceeds the instance maximum of %s, so clients cannot get tokens. Shorten it, or ask your administrator to raise security.maximumTokenLifetime.",
 			lifetime, maximum))
 	}
+	if result := claimsWithinSize(realm); result != nil {
+		return *result
+	}
 	return condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid."}
 }
 

@@ -127,6 +127,12 @@ func TestDecide(t *testing.T) {
 			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }), settled,
 			outcome{v1alpha1.ReasonLifetimeExceedsInstanceMaximum, "ES256 Active", true, 2 * time.Hour, 0},
 		},
+		"claims too large": {
+			acme(func(r *v1alpha1.Realm) {
+				r.Spec.Claims = v1alpha1.Claims{{Name: "a", Strings: []string{strings.Repeat("ä", 1024)}}}
+			}), settled,
+			outcome{v1alpha1.ReasonClaimsTooLarge, "ES256 Active", true, 5 * time.Minute, 0},
+		},
 		"excessive lifetime generates no keys": {
 			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }), nil,
 			outcome{v1alpha1.ReasonLifetimeExceedsInstanceMaximum, "", false, 2 * time.Hour, 0},

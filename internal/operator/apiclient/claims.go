@@ -1,0 +1,45 @@
+package apiclient
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+)
+
+// claimsInRealm accepts only claims that the Realm lets clients set. The API server ensures that
+// these differ from the Realm's own claims in more than case.
+func claimsInRealm(seen observed, _ *config.Instance) *condition.Result {
+	var fixed, unknown []string
+	for _, claim := range seen.client.Spec.Claims {
+		switch {
+		case slices.ContainsFunc(seen.realm.Spec.Claims, func(c v1alpha1.Claim) bool { return strings.EqualFold(string(c.Name), string(claim.Name)) }):
+			fixed = append(fixed, string(claim.Name))
+		case !slices.Contains(seen.realm.Spec.AllowedClaims, claim.Name):
+			unknown = append(unknown, string(claim.Name))
+		}
+	}
+	slices.Sort(fixed)
+	slices.Sort(unknown)
+	switch {
+	case len(fixed) > 0:
+		return notReady(v1alpha1.ReasonClaimNotInRealm, "Realm %q sets these claims from spec.claims itself, with the same value for every client: %s. Remove them.",
+			seen.realm.Name, enumerate(fixed))
+	case len(unknown) > 0:
+		return notReady(v1alpha1.ReasonClaimNotInRealm, "Realm %q does not allow these claims from spec.claims: %s. Remove them or add them to spec.allowedClaims of the Realm.",
+			seen.realm.Name, enumerate(unknown))
+	}
+	return nil
+}
+
+// claimsWithinSize accepts only claims that fit into a token together with those of the Realm.
+func claimsWithinSize(seen observed, _ *config.Instance) *condition.Result {
+	excess := claims.Excess(claims.Merge(seen.realm.Spec.Claims, seen.client.Spec.Claims))
+	if excess == "" {
+		return nil
+	}
+	return notReady(v1alpha1.ReasonClaimsTooLarge, "Realm %q and this client have together %s. Remove or shorten claims in spec.claims of one of them.", seen.realm.Name, excess)
+}

@@ -1,0 +1,45 @@
+// Package claims converts the fixed claims of Realms and ApiClients for records.
+package claims
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// Merge returns the claims of all lists, sorted by name.
+func Merge(lists ...v1alpha1.Claims) []record.Claim {
+	var merged []record.Claim
+	for _, list := range lists {
+		for _, claim := range list {
+			merged = append(merged, record.Claim{Name: string(claim.Name), Value: encode(claim)})
+		}
+	}
+	slices.SortFunc(merged, func(a, b record.Claim) int { return cmp.Compare(a.Name, b.Name) })
+	return merged
+}
+
+func encode(claim v1alpha1.Claim) json.RawMessage {
+	var value any = claim.String
+	switch {
+	case claim.Integer != nil:
+		value = *claim.Integer
+	case len(claim.Strings) > 0:
+		value = claim.Strings
+	}
+	encoded, _ := json.Marshal(value) // Strings and integers can always be encoded.
+	return encoded
+}
+
+// Excess describes by how much the claims exceed the limits of a token. It is empty if they don't.
+func Excess(claims []record.Claim) string {
+	size := len(record.EncodeClaims(claims))
+	if len(claims) <= record.MaxClaims && size <= record.MaxClaimBytes {
+		return ""
+	}
+	return fmt.Sprintf("%d claims with %d bytes as JSON, but tokens can have %d with %d bytes", len(claims), size, record.MaxClaims, record.MaxClaimBytes)
+}

@@ -1,0 +1,69 @@
+package claims_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+func TestMerge(t *testing.T) {
+	realm := v1alpha1.Claims{{Name: "tier", String: "gold"}, {Name: "Zone", Strings: []string{"eu", `a"b`}}}
+	client := v1alpha1.Claims{{Name: "seats", Integer: new(int64)}, {Name: "limit", Integer: new(int64(-9007199254740991))}}
+	for name, test := range map[string]struct {
+		lists []v1alpha1.Claims
+		want  string
+	}{
+		"none":            {nil, ""},
+		"empty lists":     {[]v1alpha1.Claims{nil, {}}, ""},
+		"realm":           {[]v1alpha1.Claims{realm, nil}, `,"Zone":["eu","a\"b"],"tier":"gold"`},
+		"client":          {[]v1alpha1.Claims{nil, client}, `,"limit":-9007199254740991,"seats":0`},
+		"both":            {[]v1alpha1.Claims{realm, client}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
+		"in either order": {[]v1alpha1.Claims{client, realm}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
+		"special characters": {
+			[]v1alpha1.Claims{{{Name: "a", String: "\r\n\x00\u2028\",\"sub\":\"root"}}},
+			`,"a":"\r\n\u0000\u2028\",\"sub\":\"root"`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, string(record.EncodeClaims(claims.Merge(test.lists...)))); diff != "" {
+				t.Errorf("claims (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExcess(t *testing.T) {
+	numbered := func(n int) v1alpha1.Claims {
+		var list v1alpha1.Claims
+		for i := range n {
+			list = append(list, v1alpha1.Claim{Name: v1alpha1.ClaimName(fmt.Sprintf("c%d", i)), Integer: new(int64)})
+		}
+		return list
+	}
+	text := func(s string) v1alpha1.Claims { return v1alpha1.Claims{{Name: "a", String: s}} }
+	const members = len(`,"a":""`)
+	for name, test := range map[string]struct {
+		claims v1alpha1.Claims
+		want   string
+	}{
+		"none":                        {nil, ""},
+		"16 claims":                   {numbered(16), ""},
+		"17 claims":                   {numbered(17), "17 claims with 126 bytes as JSON, but tokens can have 16 with 2048 bytes"},
+		"2048 bytes":                  {text(strings.Repeat("a", 2048-members)), ""},
+		"2049 bytes":                  {text(strings.Repeat("a", 2049-members)), "1 claims with 2049 bytes as JSON, but tokens can have 16 with 2048 bytes"},
+		"characters of several bytes": {text(strings.Repeat("ä", 1024)), "1 claims with 2055 bytes as JSON, but tokens can have 16 with 2048 bytes"},
+		"escaped characters":          {text(strings.Repeat("<", 350)), "1 claims with 2107 bytes as JSON, but tokens can have 16 with 2048 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := claims.Excess(claims.Merge(test.claims)); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
