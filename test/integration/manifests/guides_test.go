@@ -1,0 +1,40 @@
+package manifests_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestGuides validates the objects in the guides with a real API server.
+func TestGuides(t *testing.T) {
+	kubectl := newKubectl(t)
+	kubectl.run(t, "apply", "-k", filepath.Join(manifests, "crd"))
+	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	kubectl.run(t, "apply", "-f", filepath.Join(manifests, "samples", "namespace.yaml")) // acme-apps
+	for _, namespace := range []string{"acme-ci", "sensors"} {
+		kubectl.run(t, "create", "namespace", namespace)
+	}
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "guides", "*", "*.yaml"))
+	if err != nil || len(files) < 7 {
+		t.Fatalf("the guides have the files %q, want at least 7: %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(content), "apiVersion:") { // a file for a CI system
+				if err := yaml.UnmarshalStrict(content, &map[string]any{}); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			kubectl.run(t, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", file)
+		})
+	}
+}
