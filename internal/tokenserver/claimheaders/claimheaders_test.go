@@ -1,0 +1,123 @@
+package claimheaders_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/claimheaders"
+)
+
+func TestSet(t *testing.T) {
+	for name, test := range map[string]struct{ claims, payload, want string }{
+		"text":                 {"a", `{"a":"acme-1.x_~/:@"}`, "acme-1.x_~/:@"},
+		"space":                {"a", `{"a":"a b"}`, "a%20b"},
+		"line break":           {"a", `{"a":"a\r\nSet-Cookie: b"}`, "a%0D%0ASet-Cookie:%20b"},
+		"NUL and delete":       {"a", `{"a":"\u0000\u007f"}`, "%00%7F"},
+		"comma and percent":    {"a", `{"a":"1,2%2C"}`, "1%2C2%252C"},
+		"not ASCII":            {"a", `{"a":"ä\u2028\ud83d\ude00"}`, "%C3%A4%E2%80%A8%F0%9F%98%80"},
+		"integer":              {"a", `{"a":-9007199254740991}`, "-9007199254740991"},
+		"zero":                 {"a", `{"a": 0 }`, "0"},
+		"list":                 {"a", `{"a":["eu","us,ca","x y"]}`, "eu,us%2Cca,x%20y"},
+		"list of one":          {"a", `{"a":["eu"]}`, "eu"},
+		"empty list":           {"a", `{"a":[]}`, ""},
+		"missing":              {"a", `{"b":"x"}`, ""},
+		"other case":           {"a", `{"A":"x"}`, ""},
+		"object":               {"a", `{"a":{"b":"c"}}`, ""},
+		"list of numbers":      {"a", `{"a":[1]}`, ""},
+		"boolean":              {"a", `{"a":true}`, ""},
+		"null":                 {"a", `{"a":null}`, ""},
+		"fraction":             {"a", `{"a":1.5}`, ""},
+		"exponent":             {"a", `{"a":1e2}`, ""},
+		"underscore":           {"plan_name", `{"plan_name":"x"}`, "x"},
+		"payload without JSON": {"a", `{`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			header := http.Header{}
+			claimheaders.Set(header, test.claims, []byte(test.payload))
+			want := http.Header{"X-Auth-Claim-A": {test.want}}
+			if test.claims == "plan_name" {
+				want = http.Header{"X-Auth-Claim-Plan-Name": {test.want}}
+			}
+			if diff := cmp.Diff(want, header); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A gateway replaces a header that the caller sent only if the response contains it.
+func TestSetEveryHeader(t *testing.T) {
+	header := http.Header{"X-Auth-Claim-B": {"sent by the caller"}}
+	claimheaders.Set(header, "a b c", []byte(`{"a":1,"d":2}`))
+	if diff := cmp.Diff(http.Header{"X-Auth-Claim-A": {"1"}, "X-Auth-Claim-B": {""}, "X-Auth-Claim-C": {""}}, header); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+}
+
+// FuzzClaimHeader checks that a header contains only visible ASCII characters and that the claim can
+// be restored from it.
+func FuzzClaimHeader(f *testing.F) {
+	f.Add("acme", "a,b", int64(-1))
+	f.Add("a\r\nb", "%2C", int64(1)<<52)
+	f.Add("\u017f\x7f\x00", "\xff,", int64(0))
+	f.Fuzz(func(t *testing.T, a, b string, number int64) {
+		payload, err := json.Marshal(map[string]any{"text": a, "list": []string{a, b}, "number": number})
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := http.Header{}
+		claimheaders.Set(header, "text list number", payload)
+		for name, values := range header {
+			if len(values) != 1 || strings.ContainsFunc(values[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
+				t.Fatalf("%s: %q", name, values)
+			}
+		}
+		// Like this conversion, the JSON encoder replaces each byte that isn't UTF-8.
+		a, b = string([]rune(a)), string([]rune(b))
+		if got := decode(t, header.Get("X-Auth-Claim-Text")); !slices.Equal(got, []string{a}) {
+			t.Errorf("text: got %q, want %q", got, a)
+		}
+		if got := decode(t, header.Get("X-Auth-Claim-List")); !slices.Equal(got, []string{a, b}) {
+			t.Errorf("list: got %q, want %q and %q", got, a, b)
+		}
+		if got := header.Get("X-Auth-Claim-Number"); got != strconv.FormatInt(number, 10) {
+			t.Errorf("number: got %q, want %d", got, number)
+		}
+	})
+}
+
+// FuzzClaimHeaderPayload checks that no payload breaks a header.
+func FuzzClaimHeaderPayload(f *testing.F) {
+	f.Add([]byte(`{"a":"b","c":[null,"d"],"e":{"f":1}}`))
+	f.Add([]byte(`{"a":"\ud800\r\n"}`))
+	f.Add([]byte("{\"a\": \n1\n}"))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		header := http.Header{}
+		claimheaders.Set(header, "a c e", payload)
+		for name, values := range header {
+			if len(values) != 1 || strings.ContainsFunc(values[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
+				t.Fatalf("%s: %q", name, values)
+			}
+		}
+	})
+}
+
+func decode(t *testing.T, value string) []string {
+	t.Helper()
+	var items []string
+	for item := range strings.SplitSeq(value, ",") {
+		decoded, err := url.PathUnescape(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, decoded)
+	}
+	return items
+}
