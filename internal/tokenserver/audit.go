@@ -15,6 +15,7 @@ var reasons = map[*oauth.Error]audit.Reason{
 	oauth.ErrTooManyTokens:   audit.ReasonTooManyTokens,
 	oauth.ErrBusy:            audit.ReasonBusy,
 	oauth.ErrAssertionsFull:  audit.ReasonBusy,
+	oauth.ErrProofsFull:      audit.ReasonBusy,
 	oauth.ErrNoClusterKeys:   audit.ReasonBusy,
 }
 

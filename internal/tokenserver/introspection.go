@@ -47,8 +47,14 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		return
 	}
 	e.Metrics.introspected(resultActive)
+	// RFC 9449 §6.2 requires the type of a token that is bound to a key. Its "cnf" claim is in the
+	// payload.
+	tokenType := oauth.TokenTypeBearer
+	if verified.JKT != "" {
+		tokenType = oauth.TokenTypeDPoP
+	}
 	// The response members have the same names as the token's claims (RFC 7662 §2.2, RFC 9068
 	// §2.2).
-	response := append([]byte(`{"active":true,"token_type":"`+oauth.TokenTypeBearer+`",`), verified.Payload[len("{"):]...)
+	response := append([]byte(`{"active":true,"token_type":"`+tokenType+`",`), verified.Payload[len("{"):]...)
 	_, _ = w.Write(append(response, '\n'))
 }

@@ -19,6 +19,7 @@ type Metrics struct {
 	introspections *prometheus.CounterVec
 	verifications  *prometheus.CounterVec
 	slowChecks     *prometheus.CounterVec
+	proofs         *prometheus.CounterVec
 }
 
 // realmMetrics contains the metrics for a realm's issued tokens, so that requests don't have to
@@ -36,6 +37,20 @@ const (
 	// resultNotAllowed is for valid tokens that the client may not introspect.
 	resultNotAllowed = "not_allowed"
 	resultValid      = "valid"
+)
+
+// These are the other result labels for DPoP proofs.
+const (
+	resultInvalid  = "invalid"
+	resultReplayed = "replayed"
+	resultMissing  = "missing"
+	resultFull     = "full"
+)
+
+// These are the endpoint labels for DPoP proofs.
+const (
+	endpointToken  = "token"
+	endpointVerify = "verify"
 )
 
 // NewMetrics registers the token server's metrics.
@@ -62,7 +77,11 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		Name: "realmkeeper_verifications_total",
 		Help: `Verification requests from gateways by result: "valid", or the OAuth 2.0 error code.`,
 	}, []string{"result"})
-	registerer.MustRegister(requests, durations, slowChecks, introspections, verifications,
+	proofs := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "realmkeeper_dpop_proofs_total",
+		Help: `DPoP proofs by endpoint ("token" or "verify") and result: "valid", "invalid", "replayed", "missing" if the request needs one, or "full" if the response was 503.`,
+	}, []string{"endpoint", "result"})
+	registerer.MustRegister(requests, durations, proofs, slowChecks, introspections, verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this token server serves.",
@@ -74,7 +93,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	)
 	return &Metrics{
 		requests: requests, durations: durations,
-		introspections: introspections, verifications: verifications, slowChecks: slowChecks,
+		introspections: introspections, verifications: verifications, slowChecks: slowChecks, proofs: proofs,
 	}
 }
 
@@ -113,3 +132,7 @@ func (m *Metrics) rejected(request *clientRequest, response *oauth.Error, reason
 func (m *Metrics) introspected(result string) { m.introspections.WithLabelValues(result).Inc() }
 
 func (m *Metrics) verified(result string) { m.verifications.WithLabelValues(result).Inc() }
+
+func (m *Metrics) proved(endpoint, result string) {
+	m.proofs.WithLabelValues(endpoint, result).Inc()
+}

@@ -12,10 +12,11 @@ import (
 
 // tokenResponse is a successful response from the token endpoint (RFC 6749 §5.1).
 type tokenResponse struct {
-	token    string
-	id       token.ID
-	lifetime time.Duration
-	scope    string
+	token     string
+	tokenType string
+	id        token.ID
+	lifetime  time.Duration
+	scope     string
 }
 
 // Responses can share these header values because net/http doesn't modify them.
@@ -34,7 +35,7 @@ func writeToken(w http.ResponseWriter, r tokenResponse) {
 	setTokenHeaders(w.Header())
 	// Writing the parts directly to net/http's buffer avoids a copy of the body.
 	for _, part := range [...]string{
-		`{"access_token":"`, r.token, `","token_type":"` + oauth.TokenTypeBearer + `","expires_in":`,
+		`{"access_token":"`, r.token, `","token_type":"`, r.tokenType, `","expires_in":`,
 		strconv.FormatInt(int64(r.lifetime/time.Second), 10), scope, "}\n",
 	} {
 		_, _ = io.WriteString(w, part) // fails only if the client has disconnected

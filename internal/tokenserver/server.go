@@ -3,6 +3,7 @@
 package tokenserver
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
@@ -42,6 +44,8 @@ type Options struct {
 	// SlowHashMemory is the maximum number of bytes of all concurrent verifications of slowly hashed
 	// secrets. If zero, it is slowhash.DefaultMemory.
 	SlowHashMemory int64
+
+	storedProofs int // maxStoredProofs, except in tests
 }
 
 // New returns the handler for the public port.
@@ -56,7 +60,8 @@ func New(o Options) http.Handler {
 		delayed:   make(chan struct{}, maxDelayed),
 		exposures: limiter.NewRateLimiter(),
 	}
-	(&tokenEndpoint{clients, limiter.NewRateLimiter()}).mount(mux)
+	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
+	(&tokenEndpoint{clients, limiter.NewRateLimiter(), proofs}).mount(mux)
 	(&introspectionEndpoint{clients}).mount(mux)
 	verification := &verificationEndpoint{o}
 	verification.mount(mux)

@@ -1,12 +1,15 @@
 package tokenserver
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
@@ -14,6 +17,7 @@ import (
 type tokenEndpoint struct {
 	clientEndpoint
 	tokens *limiter.RateLimiter
+	proofs *proofs
 }
 
 func (e *tokenEndpoint) mount(mux *http.ServeMux) {
@@ -25,7 +29,7 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request, err := e.read(r.PathValue("realm"), r)
 	var response tokenResponse
 	if err == nil {
-		response, err = e.respond(&request)
+		response, err = e.respond(r, &request)
 	}
 	if err != nil {
 		_ = e.reject(w, r, &request, audit.ActionToken, err) // reject counts it
@@ -36,8 +40,8 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeToken(w, response)
 }
 
-// respond checks the grant type of an authenticated request and issues the token.
-func (e *tokenEndpoint) respond(request *clientRequest) (tokenResponse, error) {
+// respond checks the grant type and the DPoP proof of an authenticated request and issues the token.
+func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenResponse, error) {
 	switch request.parameters.GrantType {
 	case oauth.GrantTypeClientCredentials:
 	case "":
@@ -45,12 +49,35 @@ func (e *tokenEndpoint) respond(request *clientRequest) (tokenResponse, error) {
 	default:
 		return tokenResponse{}, oauth.ErrGrantType
 	}
-	return e.issue(request)
+	proof, err := e.proof(r, request)
+	if err != nil {
+		return tokenResponse{}, err
+	}
+	return e.issue(request, proof)
 }
 
-// issue checks the requested scopes, the audience and the token rate, in this order, and signs the
-// token.
-func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
+// proof returns the request's DPoP proof (RFC 9449 §5), or nil if the client doesn't need one and
+// sent none. The URL in it is one of those that clients know, whatever Host the request has.
+func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest) (*dpop.Proof, error) {
+	if !request.client.DPoP && len(r.Header["Dpop"]) == 0 {
+		return nil, nil
+	}
+	realm := request.realm
+	proof, err := e.proofs.check(endpointToken, r.Header, dpop.Want{
+		Method: r.Method, URLs: []string{realm.Issuer + oauth.TokenPath, realm.ClusterIssuerURL + oauth.TokenPath},
+	}, request.now)
+	switch {
+	case errors.Is(err, errNoProof):
+		return nil, oauth.ErrDPoPRequired
+	case err != nil:
+		return nil, oauth.ErrInvalidProof
+	}
+	return proof, nil
+}
+
+// issue checks the requested scopes, the audience, the token rate and that the proof wasn't used
+// before, in this order, and signs the token. If there is a proof, the token is bound to its key.
+func (e *tokenEndpoint) issue(request *clientRequest, proof *dpop.Proof) (tokenResponse, error) {
 	realm, client, p := request.realm, request.client, &request.parameters
 	scopes, err := oauth.NarrowScope(p.Scope, client.Scopes)
 	if err != nil {
@@ -67,6 +94,15 @@ func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
 	if client.TokenLifetime > 0 {
 		lifetime = min(lifetime, client.TokenLifetime)
 	}
+	tokenType, jkt := oauth.TokenTypeBearer, ""
+	if proof != nil {
+		if err := e.proofs.use(endpointToken, client, proof, request.now); errors.Is(err, replay.ErrUsed) {
+			return tokenResponse{}, oauth.ErrInvalidProof
+		} else if err != nil {
+			return tokenResponse{}, err
+		}
+		tokenType, jkt = oauth.TokenTypeDPoP, proof.JKT
+	}
 	scope := strings.Join(scopes, " ")
 	signed, id, err := realm.Signer.Sign(token.Claims{
 		Issuer:   realm.Issuer,
@@ -76,9 +112,11 @@ func (e *tokenEndpoint) issue(request *clientRequest) (tokenResponse, error) {
 		Scope:    scope,
 		IssuedAt: request.now,
 		Lifetime: lifetime,
+		Extra:    client.Claims,
+		JKT:      jkt,
 	}, e.Random)
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	return tokenResponse{token: signed, id: id, lifetime: lifetime, scope: scope}, nil
+	return tokenResponse{token: signed, tokenType: tokenType, id: id, lifetime: lifetime, scope: scope}, nil
 }

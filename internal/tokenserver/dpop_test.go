@@ -1,0 +1,264 @@
+package tokenserver_test
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+const (
+	tokenURL        = "https://" + host + tokenPath
+	clusterTokenURL = "https://realmkeeper-token-server.realmkeeper-system.svc/acme/oauth2/token"
+)
+
+// proof describes a DPoP proof. The zero values are those of a valid one for the token endpoint.
+type proof struct {
+	key         signingkey.Key
+	method, url string // default to POST and tokenURL
+	token       string // if empty, the proof has no "ath"
+	id          string // defaults to a new one
+	issuedAt    time.Time
+	header      map[string]any // changes
+}
+
+var lastProof atomic.Int64
+
+func (p proof) sign(t testing.TB) string {
+	t.Helper()
+	if p.key.ID == "" {
+		p.key = keyIn(signingkey.Active, signingkey.ES256)
+	}
+	if p.method == "" {
+		p.method = http.MethodPost
+	}
+	if p.url == "" {
+		p.url = tokenURL
+	}
+	if p.id == "" {
+		p.id = "proof-" + strconv.FormatInt(lastProof.Add(1), 10)
+	}
+	if p.issuedAt.IsZero() {
+		p.issuedAt = now
+	}
+	header := map[string]any{"typ": "dpop+jwt", "alg": p.key.Algorithm, "jwk": p.key.Public()}
+	for name, value := range p.header {
+		header[name] = value
+	}
+	claims := map[string]any{"jti": p.id, "htm": p.method, "htu": p.url, "iat": p.issuedAt.Unix()}
+	if p.token != "" {
+		sum := sha256.Sum256([]byte(p.token))
+		claims["ath"] = base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	input := encodePart(t, header) + "." + encodePart(t, claims)
+	signature, err := p.key.Signer().Sign(nil, []byte(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+func encodePart(t testing.TB, members map[string]any) string {
+	t.Helper()
+	data, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// otherKey is a key that no server has.
+func otherKey(t testing.TB) signingkey.Key {
+	t.Helper()
+	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func thumbprint(t testing.TB, key signingkey.Key) string {
+	t.Helper()
+	jkt, err := key.Public().Thumbprint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jkt
+}
+
+// startWithDPoP runs a token server with the client "bound", which requires DPoP, and an address
+// inside the cluster.
+func startWithDPoP(t testing.TB, options ...func(*tokenserver.Options)) *server {
+	t.Helper()
+	s := startLoaded(t, options...)
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
+		r.ClusterIssuerURL = strings.TrimSuffix(clusterTokenURL, "/oauth2/token")
+	}))
+	s.registry.SetClient(newClient(t, "acme", "bound", func(c *registry.Client) {
+		c.DPoP, c.Claims = true, []byte(`,"tenant":"acme"`)
+	}))
+	return s
+}
+
+// withProofs requests a token for a client with the given DPoP headers.
+func (s *server) withProofs(t testing.TB, client string, proofs ...string) response {
+	t.Helper()
+	return s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant, authorization: basic(client, secret), header: http.Header{"Dpop": proofs}})
+}
+
+func TestTokenIsBoundToTheKeyOfTheProof(t *testing.T) {
+	s := startWithDPoP(t)
+	for algorithm := range keys() {
+		for _, client := range []string{"billing", "bound"} {
+			t.Run(string(algorithm)+" "+client, func(t *testing.T) {
+				key := keyIn(signingkey.Active, algorithm)
+				got := s.withProofs(t, client, proof{key: key}.sign(t))
+				checkHeader(t, got, http.StatusOK, "")
+				var decoded success
+				if err := json.Unmarshal([]byte(got.body), &decoded); err != nil || decoded.TokenType != "DPoP" {
+					t.Fatalf("body %s, want token_type DPoP: %v", got.body, err)
+				}
+				claims := payload(t, decoded.AccessToken)
+				if diff := cmp.Diff(map[string]any{"jkt": thumbprint(t, key)}, claims["cnf"]); diff != "" {
+					t.Errorf("cnf (-want +got):\n%s", diff)
+				}
+				introspected := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + decoded.AccessToken, authorization: basic("gateway", secret)})
+				claims["active"], claims["token_type"] = true, "DPoP"
+				var response map[string]any
+				if err := json.Unmarshal([]byte(introspected.body), &response); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(claims, response); diff != "" {
+					t.Errorf("introspection (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+// Without a proof, nothing changes for clients that don't require it.
+func TestTokenWithoutProofIsNotBound(t *testing.T) {
+	s := startWithDPoP(t)
+	claims := checkToken(t, s.withProofs(t, "plain"), "", stock)
+	if claims["cnf"] != nil {
+		t.Errorf("cnf %v, want none", claims["cnf"])
+	}
+}
+
+func TestProofsAtTheTokenEndpoint(t *testing.T) {
+	for name, tc := range map[string]struct {
+		client string // defaults to plain
+		proofs func(t *testing.T) []string
+		query  string // in addition to the grant type
+
+		wantStatus int // defaults to 200
+		wantError  string
+		wantResult string // of the metric; defaults to valid
+	}{
+		"external URL":             {proofs: func(t *testing.T) []string { return []string{proof{}.sign(t)} }},
+		"URL inside the cluster":   {proofs: func(t *testing.T) []string { return []string{proof{url: clusterTokenURL}.sign(t)} }},
+		"hash of a token":          {proofs: func(t *testing.T) []string { return []string{proof{token: "x"}.sign(t)} }},
+		"59 s old":                 {proofs: func(t *testing.T) []string { return []string{proof{issuedAt: now.Add(-59 * time.Second)}.sign(t)} }},
+		"required and missing":     {client: "bound", proofs: func(*testing.T) []string { return nil }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "missing"},
+		"empty":                    {proofs: func(*testing.T) []string { return []string{""} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"malformed":                {proofs: func(*testing.T) []string { return []string{canary} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"two headers":              {proofs: func(t *testing.T) []string { return []string{proof{}.sign(t), proof{}.sign(t)} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"two proofs in one header": {proofs: func(t *testing.T) []string { return []string{proof{}.sign(t) + ", " + proof{}.sign(t)} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"another method":           {proofs: func(t *testing.T) []string { return []string{proof{method: "GET"}.sign(t)} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"another realm's URL": {proofs: func(t *testing.T) []string {
+			return []string{proof{url: strings.Replace(tokenURL, "acme", "frozen", 1)}.sign(t)}
+		}, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"URL of another endpoint": {proofs: func(t *testing.T) []string {
+			return []string{proof{url: strings.Replace(tokenURL, "token", "introspect", 1)}.sign(t)}
+		}, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"too old":         {proofs: func(t *testing.T) []string { return []string{proof{issuedAt: now.Add(-61 * time.Second)}.sign(t)} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"from the future": {proofs: func(t *testing.T) []string { return []string{proof{issuedAt: now.Add(32 * time.Second)}.sign(t)} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"signed with another key": {proofs: func(t *testing.T) []string {
+			known := keyIn(signingkey.Active, signingkey.ES256)
+			return []string{proof{key: otherKey(t), header: map[string]any{"jwk": known.Public()}}.sign(t)}
+		}, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"an access token":      {proofs: func(t *testing.T) []string { return []string{issued(t, startLoaded(t), "billing", "")} }, wantStatus: 400, wantError: "invalid_dpop_proof", wantResult: "invalid"},
+		"wrong secret":         {client: "no-secret", proofs: func(*testing.T) []string { return []string{canary} }, wantStatus: 401, wantError: "invalid_client", wantResult: "none"},
+		"scope is not granted": {proofs: func(t *testing.T) []string { return []string{proof{}.sign(t)} }, query: "&scope=x", wantStatus: 400, wantError: "invalid_scope", wantResult: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startWithDPoP(t)
+			client := tc.client
+			if client == "" {
+				client = "plain"
+			}
+			got := s.send(t, s.clientOf(t, "HTTP/2"), request{query: grant + tc.query, authorization: basic(client, secret), header: http.Header{
+				"Dpop": tc.proofs(t),
+				// The URL of the request comes from configuration.
+				"X-Original-Url": {tokenURL}, "X-Original-Method": {"POST"}, "X-Forwarded-Host": {"x"},
+			}})
+			if tc.wantStatus != 0 {
+				checkRejection(t, got, tc.wantStatus, tc.wantError, "")
+			} else if got.status != http.StatusOK || !strings.Contains(got.body, `"token_type":"DPoP"`) {
+				t.Errorf("got %d %s, want a token of type DPoP", got.status, got.body)
+			}
+			if tc.wantResult == "" {
+				tc.wantResult = "valid"
+			}
+			want := "# HELP realmkeeper_dpop_proofs_total DPoP proofs by endpoint (\"token\" or \"verify\") and result: \"valid\", \"invalid\", \"replayed\", \"missing\" if the request needs one, or \"full\" if the response was 503.\n" +
+				"# TYPE realmkeeper_dpop_proofs_total counter\n" +
+				`realmkeeper_dpop_proofs_total{endpoint="token",result="` + tc.wantResult + "\"} 1\n"
+			if tc.wantResult == "none" {
+				want = ""
+			}
+			if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want), "realmkeeper_dpop_proofs_total"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A proof is accepted once. A request that fails doesn't use it up.
+func TestProofIsAcceptedOnce(t *testing.T) {
+	s := startWithDPoP(t)
+	first := proof{id: "one"}.sign(t)
+	checkRejection(t, s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant + "&scope=x", authorization: basic("plain", secret), header: http.Header{"Dpop": {first}}}), 400, "invalid_scope", "")
+	if got := s.withProofs(t, "plain", first); got.status != http.StatusOK {
+		t.Fatalf("got %d %s, want 200", got.status, got.body)
+	}
+	checkRejection(t, s.withProofs(t, "plain", first), 400, "invalid_dpop_proof", "")
+	// The signature differs but the ID doesn't.
+	checkRejection(t, s.withProofs(t, "plain", proof{id: "one", issuedAt: now.Add(time.Second)}.sign(t)), 400, "invalid_dpop_proof", "")
+	// Other clients and instances with another key choose their IDs independently.
+	for name, got := range map[string]response{
+		"another client": s.withProofs(t, "billing", first),
+		"another key":    s.withProofs(t, "plain", proof{id: "one", key: otherKey(t)}.sign(t)),
+	} {
+		if got.status != http.StatusOK {
+			t.Errorf("%s: got %d %s, want 200", name, got.status, got.body)
+		}
+	}
+}
+
+// One client can't fill the memory of used proofs for others.
+func TestMemoryOfProofsIsFull(t *testing.T) {
+	s := startWithDPoP(t, tokenserver.WithStoredProofs(8))
+	if got := s.withProofs(t, "plain", proof{}.sign(t)); got.status != http.StatusOK {
+		t.Fatalf("got %d %s, want 200", got.status, got.body)
+	}
+	checkRejection(t, s.withProofs(t, "plain", proof{}.sign(t)), 503, "temporarily_unavailable", "")
+	if got := s.withProofs(t, "plain"); got.status != http.StatusOK {
+		t.Errorf("without a proof: got %d %s, want 200", got.status, got.body)
+	}
+	if got := s.withProofs(t, "billing", proof{}.sign(t)); got.status != http.StatusOK {
+		t.Errorf("another client: got %d %s, want 200", got.status, got.body)
+	}
+}
