@@ -51,12 +51,13 @@ func stateOf(conditions []metav1.Condition, generation int64) State {
 }
 
 var conditionLabels = map[v1alpha1.ConditionType]string{
-	v1alpha1.ConditionReady:       "Ready",
-	v1alpha1.ConditionAccepted:    "Configuration valid",
-	v1alpha1.ConditionProgrammed:  "Loaded by token servers",
-	v1alpha1.ConditionReconciling: "Reconciling",
-	v1alpha1.ConditionStalled:     "Action required",
-	v1alpha1.ConditionWeakHash:    "Weak secret hash",
+	v1alpha1.ConditionReady:           "Ready",
+	v1alpha1.ConditionAccepted:        "Configuration valid",
+	v1alpha1.ConditionProgrammed:      "Loaded by token servers",
+	v1alpha1.ConditionReconciling:     "Reconciling",
+	v1alpha1.ConditionStalled:         "Action required",
+	v1alpha1.ConditionWeakHash:        "Weak secret hash",
+	v1alpha1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
 }
 
 // reasonText explains condition reasons to users.
@@ -76,7 +77,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonNotGranted:                     "No single grant of the realm covers the client's scopes, audiences, and client ID.",
 	v1alpha1.ReasonClientIDConflict:               "Another client in the realm holds the client ID.",
 	v1alpha1.ReasonClientIDReleased:               "The realm has released the client's ID, so the client can't use it.",
-	v1alpha1.ReasonCredentialsSecretsDisabled:     "This installation stores no client secrets in Secrets. Use a hashed secret, a public key, or a service account.",
+	v1alpha1.ReasonCredentialsSecretsDisabled:     "This installation stores no client secrets in Secrets. Use a hashed secret, a public key, a service account, or a federated identity.",
 	v1alpha1.ReasonSecretConflict:                 "The client needs a Secret whose name is already in use.",
 	v1alpha1.ReasonRealmNotReady:                  "The realm isn't issuing tokens.",
 	v1alpha1.ReasonExpired:                        "The client or all of its secrets have expired. Set a later expiration or add a secret.",
@@ -90,6 +91,13 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonMetadataNotAllowed:             "A label or annotation of the credentials Secret isn't allowed.",
 	v1alpha1.ReasonServiceAccountNotFound:         "None of the client's service accounts exist.",
 	v1alpha1.ReasonPublicKeyNotSupported:          "The format of a public key isn't supported.",
+	v1alpha1.ReasonIssuerNotInRealm:               "The client uses trusted issuers that the realm doesn't define.",
+	v1alpha1.ReasonFederatedIdentityNotSupported:  "A federated identity isn't supported.",
+	v1alpha1.ReasonClaimNotInRealm:                "The client sets claims that the realm doesn't allow.",
+	v1alpha1.ReasonClaimsTooLarge:                 "The claims of the realm and the client are too large for a token.",
+	v1alpha1.ReasonTrustedIssuerNotSupported:      "A trusted issuer can't be used.",
+	v1alpha1.ReasonIssuersResolved:                "The public keys of all trusted issuers are up to date.",
+	v1alpha1.ReasonIssuerNotResolved:              "The public keys of a trusted issuer can't be refreshed. The last keys stay in use.",
 }
 
 // describe returns the text to show for a condition. It prefers the condition's message, which
@@ -115,7 +123,7 @@ func conditionsOf(conditions []metav1.Condition) []conditionView {
 	var views []conditionView
 	for _, c := range []v1alpha1.ConditionType{
 		v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
-		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
+		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash, v1alpha1.ConditionIssuersResolved,
 	} {
 		found := meta.FindStatusCondition(conditions, string(c))
 		if found == nil {
@@ -133,6 +141,9 @@ func conditionsOf(conditions []metav1.Condition) []conditionView {
 			}
 		case metav1.ConditionFalse:
 			view.Status, view.Kind = "No", "bad"
+			if c == v1alpha1.ConditionIssuersResolved {
+				view.Kind = "busy" // a warning: the realm stays Ready
+			}
 		}
 		views = append(views, view)
 	}

@@ -95,6 +95,16 @@ func TestParseCursor(t *testing.T) {
 	}
 }
 
+// Token servers keep the last keys of an issuer, so the condition is a warning.
+func TestUnresolvedIssuerIsShownAsWarning(t *testing.T) {
+	views := portal.ConditionsOf([]metav1.Condition{
+		{Type: string(v1alpha1.ConditionIssuersResolved), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonIssuerNotResolved), Message: "Issuer a is unavailable."},
+	})
+	if len(views) != 1 || views[0].Label != "Keys of trusted issuers loaded" || views[0].Status != "No" || views[0].Kind != "busy" || views[0].Message != "Issuer a is unavailable." {
+		t.Errorf("got %+v, want a warning with the message", views)
+	}
+}
+
 // The warning names the secrets. It isn't shown as a failure.
 func TestWeakHashIsShownAsWarning(t *testing.T) {
 	views := portal.ConditionsOf([]metav1.Condition{
