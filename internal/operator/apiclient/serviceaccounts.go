@@ -71,7 +71,7 @@ func serviceAccountExists(seen observed, _ *config.Instance) *condition.Result {
 		len(spec.PublicKeys) > 0 || spec.Secret != nil || len(identities(&seen)) > 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts that the spec lists exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
+	return notReady(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts in spec.serviceAccounts and spec.federatedIdentities exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
 }
 
 // accountMetadata returns an object for reading only the metadata of a service account.

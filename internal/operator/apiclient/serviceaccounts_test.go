@@ -51,7 +51,7 @@ func TestMissingServiceAccounts(t *testing.T) {
 		"none exists": {
 			[]func(*observed){missing},
 			v1alpha1.ReasonServiceAccountNotFound,
-			"None of the service accounts that the spec lists exists: a, b. Create one in this namespace; the client is then reconciled automatically.",
+			"None of the service accounts in spec.serviceAccounts and spec.federatedIdentities exists: a, b. Create one in this namespace; the client is then reconciled automatically.",
 		},
 		"one exists": {
 			[]func(*observed){withAccounts(map[string]types.UID{"a": "1"}, "b", "a")},
