@@ -46,8 +46,12 @@ func TestWatchNamespaces(t *testing.T) {
 		Namespaces: v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"team": "shop"}}},
 	}
 	realm := install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Grants = []v1alpha1.Grant{selecting} })
-	served, unserved := install.ApiClient(watched, "billing", realm.Name), install.ApiClient(other, "billing", realm.Name)
-	inst.Create(t, realm, served, unserved)
+	account := &corev1.ServiceAccount{ObjectMeta: key(watched, "workload")}
+	served := install.ApiClient(watched, "billing", realm.Name, func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret, c.Spec.ServiceAccounts = install.GeneratedSecret(), []v1alpha1.ServiceAccountReference{{Name: account.Name}}
+	})
+	unserved := install.ApiClient(other, "billing", realm.Name)
+	inst.Create(t, realm, account, served, unserved)
 
 	t.Run("labels are polled", func(t *testing.T) {
 		inst.AwaitReady(t, served, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
@@ -77,17 +81,18 @@ func TestWatchNamespaces(t *testing.T) {
 		inst.AwaitReady(t, unserved, metav1.ConditionTrue, v1alpha1.ReasonReady)
 		inst.AwaitTokens(t, credentials, false)
 		inst.AwaitTokens(t, inst.CredentialsSecret(t, unserved), true)
+		if kept := recordsOf(t, inst, served); kept != 2 {
+			t.Errorf("the client has %d records, want those of its ID and its subject", kept)
+		}
 		restart(t, inst, install.Settings{WatchNamespaces: []string{other, watched}, SpeedUp: polls})
 		inst.AwaitTokens(t, credentials, true)
 	})
 	t.Run("clients of a deleted namespace get no tokens", func(t *testing.T) {
 		inst.Delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: watched}})
 		inst.AwaitTokens(t, credentials, false)
-		install.Eventually(t, "the record of the client to be deleted", func() error {
-			for _, r := range scenario.Records(t, inst) {
-				if owner := r.Annotations[v1alpha1.OwnerAnnotation]; owner == watched+"/"+served.Name {
-					return fmt.Errorf("record %s still exists", r.Name)
-				}
+		install.Eventually(t, "the records of the client to be deleted", func() error {
+			if left := recordsOf(t, inst, served); left > 0 {
+				return fmt.Errorf("%d records still exist", left)
 			}
 			return nil
 		})
@@ -102,6 +107,17 @@ func TestWatchNamespaces(t *testing.T) {
 		install.Change(t, inst, unserved, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
 		inst.AwaitReady(t, unserved, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
 	})
+}
+
+// recordsOf returns the number of a client's records: one for its ID and one for each subject.
+func recordsOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) (n int) {
+	t.Helper()
+	for _, r := range scenario.Records(t, inst) {
+		if r.Annotations[v1alpha1.OwnerAnnotation] == c.Namespace+"/"+c.Name {
+			n++
+		}
+	}
+	return n
 }
 
 func label(t *testing.T, inst *install.Installation, namespace, team string) {

@@ -18,8 +18,11 @@ var (
 	recorded  = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient}
 )
 
-// recordName is the name of a record of no ApiClient.
-const recordName = "client-00000000-0000-4000-8000-000000000000"
+// recordName and subjectName are names of records of no ApiClient.
+const (
+	recordName  = "client-00000000-0000-4000-8000-000000000000"
+	subjectName = "subject-0000000000000000000000000000000000000000000000000000000000000000"
+)
 
 func secret(namespace, name string, labels map[string]string, change ...func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: key(namespace, name), Data: map[string][]byte{"password": []byte("before")}}
@@ -84,6 +87,8 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create a certificate elsewhere": {
 			create(secret(tenant, servingcert.AuthoritySecret, nil, certificate)), want("create", tenant, servingcert.AuthoritySecret),
 		},
+		"create a subject record elsewhere":       {create(secret(tenant, subjectName, recorded)), want("create", tenant, subjectName)},
+		"create a subject record by another name": {create(secret(inst.RecordsNamespace, "subject-of-ci", recorded)), want("create", inst.RecordsNamespace, "subject-of-ci")},
 		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
 		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
 
@@ -109,6 +114,7 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create a credentials Secret": create(secret(tenant, "allowed", generated)),
 		"change a credentials Secret": patch(credentials, changeData),
 		"create a record":             create(secret(inst.RecordsNamespace, recordName, recorded)),
+		"create a subject record":     create(secret(inst.RecordsNamespace, subjectName, recorded)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := do(t.Context(), operator); err != nil {
