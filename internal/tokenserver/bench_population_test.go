@@ -55,7 +55,7 @@ func benchPopulation(b *testing.B, algorithm signingkey.Algorithm) *population {
 	return populations[algorithm]
 }
 
-func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*tokenserver.Options)) *population {
+func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*tokenserver.Options), change ...func(*registry.Client)) *population {
 	b.Helper()
 	p := &population{}
 	var realms []*registry.Realm
@@ -77,6 +77,9 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 		client := &registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: uid, Identity: uid, RealmUID: realm.UID, ID: clientID(i), Audiences: []string{orders},
 			Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},
+		}
+		for _, f := range change {
+			f(client)
 		}
 		clients = append(clients, client)
 		authorization := "Basic " + base64.StdEncoding.EncodeToString([]byte(client.ID+":"+secret))

@@ -169,19 +169,7 @@ func BenchmarkWrongSecrets(b *testing.B) {
 func BenchmarkHandler(b *testing.B) {
 	p := benchPopulation(b, signingkey.ES256)
 	sign := rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))
-	var requests []*http.Request
-	for _, request := range p.requests[:benchRealms] {
-		requests = append(requests, parseRequest(b, request))
-	}
-	writer := &nullWriter{header: http.Header{}}
-	request := func() error {
-		i := mathrand.IntN(len(p.requests))
-		r := requests[i%benchRealms] // in the CPU cache, like a request that was just read
-		r.Header["Authorization"][0] = p.authorizations[i]
-		clear(writer.header)
-		p.handler.ServeHTTP(writer, r)
-		return writer.err
-	}
+	request := handlerCalls(b, p)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var whole, signature cost
 	for turn := 0; b.Loop(); turn++ {
@@ -197,6 +185,24 @@ func BenchmarkHandler(b *testing.B) {
 	b.ReportMetric(whole.time()-signature.time(), "µs-surplus")
 	b.ReportMetric(signature.time(), "µs-signature")
 	b.ReportMetric(whole.allocations()-signature.allocations(), "allocs-surplus")
+}
+
+// handlerCalls returns a function that calls the handler with the request of a random client.
+func handlerCalls(b *testing.B, p *population) func() error {
+	b.Helper()
+	var requests []*http.Request
+	for _, request := range p.requests[:benchRealms] {
+		requests = append(requests, parseRequest(b, request))
+	}
+	writer := &nullWriter{header: http.Header{}}
+	return func() error {
+		i := mathrand.IntN(len(p.requests))
+		r := requests[i%benchRealms] // in the CPU cache, like a request that was just read
+		r.Header["Authorization"][0] = p.authorizations[i]
+		clear(writer.header)
+		p.handler.ServeHTTP(writer, r)
+		return writer.err
+	}
 }
 
 // cost is the total cost of a number of calls, including garbage collection.

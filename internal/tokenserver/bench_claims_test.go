@@ -1,0 +1,68 @@
+package tokenserver_test
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// BenchmarkClaims measures tokens per second over loopback of clients with 16 static claims. The
+// baseline is the same without claims.
+func BenchmarkClaims(b *testing.B) {
+	with, without := claimingPopulation(b, benchClaims(10)), benchPopulation(b, signingkey.ES256)
+	rates := measure(b, map[string]rate{
+		"claims": serve(b, productServer(with.handler), with.requests).rate,
+		"plain":  serve(b, productServer(without.handler), without.requests).rate,
+	})
+	b.ReportMetric(rates["claims"]/rates["plain"], "ratio")
+}
+
+// BenchmarkClaimsHandler measures the time and allocations of a token request of such a client, on
+// one core and without a socket. The claims are short, as usual, or of the size that the API allows.
+// The baseline is the same without claims.
+func BenchmarkClaimsHandler(b *testing.B) {
+	for name, length := range map[string]int{"short": 10, "largest": 114} {
+		b.Run(name, func(b *testing.B) {
+			claims := benchClaims(length)
+			with := handlerCalls(b, claimingPopulation(b, claims))
+			without := handlerCalls(b, benchPopulation(b, signingkey.ES256))
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			var claiming, plain cost
+			for turn := 0; b.Loop(); turn++ {
+				for i := range 2 {
+					if (turn+i)%2 == 0 {
+						claiming.add(b, with)
+					} else {
+						plain.add(b, without)
+					}
+				}
+			}
+			b.ReportMetric(claiming.time()/plain.time(), "ratio")
+			b.ReportMetric(claiming.time()-plain.time(), "µs-surplus")
+			b.ReportMetric(claiming.allocations()-plain.allocations(), "allocs-surplus")
+			b.ReportMetric(float64(len(claims)), "bytes")
+		})
+	}
+}
+
+// claimingPopulation returns a population whose clients have static claims, each in memory of its
+// own, as when they are loaded from records.
+func claimingPopulation(b *testing.B, claims []byte) *population {
+	b.Helper()
+	return newPopulation(b, signingkey.ES256, func(*tokenserver.Options) {}, func(c *registry.Client) { c.Claims = bytes.Clone(claims) })
+}
+
+// benchClaims returns 16 encoded claims with texts of the given length.
+func benchClaims(length int) []byte {
+	var claims []byte
+	for i := range 16 {
+		claims = fmt.Appendf(claims, `,"claim-%02d":"%s"`, i, strings.Repeat("a", length))
+	}
+	return claims
+}

@@ -1,0 +1,67 @@
+package tokenserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// startWithClaims runs a token server with the client "claiming", which has static claims.
+func startWithClaims(t *testing.T, claims string) *server {
+	t.Helper()
+	s := startLoaded(t)
+	s.registry.SetClient(newClient(t, "acme", "claiming", func(c *registry.Client) {
+		c.Scopes, c.Claims = []string{"stock"}, []byte(claims)
+	}))
+	return s
+}
+
+const mixedClaims = `,"plan_name":"free \"trial\",ä","regions":["eu","us,ca"],"seats":25,"tenant":"acme"`
+
+// A token has the claims of its client in addition to those that every token has, and introspection
+// returns all of them. Other clients don't have them.
+func TestStaticClaims(t *testing.T) {
+	s := startWithClaims(t, mixedClaims)
+	token := issued(t, s, "claiming", "")
+	got := payload(t, token)
+	plain := payload(t, issued(t, s, "billing", "&scope=stock"))
+	for name := range plain {
+		if got[name] == nil {
+			t.Errorf("claim %s is missing", name)
+		}
+	}
+	if plain["tenant"] != nil {
+		t.Errorf("a token of another client has the claims %v", plain)
+	}
+	static := map[string]any{"plan_name": `free "trial",ä`, "regions": []any{"eu", "us,ca"}, "seats": 25.0, "tenant": "acme"}
+	for name, want := range static {
+		if diff := cmp.Diff(want, got[name]); diff != "" {
+			t.Errorf("claim %s (-want +got):\n%s", name, diff)
+		}
+	}
+	introspection := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + token, authorization: basic("gateway", secret)})
+	var introspected map[string]any
+	if err := json.Unmarshal([]byte(introspection.body), &introspected); err != nil {
+		t.Fatal(err)
+	}
+	got["active"], got["token_type"] = true, "bearer"
+	if diff := cmp.Diff(got, introspected); diff != "" {
+		t.Errorf("introspection (-want +got):\n%s", diff)
+	}
+}
+
+// A token with the largest claims that the API allows can be issued, verified and introspected.
+func TestLargestStaticClaims(t *testing.T) {
+	var claims strings.Builder
+	for i := range 16 {
+		fmt.Fprintf(&claims, `,"claim%02d":"%s"`, i, strings.Repeat("a", 115))
+	}
+	claims.WriteString(strings.Repeat(" ", 2048-claims.Len()))
+	s := startWithClaims(t, claims.String())
+	checkValid(t, s, issued(t, s, "claiming", ""), true)
+}
