@@ -20,6 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -27,9 +28,10 @@ var manyClients = flag.Int("clients", 100, "Number of ApiClients to create; docs
 
 // Limits per new ApiClient, regardless of how many are created at the same time.
 const (
-	// writesEach allows for the record, the credentials Secret, two status updates (before and after
-	// the token servers have loaded the record), an Event, and one retry after a conflict.
-	writesEach = 6
+	// writesEach allows for the records of the client and its subject, the credentials Secret, two
+	// status updates (before and after the token servers have loaded the records), an Event, and one
+	// retry after a conflict.
+	writesEach = 7
 	// reconcilesEach allows for one reconcile each for the object, its record, its credentials Secret
 	// and the acknowledgement, and one retry.
 	reconcilesEach = 5
@@ -41,7 +43,7 @@ func TestManyClients(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	team := cluster.Namespace(t)
-	realm := install.Realm("acme")
+	realm := newRealm(t)
 	inst.Create(t, realm)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	before, began := writesByOperator(t, cluster), time.Now()
@@ -100,6 +102,25 @@ func awaitIdle(t *testing.T, inst *install.Installation) int {
 
 func per(n int) float64 { return float64(n) / float64(*manyClients) }
 
+// ciName is the name of a trusted issuer.
+const ciName = "ci"
+
+// newRealm returns a realm that trusts this issuer.
+func newRealm(t testing.TB) *v1alpha1.Realm {
+	t.Helper()
+	return install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{issuer.NewStatic(t, ciName, "https://ci.example.com").Trusted(t)}
+	})
+}
+
+// newClient returns a client with a generated secret and a subject of its own.
+func newClient(team, name, realm string) *v1alpha1.ApiClient {
+	return install.ApiClient(team, name, realm, func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = install.GeneratedSecret()
+		c.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: ciName, Subject: "repo:acme/" + name}}
+	})
+}
+
 // createClients creates ApiClients and waits until all of them are Ready.
 func createClients(t testing.TB, inst *install.Installation, team, realm string, size int) {
 	t.Helper()
@@ -109,7 +130,7 @@ func createClients(t testing.TB, inst *install.Installation, team, realm string,
 	for range 8 {
 		creating.Go(func() {
 			for n := range numbers {
-				if err := inst.Env.Client.Create(t.Context(), install.ApiClient(team, fmt.Sprintf("client-%d", n), realm)); err != nil {
+				if err := inst.Env.Client.Create(t.Context(), newClient(team, fmt.Sprintf("client-%d", n), realm)); err != nil {
 					t.Errorf("Failed to create an ApiClient: %v", err)
 				}
 			}

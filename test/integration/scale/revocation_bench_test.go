@@ -30,7 +30,7 @@ func BenchmarkRevocation(b *testing.B) {
 	inst.StartOperator(b, "")
 	inst.StartTokenServer(b)
 	inst.StartTokenServer(b)
-	realm := install.Realm("acme")
+	realm := newRealm(b)
 	inst.Create(b, realm)
 	createClients(b, inst, cluster.Namespace(b), realm.Name, *bystanders)
 	team := cluster.Namespace(b)
