@@ -52,7 +52,9 @@ const MaxKeyCache = 5 * time.Minute
 // Metadata is the authorization server metadata of RFC 8414 §2, limited to the members that apply
 // to a realm.
 type Metadata struct {
-	Issuer                            string   `json:"issuer"`
+	Issuer string `json:"issuer"`
+	// AuthorizationEndpoint rejects every request; see NewMetadata.
+	AuthorizationEndpoint             string   `json:"authorization_endpoint"`
 	TokenEndpoint                     string   `json:"token_endpoint"`
 	JWKSURI                           string   `json:"jwks_uri"`
 	ScopesSupported                   []string `json:"scopes_supported,omitempty"`
@@ -66,10 +68,14 @@ type Metadata struct {
 	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
 	// IntrospectionEndpointAuthSigningAlgValuesSupported lists the algorithms for private_key_jwt.
 	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+
+	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
+	// DPoPSigningAlgValuesSupported lists the algorithms for proofs (RFC 9449 §5.1).
+	DPoPSigningAlgValuesSupported []string `json:"dpop_signing_alg_values_supported"`
 }
 
 // OpenIDConfiguration is Metadata with members of OpenID Connect Discovery 1.0 §3, for verifiers
-// that use OpenID Connect Discovery. It has no authorization_endpoint, because a realm has none.
+// that use OpenID Connect Discovery.
 type OpenIDConfiguration struct {
 	Metadata
 	SubjectTypesSupported            []string `json:"subject_types_supported"`
@@ -77,19 +83,40 @@ type OpenIDConfiguration struct {
 }
 
 // NewMetadata returns the metadata of the realm with the given issuer. RFC 8414 requires
-// response_types_supported. It is empty because a realm has no authorization endpoint.
+// response_types_supported. It is empty because no response type is supported at the authorization
+// endpoint, which exists only for client libraries: the SDKs of the Model Context Protocol refuse
+// metadata without authorization_endpoint or without the PKCE method S256, also if they never use
+// them.
 func NewMetadata(issuer string, scopes []string) Metadata {
 	authMethods := []string{"client_secret_basic", "client_secret_post", "private_key_jwt"}
 	return Metadata{
 		Issuer:                            issuer,
+		AuthorizationEndpoint:             issuer + AuthorizationPath,
 		TokenEndpoint:                     issuer + TokenPath,
 		JWKSURI:                           issuer + JWKSPath,
 		ScopesSupported:                   scopes,
 		ResponseTypesSupported:            []string{},
-		GrantTypesSupported:               []string{GrantTypeClientCredentials},
+		GrantTypesSupported:               []string{GrantTypeClientCredentials, GrantTypeJWTBearer},
 		TokenEndpointAuthMethodsSupported: authMethods,
 
 		IntrospectionEndpoint:                     issuer + IntrospectionPath,
 		IntrospectionEndpointAuthMethodsSupported: authMethods,
+
+		CodeChallengeMethodsSupported: []string{"S256"},
 	}
+}
+
+// ResourceMetadata is the protected resource metadata of RFC 9728 §2. It has no scopes_supported,
+// because a client would request all of them, and few clients have all scopes of a realm. It doesn't
+// mention DPoP, because the gateway of the API decides whether to support it.
+type ResourceMetadata struct {
+	Resource               string   `json:"resource"`
+	AuthorizationServers   []string `json:"authorization_servers"`
+	BearerMethodsSupported []string `json:"bearer_methods_supported"`
+}
+
+// NewResourceMetadata returns the metadata of an API that accepts the tokens of the realm with the
+// given issuer if they have the given audience.
+func NewResourceMetadata(audience, issuer string) ResourceMetadata {
+	return ResourceMetadata{Resource: audience, AuthorizationServers: []string{issuer}, BearerMethodsSupported: []string{"header"}}
 }

@@ -7,23 +7,28 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// discovery serves the documents that a realm publishes: its keys and its metadata. The documents
+// discovery serves the documents that a realm publishes: its keys, its metadata and those of the APIs that accept its
+// tokens. The documents
 // are encoded when the realm changes, not on each request.
 type discovery struct {
 	registry *registry.Registry
 }
 
 func (d *discovery) mount(mux *http.ServeMux) {
-	metadata := d.document(func(r *registry.Realm) []byte { return r.Metadata })
+	metadata := d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.Metadata })
 	mux.HandleFunc("GET "+oauth.ServerMetadataPath+"/{realm}", metadata)
 	mux.HandleFunc("GET /{realm}"+oauth.ServerMetadataPath, metadata)
-	mux.HandleFunc("GET /{realm}"+oauth.OpenIDConfigurationPath, d.document(func(r *registry.Realm) []byte { return r.OpenIDConfiguration }))
-	mux.HandleFunc("GET /{realm}"+oauth.JWKSPath, d.document(func(r *registry.Realm) []byte { return r.JWKS }))
+	mux.HandleFunc("GET /{realm}"+oauth.OpenIDConfigurationPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.OpenIDConfiguration }))
+	mux.HandleFunc("GET /{realm}"+oauth.JWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.JWKS }))
+	mux.HandleFunc("GET /{realm}"+oauth.ResourceMetadataPath+"{name}", d.document(func(realm *registry.Realm, r *http.Request) []byte {
+		return realm.ResourceMetadata(r.PathValue("name"))
+	}))
 }
 
 var documentContentType = []string{"application/json"}
 
-func (d *discovery) document(of func(*registry.Realm) []byte) http.HandlerFunc {
+// document serves the document that of returns. If it returns nil, the document doesn't exist.
+func (d *discovery) document(of func(*registry.Realm, *http.Request) []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("realm")
 		if !d.registry.Loaded() {
@@ -35,9 +40,14 @@ func (d *discovery) document(of func(*registry.Realm) []byte) http.HandlerFunc {
 			writeError(w, oauth.ErrUnknownRealm)
 			return
 		}
+		document := of(realm, r)
+		if document == nil {
+			writeError(w, oauth.ErrNotFound)
+			return
+		}
 		header := w.Header()
 		header["Content-Type"] = documentContentType
 		header["Cache-Control"] = realm.Caching
-		_, _ = w.Write(of(realm))
+		_, _ = w.Write(document)
 	}
 }

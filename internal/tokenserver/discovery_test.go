@@ -18,12 +18,14 @@ func TestMetadataDocuments(t *testing.T) {
 	server := map[string]any{
 		"issuer": base, "token_endpoint": base + "/oauth2/token", "jwks_uri": base + "/oauth2/jwks",
 		"scopes_supported":         []any{"orders:read", "orders:write", "stock"},
-		"response_types_supported": []any{}, "grant_types_supported": []any{"client_credentials"},
+		"response_types_supported": []any{}, "grant_types_supported": []any{"client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"},
+		"authorization_endpoint": base + "/oauth2/authorize", "code_challenge_methods_supported": []any{"S256"},
+		"dpop_signing_alg_values_supported":                        []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
 		"token_endpoint_auth_methods_supported":                    []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
 		"introspection_endpoint":                                   "https://" + host + "/acme/oauth2/introspect",
 		"introspection_endpoint_auth_methods_supported":            []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-		"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "EdDSA", "PS256", "RS256"},
-		"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "EdDSA", "PS256", "RS256"},
+		"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
+		"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
 	}
 	openID := maps.Clone(server)
 	openID["subject_types_supported"] = []any{"public"}

@@ -66,6 +66,7 @@ func New(o Options) http.Handler {
 	verification := &verificationEndpoint{o}
 	verification.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
+	(&authorizationEndpoint{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)
 	})

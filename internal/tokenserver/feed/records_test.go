@@ -82,8 +82,8 @@ func TestFederationRecords(t *testing.T) {
 	if diff := cmp.Diff(wantIssuer, acme.TrustedIssuer(gitlab)); diff != "" {
 		t.Errorf("issuer (-want +got):\n%s", diff)
 	}
-	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || !cmp.Equal(acme.Audiences, []string{"https://orders.example.com"}) {
-		t.Errorf("cluster URL %q, audiences %q", acme.ClusterIssuerURL, acme.Audiences)
+	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || acme.ResourceMetadataURL("https://orders.example.com") == "" {
+		t.Errorf("cluster URL %q, metadata of the audience %q", acme.ClusterIssuerURL, acme.ResourceMetadataURL("https://orders.example.com"))
 	}
 
 	damaged := subject.DeepCopy()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
@@ -69,13 +70,13 @@ type Realm struct {
 	JWKS                []byte
 	Metadata            []byte
 	OpenIDConfiguration []byte
+	// resources are the metadata of the realm's audiences that are URLs.
+	resources resources
 	// Caching is the Cache-Control header of these documents (RFC 9111 §5.2).
 	Caching []string
 
 	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster. It may be empty.
 	ClusterIssuerURL string
-	// Audiences are the audiences that the realm's clients may request, sorted.
-	Audiences []string
 
 	issuers map[string]*Issuer // trusted issuers by URL
 	tables  tables             // set when the realm is added to a registry
@@ -91,7 +92,6 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		tokensValidAfter: s.TokensValidAfter,
 		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
 		ClusterIssuerURL: s.ClusterIssuerURL,
-		Audiences:        s.Audiences,
 		issuers:          make(map[string]*Issuer, len(s.Issuers)),
 		tables:           newTables(),
 	}
@@ -122,8 +122,9 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
 	}
 	metadata := oauth.NewMetadata(s.Issuer, s.Scopes)
-	metadata.TokenEndpointAuthSigningAlgValuesSupported = assertionAlgorithms
-	metadata.IntrospectionEndpointAuthSigningAlgValuesSupported = assertionAlgorithms
+	metadata.TokenEndpointAuthSigningAlgValuesSupported = jws.Algorithms
+	metadata.IntrospectionEndpointAuthSigningAlgValuesSupported = jws.Algorithms
+	metadata.DPoPSigningAlgValuesSupported = jws.Algorithms
 	if realm.Metadata, err = json.Marshal(metadata); err != nil {
 		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
 	}
@@ -135,18 +136,11 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
 	}
+	if realm.resources, err = newResources(s.Issuer, s.Audiences); err != nil {
+		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
+	}
 	return realm, nil
 }
-
-// assertionAlgorithms lists the algorithms supported for client keys.
-var assertionAlgorithms = func() []string {
-	var names []string
-	for _, algorithm := range signingkey.Algorithms {
-		names = append(names, string(algorithm))
-	}
-	slices.Sort(names)
-	return names
-}()
 
 // Client returns the client with the given client ID, or nil. The caller must not modify it.
 func (r *Realm) Client(id string) *Client {

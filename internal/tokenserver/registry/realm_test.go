@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,32 +118,38 @@ func TestPublishedDocuments(t *testing.T) {
 		want     map[string]any
 	}{
 		"metadata": {r.Metadata, map[string]any{
-			"issuer":                                "https://api.example.com/acme",
-			"token_endpoint":                        "https://api.example.com/acme/oauth2/token",
-			"jwks_uri":                              "https://api.example.com/acme/oauth2/jwks",
-			"scopes_supported":                      []any{"orders:read", "stock"},
-			"response_types_supported":              []any{},
-			"grant_types_supported":                 []any{"client_credentials"},
-			"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-			"introspection_endpoint":                "https://api.example.com/acme/oauth2/introspect",
+			"issuer":                                                   "https://api.example.com/acme",
+			"token_endpoint":                                           "https://api.example.com/acme/oauth2/token",
+			"jwks_uri":                                                 "https://api.example.com/acme/oauth2/jwks",
+			"scopes_supported":                                         []any{"orders:read", "stock"},
+			"response_types_supported":                                 []any{},
+			"grant_types_supported":                                    []any{"client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"},
+			"authorization_endpoint":                                   "https://api.example.com/acme/oauth2/authorize",
+			"code_challenge_methods_supported":                         []any{"S256"},
+			"dpop_signing_alg_values_supported":                        []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
+			"token_endpoint_auth_methods_supported":                    []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
+			"introspection_endpoint":                                   "https://api.example.com/acme/oauth2/introspect",
 			"introspection_endpoint_auth_methods_supported":            []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-			"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "EdDSA", "PS256", "RS256"},
-			"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "EdDSA", "PS256", "RS256"},
+			"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
+			"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
 		}},
 		"OpenID configuration": {r.OpenIDConfiguration, map[string]any{
-			"issuer":                                "https://api.example.com/acme",
-			"token_endpoint":                        "https://api.example.com/acme/oauth2/token",
-			"jwks_uri":                              "https://api.example.com/acme/oauth2/jwks",
-			"scopes_supported":                      []any{"orders:read", "stock"},
-			"response_types_supported":              []any{},
-			"grant_types_supported":                 []any{"client_credentials"},
-			"token_endpoint_auth_methods_supported": []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-			"introspection_endpoint":                "https://api.example.com/acme/oauth2/introspect",
+			"issuer":                                                   "https://api.example.com/acme",
+			"token_endpoint":                                           "https://api.example.com/acme/oauth2/token",
+			"jwks_uri":                                                 "https://api.example.com/acme/oauth2/jwks",
+			"scopes_supported":                                         []any{"orders:read", "stock"},
+			"response_types_supported":                                 []any{},
+			"grant_types_supported":                                    []any{"client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"},
+			"authorization_endpoint":                                   "https://api.example.com/acme/oauth2/authorize",
+			"code_challenge_methods_supported":                         []any{"S256"},
+			"dpop_signing_alg_values_supported":                        []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
+			"token_endpoint_auth_methods_supported":                    []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
+			"introspection_endpoint":                                   "https://api.example.com/acme/oauth2/introspect",
 			"introspection_endpoint_auth_methods_supported":            []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
 			"subject_types_supported":                                  []any{"public"},
 			"id_token_signing_alg_values_supported":                    []any{"EdDSA"},
-			"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "EdDSA", "PS256", "RS256"},
-			"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "EdDSA", "PS256", "RS256"},
+			"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
+			"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
 		}},
 	}
 	for name, tc := range tests {
@@ -199,5 +206,30 @@ func TestDiscoveryIncludesTheAlgorithmsOfAllKeys(t *testing.T) {
 	}
 	if want := []string{"ES256", "EdDSA", "RS256"}; !cmp.Equal(want, got.Algorithms) {
 		t.Errorf("got algorithms %v, want %v", got.Algorithms, want)
+	}
+}
+
+// Only an HTTPS URL without fragment identifies an API (RFC 9728 §1.2).
+func TestResourceMetadata(t *testing.T) {
+	for audience, want := range map[string]bool{
+		"https://orders.example.com": true, "https://mcp.example.com/v1/mcp?tenant=a": true,
+		"http://orders.example.com": false, "orders": false, "urn:example:log": false, "https:orders": false, "https://x/#a": false, "https://a@x/": false,
+	} {
+		r := realm(t, "r", "acme", func(s *registry.RealmSettings) { s.Audiences = []string{"https://stock.example.com", audience} })
+		url := r.ResourceMetadataURL(audience)
+		if (url != "") != want {
+			t.Errorf("%s: metadata at %q, want any: %t", audience, url, want)
+		}
+		name, ok := strings.CutPrefix(url, "https://api.example.com/acme/oauth2/resource-metadata/")
+		if !ok {
+			continue
+		}
+		if want := `{"resource":"` + audience + `","authorization_servers":["https://api.example.com/acme"],"bearer_methods_supported":["header"]}`; string(r.ResourceMetadata(name)) != want {
+			t.Errorf("metadata %s, want %s", r.ResourceMetadata(name), want)
+		}
+	}
+	r := realm(t, "r", "acme", func(s *registry.RealmSettings) { s.Audiences = []string{"https://stock.example.com"} })
+	if r.ResourceMetadata("") != nil || r.ResourceMetadata("https://stock.example.com") != nil || r.ResourceMetadataURL("") != "" || r.ResourceMetadataURL("https://orders.example.com") != "" {
+		t.Error("the metadata of an unknown audience exists")
 	}
 }
