@@ -63,7 +63,7 @@ func New(o Options) http.Handler {
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&tokenEndpoint{clients, limiter.NewRateLimiter(), proofs}).mount(mux)
 	(&introspectionEndpoint{clients}).mount(mux)
-	verification := &verificationEndpoint{o}
+	verification := &verificationEndpoint{o, proofs}
 	verification.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
 	(&authorizationEndpoint{registry: o.Registry}).mount(mux)

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
@@ -15,6 +19,7 @@ import (
 // requirements are in the path, before anything that the caller of the API can choose.
 type verificationEndpoint struct {
 	Options
+	proofs *proofs
 }
 
 func (e *verificationEndpoint) mount(mux *http.ServeMux) {
@@ -49,54 +54,110 @@ func (e *verificationEndpoint) serveBelow(w http.ResponseWriter, r *http.Request
 	e.serve(w, r, realm, oauth.ParseRequirementsPath, rest)
 }
 
+// verification is a request of a gateway.
+type verification struct {
+	realm    *registry.Realm // nil if it does not exist
+	required oauth.Requirements
+	// scheme is the authentication scheme for which an error of the token or the proof counts. It is
+	// schemeDPoP only if the requirements allow it.
+	scheme   string
+	verified token.Verified
+}
+
 // serve responds to a verification request and counts the result. parse returns the requirements in
 // encoded.
 func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, realm string, parse func(string) (oauth.Requirements, error), encoded string) {
-	verified, err := e.verify(r, realm, parse, encoded)
+	var v verification
+	err := e.verify(r, realm, parse, encoded, &v)
 	if rejection := (*oauth.Error)(nil); errors.As(err, &rejection) {
 		e.Metrics.verified(rejection.Code)
-		challenge(w.Header(), rejection)
+		v.challenge(w.Header(), rejection)
 		writeRejection(w, rejection)
 		return
 	}
 	e.Metrics.verified(resultValid)
 	header := w.Header()
-	header.Set(headerClientID, verified.ClientID)
+	header.Set(headerClientID, v.verified.ClientID)
 	header.Set(headerRealm, realm)
-	header.Set(headerScope, verified.Scope)
+	header.Set(headerScope, v.verified.Scope)
 	header["Cache-Control"] = noStore
 }
 
-// verify returns the claims of the request's token if it is valid and meets the requirements.
+// verify checks that the request's token is valid and meets the requirements. It fills v as far as it
+// gets.
 //
 // Errors are *oauth.Error values.
-func (e *verificationEndpoint) verify(r *http.Request, realmName string, parse func(string) (oauth.Requirements, error), encoded string) (token.Verified, error) {
+func (e *verificationEndpoint) verify(r *http.Request, realmName string, parse func(string) (oauth.Requirements, error), encoded string, v *verification) error {
 	if !e.Registry.Loaded() {
-		return token.Verified{}, oauth.ErrNotLoaded
+		return oauth.ErrNotLoaded
 	}
-	realm := e.Registry.Realm(realmName)
-	if realm == nil {
-		return token.Verified{}, oauth.ErrUnknownRealm
+	if v.realm = e.Registry.Realm(realmName); v.realm == nil {
+		return oauth.ErrUnknownRealm
 	}
 	if headerBytes(r.Header) > oauth.MaxHeaderBytes {
-		return token.Verified{}, oauth.ErrHeadersTooLarge
+		return oauth.ErrHeadersTooLarge
 	}
-	required, err := parse(encoded)
+	var err error
+	if v.required, err = parse(encoded); err != nil {
+		return err
+	}
+	var presented string
+	if v.scheme, presented, err = accessToken(r.Header, v.required.DPoP != ""); err != nil {
+		return err
+	}
+	now := e.Now()
+	var client *registry.Client
+	if v.verified, client, err = v.realm.Verify(presented, now); err != nil {
+		return oauth.ErrInvalidToken
+	}
+	proof, err := e.checkBinding(r.Header, presented, v, now)
 	if err != nil {
-		return token.Verified{}, err
+		return err
 	}
-	presented, err := bearerToken(r.Header)
-	if err != nil {
-		return token.Verified{}, err
+	if !meets(&v.verified, v.required) {
+		return oauth.ErrInsufficientScope
 	}
-	verified, _, err := realm.Verify(presented, e.Now())
-	if err != nil {
-		return token.Verified{}, oauth.ErrInvalidToken
+	if proof == nil {
+		return nil
 	}
-	if !meets(&verified, required) {
-		return token.Verified{}, oauth.ErrInsufficientScope
+	if err := e.proofs.use(endpointVerify, client, proof, now); errors.Is(err, replay.ErrUsed) {
+		return oauth.ErrProofAtVerify
+	} else if err != nil {
+		return err
 	}
-	return verified, nil
+	return nil
+}
+
+// checkBinding checks that a token that is bound to a key is presented with a proof by this key for
+// the API request, and that no other token is (RFC 9449 §7). It returns the proof, or nil if the
+// token is not bound.
+//
+// Errors: oauth.ErrInvalidToken; oauth.ErrProofAtVerify.
+func (e *verificationEndpoint) checkBinding(header http.Header, presented string, v *verification, now time.Time) (*dpop.Proof, error) {
+	bound := v.verified.JKT != ""
+	if bound != (v.scheme == schemeDPoP) {
+		// A client with a bound token must use the other scheme, if the gateway supports it.
+		if v.required.DPoP != "" {
+			v.scheme = schemeDPoP
+		}
+		return nil, oauth.ErrInvalidToken
+	}
+	if !bound {
+		return nil, nil
+	}
+	want := dpop.Want{Token: presented, JKT: v.verified.JKT}
+	var requestURL string
+	if want.Method, requestURL = apiRequest(header, v.required.DPoP); requestURL != "" {
+		want.URLs = []string{requestURL}
+	}
+	proof, err := e.proofs.check(endpointVerify, header, want, now)
+	switch {
+	case errors.Is(err, dpop.ErrBinding):
+		return nil, oauth.ErrInvalidToken
+	case err != nil:
+		return nil, oauth.ErrProofAtVerify
+	}
+	return proof, nil
 }
 
 // meets reports whether a token has every required scope and the required audience.
@@ -109,34 +170,4 @@ func meets(verified *token.Verified, required oauth.Requirements) bool {
 		}
 	}
 	return required.Audience == "" || verified.HasAudience(required.Audience)
-}
-
-// bearerToken returns the token from the Authorization header (RFC 6750 §2.1).
-//
-// Errors: oauth.ErrTokenMissing; oauth.ErrInvalidToken if there are several such headers.
-func bearerToken(header http.Header) (string, error) {
-	authorization := header["Authorization"]
-	if len(authorization) > 1 {
-		return "", oauth.ErrInvalidToken
-	}
-	if len(authorization) == 0 {
-		return "", oauth.ErrTokenMissing
-	}
-	scheme, credentials, _ := strings.Cut(authorization[0], " ")
-	presented := strings.Trim(credentials, " ")
-	if !strings.EqualFold(scheme, "Bearer") || presented == "" {
-		return "", oauth.ErrTokenMissing
-	}
-	return presented, nil
-}
-
-// challenge sets WWW-Authenticate (RFC 6750 §3). It doesn't include an error if the request has no
-// token.
-func challenge(header http.Header, rejection *oauth.Error) {
-	switch {
-	case errors.Is(rejection, oauth.ErrTokenMissing):
-		header.Set("WWW-Authenticate", "Bearer")
-	case rejection.Status == http.StatusUnauthorized || rejection.Status == http.StatusForbidden:
-		header.Set("WWW-Authenticate", `Bearer error="`+rejection.Code+`"`)
-	}
 }

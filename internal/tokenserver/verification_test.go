@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -51,23 +52,25 @@ func TestVerification(t *testing.T) {
 		"appended path with trailing slash": {path: require + "/orders/", authorization: []string{bearer}, wantStatus: 200},
 		"appended path that is not clean":   {path: require + "//a/../..//b", authorization: []string{bearer}, wantStatus: 200},
 		"appended path to another realm":    {path: require + "/../../../../../frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 200},
-		"path appended to another realm":    {path: strings.Replace(require, "acme", "frozen", 1) + "/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
+		"path appended to another realm":    {path: strings.Replace(require, "acme", "frozen", 1) + "/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken + `, scope="stock"`},
 		"query of the API request":          {path: require + "/orders", query: "scope=admin&scope=%zz&x", authorization: []string{bearer}, wantStatus: 200},
 		"query of an API request to /":      {path: require, query: "scope=admin", authorization: []string{bearer}, wantStatus: 200},
 
-		"missing scope":          {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope},
-		"prefix of a scope":      {authorization: []string{bearer}, query: "scope=orders", wantStatus: 403, wantChallenge: insufficientScope},
+		"missing scope":          {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock admin"`},
+		"prefix of a scope":      {authorization: []string{bearer}, query: "scope=orders", wantStatus: 403, wantChallenge: insufficientScope + `, scope="orders"`},
 		"missing audience":       {authorization: []string{bearer}, query: "audience=" + stock + "/", wantStatus: 403, wantChallenge: insufficientScope},
-		"scope but not audience": {authorization: []string{bearer}, query: "scope=stock&audience=x", wantStatus: 403, wantChallenge: insufficientScope},
+		"scope but not audience": {authorization: []string{bearer}, query: "scope=stock&audience=x", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock"`},
 
-		"no token":                 {wantStatus: 401, wantChallenge: bareChallenge},
-		"no token, scope required": {query: "scope=stock", wantStatus: 401, wantChallenge: bareChallenge},
-		"another scheme":           {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},
-		"only the scheme":          {authorization: []string{"Bearer "}, wantStatus: 401, wantChallenge: bareChallenge},
-		"malformed token":          {authorization: []string{"Bearer " + canary}, wantStatus: 401, wantChallenge: invalidToken},
-		"two tokens in one header": {authorization: []string{bearer + " " + token}, wantStatus: 401, wantChallenge: invalidToken},
-		"two headers":              {authorization: []string{bearer, bearer}, wantStatus: 401, wantChallenge: invalidToken},
-		"another realm":            {path: "/frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
+		"no token":                   {wantStatus: 401, wantChallenge: bareChallenge},
+		"no token, scope required":   {query: "scope=stock", wantStatus: 401, wantChallenge: `Bearer scope="stock"`},
+		"another scheme":             {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},
+		"scope that can't be quoted": {query: "scope=" + url.QueryEscape(`x" resource_metadata="https://x`), wantStatus: 401, wantChallenge: bareChallenge},
+		"DPoP without requirement":   {authorization: []string{"DPoP " + token}, wantStatus: 401, wantChallenge: bareChallenge},
+		"only the scheme":            {authorization: []string{"Bearer "}, wantStatus: 401, wantChallenge: bareChallenge},
+		"malformed token":            {authorization: []string{"Bearer " + canary}, wantStatus: 401, wantChallenge: invalidToken},
+		"two tokens in one header":   {authorization: []string{bearer + " " + token}, wantStatus: 401, wantChallenge: invalidToken},
+		"two headers":                {authorization: []string{bearer, bearer}, wantStatus: 401, wantChallenge: invalidToken},
+		"another realm":              {path: "/frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
 
 		"unknown realm":          {path: "/unknown/oauth2/verify", authorization: []string{bearer}, wantStatus: 404},
 		"repeated parameter":     {authorization: []string{bearer}, query: "scope=stock&scope=stock", wantStatus: 400},

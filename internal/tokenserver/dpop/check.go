@@ -21,11 +21,13 @@ type Want struct {
 	URLs []string
 	// Token is the access token in the request. If empty, the request has none, and "ath" is ignored.
 	Token string
+	// JKT is the thumbprint of the key to which the token is bound. If empty, it may be any key.
+	JKT string
 }
 
 // Check checks that the proof is for the request and was created a short time ago (RFC 9449 §4.3).
 //
-// Errors: ErrMethod, ErrURL, ErrTime, ErrToken.
+// Errors: ErrMethod, ErrURL, ErrTime, ErrToken, ErrBinding.
 func (p *Proof) Check(want Want, now time.Time) error {
 	switch {
 	case p.method != want.Method:
@@ -36,6 +38,8 @@ func (p *Proof) Check(want Want, now time.Time) error {
 		return ErrTime
 	case want.Token != "" && p.token != hashOf(want.Token):
 		return ErrToken
+	case want.JKT != "" && p.JKT != want.JKT:
+		return ErrBinding
 	}
 	return nil
 }

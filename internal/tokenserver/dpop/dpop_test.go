@@ -202,6 +202,7 @@ func TestCheck(t *testing.T) {
 		"far ahead":                {claims: members{"iat": 1 << 40}, request: want, want: dpop.ErrTime},
 		"long ago":                 {claims: members{"iat": -1 << 40}, request: want, want: dpop.ErrTime},
 		"hash of another token":    {claims: members{"ath": "gUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"}, request: want, want: dpop.ErrToken},
+		"bound to another key":     {request: dpop.Want{Method: "GET", URLs: []string{api}, Token: accessToken, JKT: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, want: dpop.ErrBinding},
 		"no hash":                  {claims: members{"ath": nil}, request: want, want: dpop.ErrToken},
 		"padded hash":              {claims: members{"ath": "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo="}, request: want, want: dpop.ErrToken},
 		"token endpoint":           {claims: members{"ath": nil}, request: atTokenEndpoint},

@@ -23,6 +23,7 @@ var (
 	ErrURL       = errors.New("DPoP proof is for another URL")
 	ErrTime      = errors.New("DPoP proof is too old or from the future")
 	ErrToken     = errors.New("DPoP proof is for another access token")
+	ErrBinding   = errors.New("DPoP proof is signed with another key than the access token is bound to")
 )
 
 const (

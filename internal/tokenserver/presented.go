@@ -1,0 +1,68 @@
+package tokenserver
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+)
+
+// These are the authentication schemes for access tokens (RFC 6750 §2.1, RFC 9449 §7.1).
+const (
+	schemeBearer = "Bearer"
+	schemeDPoP   = "DPoP"
+)
+
+// accessToken returns the token from the Authorization header and its scheme. If bound is false, it
+// knows only schemeBearer.
+//
+// Errors: oauth.ErrTokenMissing; oauth.ErrInvalidToken if there are several such headers. With an
+// error, the scheme is schemeBearer.
+func accessToken(header http.Header, bound bool) (scheme, token string, err error) {
+	authorization := header["Authorization"]
+	if len(authorization) > 1 {
+		return schemeBearer, "", oauth.ErrInvalidToken
+	}
+	if len(authorization) == 0 {
+		return schemeBearer, "", oauth.ErrTokenMissing
+	}
+	name, credentials, _ := strings.Cut(authorization[0], " ")
+	token = strings.Trim(credentials, " ")
+	switch {
+	case token == "":
+	case strings.EqualFold(name, schemeBearer):
+		return schemeBearer, token, nil
+	case bound && strings.EqualFold(name, schemeDPoP):
+		return schemeDPoP, token, nil
+	}
+	return schemeBearer, "", oauth.ErrTokenMissing
+}
+
+// apiRequest returns the method and the URL of the API request as the gateway states them in the
+// given headers. They are empty if a header is missing or repeated: then it isn't certain that the
+// gateway set it, and no proof is for them.
+func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url string) {
+	single := func(name string) (string, bool) {
+		values := header[name]
+		if len(values) != 1 {
+			return "", false
+		}
+		return values[0], true
+	}
+	if stated == oauth.DPoPOriginal {
+		method, okMethod := single("X-Original-Method")
+		url, okURL := single("X-Original-Url")
+		if !okMethod || !okURL {
+			return "", ""
+		}
+		return method, url
+	}
+	method, okMethod := single("X-Forwarded-Method")
+	proto, okProto := single("X-Forwarded-Proto")
+	host, okHost := single("X-Forwarded-Host")
+	uri, okURI := single("X-Forwarded-Uri")
+	if !okMethod || !okProto || !okHost || !okURI || !strings.HasPrefix(uri, "/") {
+		return "", ""
+	}
+	return method, proto + "://" + host + uri
+}
