@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net/http"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
@@ -158,8 +160,15 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := tracker.Watch(ctx, mgr, o.Instance.RecordsNamespace, now, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
 		return err
 	}
+	issuers := issuerkeys.New(o.Instance, operatorMetrics, now, mathrand.Float64)
+	if err := mgr.Add(issuers); err != nil {
+		return fmt.Errorf("adding the fetcher of issuers' keys: %w", err)
+	}
+	if err := issuers.Watch(ctx, mgr, o.Instance.RecordsNamespace); err != nil {
+		return err
+	}
 	realms := &realm.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker, Issuers: issuers,
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {

@@ -1,5 +1,6 @@
 // Package metrics defines the operator's own metrics, in addition to those of
-// controller-runtime: rotations, upcoming rotations, live token servers and garbage collection.
+// controller-runtime: rotations, upcoming rotations, live token servers, garbage collection and the
+// keys of trusted issuers.
 package metrics
 
 import (
@@ -45,6 +46,7 @@ type Metrics struct {
 	rotations       *prometheus.CounterVec
 	nextKeyRotation *prometheus.GaugeVec
 	collected       *prometheus.CounterVec
+	issuers         issuerMetrics
 }
 
 // New registers the metrics with registerer. liveServers returns the number of live token servers.
@@ -63,6 +65,7 @@ func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and stale heartbeat Leases.",
 		}, []string{"kind"}),
 	}
+	m.issuers = newIssuerMetrics(registerer)
 	servers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_token_servers",
 		Help: "Token servers whose heartbeats the operator receives. A change is in effect once each of them serves the changed record.",

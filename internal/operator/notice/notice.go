@@ -53,6 +53,15 @@ func Rotation(reason v1alpha1.EventReason, note string) *Event {
 	return &Event{Type: corev1.EventTypeNormal, Reason: reason, Action: v1alpha1.EventActionRotate, Note: truncate(note)}
 }
 
+// Issuer returns the Event for trusted issuers that can't be resolved, or can be again.
+func Issuer(reason v1alpha1.EventReason, note string) *Event {
+	e := &Event{Type: corev1.EventTypeNormal, Reason: reason, Action: v1alpha1.EventActionResolve, Note: truncate(note)}
+	if reason == v1alpha1.EventIssuerNotResolved {
+		e.Type = corev1.EventTypeWarning
+	}
+	return e
+}
+
 // truncate shortens a note to noteLimit without splitting a character.
 func truncate(note string) string {
 	if len(note) <= noteLimit {

@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
@@ -35,6 +36,7 @@ type Reconciler struct {
 	Live     client.Reader // bypasses the cache
 	Records  *recordstore.Store
 	Tracker  *acknowledgement.Tracker
+	Issuers  *issuerkeys.Fetcher
 	Instance *config.Instance
 	Metrics  *metrics.Metrics
 	Events   *notice.Recorder
@@ -43,12 +45,14 @@ type Reconciler struct {
 }
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
-// record changes, and when the record's state at the token servers changes.
+// record changes, when the record's state at the token servers changes, and when the keys of a trusted
+// issuer change.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
+		WatchesRawSource(r.Issuers.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(apply.RetryConflicts(r))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
@@ -29,7 +30,10 @@ type decision struct {
 	lifetime time.Duration
 	// policy is the realm's key policy.
 	policy signingkey.Policy
-	// onlyKeys means that only the keys in the record change.
+	// fetch lists the trusted issuers whose keys are fetched, and issuers the status of all.
+	fetch   []issuerkeys.Issuer
+	issuers []v1alpha1.TrustedIssuerStatus
+	// onlyKeys means that only keys in the record change: those of the realm or of its issuers.
 	onlyKeys bool
 	// rotates means that the active key changes.
 	rotates bool
@@ -80,7 +84,10 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		Issuer:               instance.Issuer(realm.Name),
 		Disabled:             realm.Spec.Suspend,
 		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
+		ClusterIssuerURL:     instance.ClusterURL() + "/" + realm.Name,
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
+		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
+		Issuers:              recordedIssuers(seen, current, instance),
 		TokensPerSecond:      realm.Spec.Limits.TokensPerSecond,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
@@ -88,6 +95,8 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if realm.Spec.TokensValidAfter != nil {
 		d.record.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
 	}
+	d.fetch = issuersToFetch(realm, d.record.Issuers)
+	d.issuers = issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched)
 	if seen.record != nil {
 		d.onlyKeys = sameButKeys(current, *d.record)
 		d.rotates = signingkey.ActiveID(current.Keys) != signingkey.ActiveID(keys)
@@ -114,16 +123,20 @@ func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Du
 
 func sameButKeys(a, b record.Realm) bool {
 	a.Keys, b.Keys = nil, nil
+	a.Issuers, b.Issuers = withoutIssuerKeys(a.Issuers), withoutIssuerKeys(b.Issuers)
 	return record.Equal(a, b)
 }
 
-// accepted checks the instance's limits, because the schema can't.
+// accepted checks what the schema can't, such as the instance's limits.
 func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result {
 	lifetime, maximum := instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)), instance.Security.MaximumTokenLifetime.Duration
 	if lifetime > maximum {
 		return condition.NotReady(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
 			"spec.tokenLifetime %s exceeds the instance maximum of %s, so clients cannot get tokens. Shorten it, or ask your administrator to raise security.maximumTokenLifetime.",
 			lifetime, maximum))
+	}
+	if result := issuersSupported(realm, instance); result != nil {
+		return *result
 	}
 	if result := claimsWithinSize(realm); result != nil {
 		return *result

@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -21,6 +22,9 @@ type observed struct {
 	record *corev1.Secret // nil if there is none yet
 	// state is the state of this record at the token servers.
 	state acknowledgement.State
+	// fetched contains the results of fetching the keys of trusted issuers, by name. Issuers whose
+	// keys are in the spec have none.
+	fetched map[string]issuerkeys.State
 }
 
 // gather reads the Realm and its record. It also deletes the records of deleted Realms with the
@@ -37,6 +41,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Tracker.Forget(acknowledgement.Realm, req)
 		r.Metrics.ForgetRealm(req.Name)
 		r.Events.Forget(req.NamespacedName)
+		r.Issuers.Forget(req.Name)
 	}
 	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
 		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1alpha1.Realm{})
@@ -52,7 +57,11 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if err != nil {
 		return observed{}, err
 	}
-	seen := observed{realm: realm, record: secret}
+	seen := observed{realm: realm, record: secret, fetched: map[string]issuerkeys.State{}}
+	for i := range realm.Spec.TrustedIssuers {
+		issuer := &realm.Spec.TrustedIssuers[i]
+		seen.fetched[issuer.Name] = r.Issuers.State(req.Name, issuer.Name, sourceOf(issuer))
+	}
 	if secret != nil {
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
 	}

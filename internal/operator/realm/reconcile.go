@@ -22,6 +22,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("generating keys for Realm %q: %w", req.Name, err)
 	}
+	r.Issuers.Want(req.Name, decided.fetch)
 	state, applyErr := r.apply(ctx, req, seen, decided)
 	if apply.IsStale(applyErr) {
 		// The decision may be based on stale data, so do not report it in the status.

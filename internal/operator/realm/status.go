@@ -27,16 +27,22 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 		TokenEndpoint:      issuer + oauth.TokenPath,
 		JWKSURI:            issuer + oauth.JWKSPath,
 		TokenLifetime:      &v1alpha1.Duration{Duration: d.lifetime},
-		SigningKeys:        realm.Status.SigningKeys, // replaced below if the record was written
+		// These are replaced below if the record was written.
+		SigningKeys:    realm.Status.SigningKeys,
+		TrustedIssuers: realm.Status.TrustedIssuers,
 	}
 	if d.record != nil && state != nil {
 		s.SigningKeys = signingKeys(d)
+		s.TrustedIssuers = d.issuers
 		if !d.next.IsZero() {
 			s.NextKeyTransitionTime = &metav1.Time{Time: d.next}
 		}
 	}
 	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
+	if len(realm.Spec.TrustedIssuers) > 0 && d.accepted.Status == metav1.ConditionTrue && d.unreadable == nil {
+		conditions.Put(v1alpha1.ConditionIssuersResolved, issuersResolved(realm, s.TrustedIssuers))
+	}
 	programmed := programmed(realm, d, state)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	switch {
@@ -112,6 +118,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v
 	if err := apply.Status(ctx, r.Client, v1alpha1ac.Realm(realm.Name).WithResourceVersion(realm.ResourceVersion).WithStatus(desired)); err != nil {
 		return err
 	}
-	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s))
+	failed, resolved := issuersChanged(realm, s.TrustedIssuers)
+	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved)
 	return nil
 }

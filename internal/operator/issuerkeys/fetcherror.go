@@ -1,0 +1,76 @@
+package issuerkeys
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+)
+
+// FetchError tells in fixed words why the keys of an issuer can't be fetched. Conditions, Events, and logs
+// show it. It never contains anything that the issuer sent, and no resolved address: the user who
+// configures an issuer must not learn what is at an address that only the operator reaches.
+type FetchError string
+
+// Reasons. They complete the sentence "Failed to get the keys: ...".
+const (
+	ErrAddress     FetchError = "its address is a loopback, link-local, or metadata service address, which is not allowed"
+	ErrHost        FetchError = "its host name cannot be resolved"
+	ErrConnection  FetchError = "the connection failed"
+	ErrCertificate FetchError = "its certificate is not trusted"
+	ErrTimeout     FetchError = "it did not respond within 10 seconds"
+	ErrRedirect    FetchError = "it redirects, and redirects are not followed"
+	ErrResponse    FetchError = "it did not send a valid HTTP response"
+	ErrTooLarge    FetchError = "its response is larger than 64 KiB"
+	ErrMetadata    FetchError = "its metadata has no valid jwks_uri with HTTPS"
+	ErrIssuer      FetchError = "its metadata is for another issuer"
+	ErrKeySet      FetchError = "its key set has no supported keys or too many"
+	ErrPrivateKey  FetchError = "its key set contains a private or symmetric key and must be considered compromised"
+)
+
+// Error returns the text.
+func (r FetchError) Error() string { return string(r) }
+
+// Remedy returns a sentence that tells what to do.
+func (r FetchError) Remedy() string {
+	switch r {
+	case ErrAddress:
+		return "Use an issuer with another address, or ask your administrator to allow local addresses with trustedIssuers.allowLocalAddresses."
+	case ErrCertificate:
+		return "Set keys.caBundle to the certificate authorities of the issuer, or renew its certificate."
+	case ErrPrivateKey:
+		return "Have the issuer replace all keys that it published, and publish only public keys."
+	case ErrKeySet:
+		return "Publish 1 to 32 public keys with a kid for a supported algorithm."
+	case ErrRedirect, ErrMetadata, ErrIssuer:
+		return "Correct the issuer so that it equals that in its metadata, or set keys.jwksUri or keys.jwks."
+	}
+	return "Check that the issuer is correct and that the operator can connect to it, or set keys.jwks. The operator keeps trying."
+}
+
+// badStatus returns the FetchError for an HTTP status other than 200.
+func badStatus(status int) FetchError {
+	return FetchError(fmt.Sprintf("its HTTP status is %d, not 200", status))
+}
+
+// fetchErrorOf returns the FetchError for the error of a request. connected tells whether there was a
+// connection.
+func fetchErrorOf(err error, connected bool) FetchError {
+	if reason, ok := errors.AsType[FetchError](err); ok {
+		return reason
+	}
+	if timeout, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || (ok && timeout.Timeout()) {
+		return ErrTimeout
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return ErrCertificate
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return ErrHost
+	}
+	if connected {
+		return ErrResponse
+	}
+	return ErrConnection
+}

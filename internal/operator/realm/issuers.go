@@ -1,0 +1,121 @@
+package realm
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// issuersSupported returns nil if all trusted issuers can be used, and otherwise the result for the
+// Accepted condition. It checks what the schema can't.
+func issuersSupported(realm *v1alpha1.Realm, instance *config.Instance) *condition.Result {
+	for i := range realm.Spec.TrustedIssuers {
+		issuer := &realm.Spec.TrustedIssuers[i]
+		if problem := issuerProblem(issuer, instance.Issuer(realm.Name)); problem != "" {
+			result := condition.NotReady(v1alpha1.ReasonTrustedIssuerNotSupported, fmt.Sprintf(
+				"spec.trustedIssuers: %q cannot be used, so clients cannot get tokens: %s", issuer.Name, problem))
+			return &result
+		}
+	}
+	return nil
+}
+
+// issuerProblem returns why an issuer can't be used and what to do, or an empty string.
+func issuerProblem(issuer *v1alpha1.TrustedIssuer, own string) string {
+	if string(issuer.Issuer) == own {
+		return "it is the issuer of this Realm, whose tokens do not authenticate clients. Remove it."
+	}
+	if jwks := issuer.Keys.JWKS; jwks != "" {
+		if _, _, err := signingkey.ParseKeySet([]byte(jwks)); err != nil {
+			return fmt.Sprintf("keys.jwks: %v. List only public keys with a kid that are for a supported algorithm.", err)
+		}
+	}
+	if _, err := issuerkeys.ParseCABundle([]byte(issuer.Keys.CABundle)); err != nil {
+		return fmt.Sprintf("keys.%v. Replace it.", err)
+	}
+	return ""
+}
+
+// sourceOf identifies where the keys of an issuer come from. Keys of another source may belong to
+// another party.
+func sourceOf(issuer *v1alpha1.TrustedIssuer) string {
+	// An encoded list is unambiguous, and strings can always be encoded.
+	parts, _ := json.Marshal([]string{string(issuer.Issuer), issuer.Keys.JWKSURI, string(issuer.Keys.CABundle), string(issuer.Keys.JWKS)})
+	sum := sha256.Sum256(parts)
+	return hex.EncodeToString(sum[:])
+}
+
+// recordedIssuers returns the trusted issuers for the record, sorted by name. Their keys are those in
+// the spec, the last fetched ones, or those in the current record, in this order.
+func recordedIssuers(seen observed, current record.Realm, instance *config.Instance) []record.Issuer {
+	var issuers []record.Issuer
+	for i := range seen.realm.Spec.TrustedIssuers {
+		spec := &seen.realm.Spec.TrustedIssuers[i]
+		issuer := record.Issuer{
+			Name: spec.Name, Issuer: string(spec.Issuer), Source: sourceOf(spec),
+			Audience: cmp.Or(string(spec.Audience), instance.Issuer(seen.realm.Name)),
+			Keys:     seen.fetched[spec.Name].Keys,
+		}
+		for claim, value := range spec.RequiredClaims {
+			if issuer.RequiredClaims == nil {
+				issuer.RequiredClaims = map[string]string{}
+			}
+			issuer.RequiredClaims[claim] = string(value)
+		}
+		if spec.Keys.JWKS != "" {
+			issuer.Keys, _, _ = signingkey.ParseKeySet([]byte(spec.Keys.JWKS)) // issuerProblem has checked it
+		}
+		if issuer.Keys == nil {
+			issuer.Keys = keysOfSource(current.Issuers, issuer.Source)
+		}
+		issuers = append(issuers, issuer)
+	}
+	slices.SortFunc(issuers, func(a, b record.Issuer) int { return cmp.Compare(a.Name, b.Name) })
+	return issuers
+}
+
+// keysOfSource returns the recorded keys from a source. The name of the issuer doesn't matter.
+func keysOfSource(issuers []record.Issuer, source string) []signingkey.PublicKey {
+	for _, issuer := range issuers {
+		if issuer.Source == source {
+			return issuer.Keys
+		}
+	}
+	return nil
+}
+
+// issuersToFetch returns the issuers whose keys are fetched.
+func issuersToFetch(realm *v1alpha1.Realm, recorded []record.Issuer) []issuerkeys.Issuer {
+	var issuers []issuerkeys.Issuer
+	for i := range realm.Spec.TrustedIssuers {
+		spec := &realm.Spec.TrustedIssuers[i]
+		if spec.Keys.JWKS != "" {
+			continue
+		}
+		source := sourceOf(spec)
+		issuers = append(issuers, issuerkeys.Issuer{
+			Name: spec.Name, URL: string(spec.Issuer), JWKSURI: spec.Keys.JWKSURI, CABundle: []byte(spec.Keys.CABundle),
+			Source: source, HaveKeys: len(keysOfSource(recorded, source)) > 0,
+		})
+	}
+	return issuers
+}
+
+// withoutIssuerKeys returns copies of the issuers without their keys.
+func withoutIssuerKeys(issuers []record.Issuer) []record.Issuer {
+	copies := slices.Clone(issuers)
+	for i := range copies {
+		copies[i].Keys = nil
+	}
+	return copies
+}

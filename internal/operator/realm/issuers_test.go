@@ -1,0 +1,285 @@
+package realm
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+const (
+	discovered = "https://issuer.example.com"
+	inline     = "https://kubernetes.default.svc.cluster.local"
+)
+
+// issuerKey returns a public key of a third party and the key set that contains it.
+func issuerKey(t *testing.T) (signingkey.PublicKey, string) {
+	t.Helper()
+	keys, _, err := signingkey.Plan(now, nil, signingkey.Policy{Algorithm: signingkey.ES256, RotationInterval: time.Hour, PublishAhead: time.Minute}, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := signingkey.JWKS([]signingkey.PublicKey{keys[0].Public()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys[0].Public(), string(set)
+}
+
+// trusting returns a Realm that trusts issuers.
+func trusting(issuers ...v1alpha1.TrustedIssuer) *v1alpha1.Realm {
+	return acme(func(r *v1alpha1.Realm) { r.Spec.TrustedIssuers = issuers })
+}
+
+func decided(t *testing.T, seen observed) decision {
+	t.Helper()
+	d, err := decide(seen, instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// The record contains what token servers need, with defaults and sorted.
+func TestIssuersAreRecorded(t *testing.T) {
+	key, set := issuerKey(t)
+	fetchedKey, _ := issuerKey(t)
+	ci := v1alpha1.TrustedIssuer{Name: "github", Issuer: discovered, RequiredClaims: v1alpha1.ClaimMatch{"repository_owner_id": "4711"}}
+	edge := v1alpha1.TrustedIssuer{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)}}
+	d := decided(t, observed{realm: trusting(ci, edge), fetched: map[string]issuerkeys.State{"github": {Keys: []signingkey.PublicKey{fetchedKey}}}})
+	want := []record.Issuer{
+		{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: []signingkey.PublicKey{key}, Source: sourceOf(&edge)},
+		{Name: "github", Issuer: discovered, Audience: "https://api.example.com/acme", RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: []signingkey.PublicKey{fetchedKey}, Source: sourceOf(&ci)},
+	}
+	if diff := cmp.Diff(want, d.record.Issuers, cmp.Comparer(signingkey.PublicKey.Equal)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	// Keys in the spec are not fetched.
+	if diff := cmp.Diff([]issuerkeys.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetch, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("fetched issuers (-want +got):\n%s", diff)
+	}
+	if _, err := record.ReadRealm(written(t, trusting(ci, edge), d)); err != nil {
+		t.Errorf("the record can't be read: %v", err)
+	}
+}
+
+// Keys of the record stay in use until there are fetched ones, but never those of another source.
+func TestRecordedKeysBelongToSource(t *testing.T) {
+	key, set := issuerKey(t)
+	newer, _ := issuerKey(t)
+	original := v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered, Keys: v1alpha1.IssuerKeys{JWKSURI: "https://issuer.example.com/keys"}}
+	with := func(change func(*v1alpha1.TrustedIssuer)) v1alpha1.TrustedIssuer {
+		changed := original
+		change(&changed)
+		return changed
+	}
+	before := written(t, trusting(original), decided(t, observed{realm: trusting(original), fetched: map[string]issuerkeys.State{"edge": {Keys: []signingkey.PublicKey{key}}}}))
+	for name, test := range map[string]struct {
+		issuer v1alpha1.TrustedIssuer
+		state  issuerkeys.State
+		want   []signingkey.PublicKey
+	}{
+		"new leader":               {original, issuerkeys.State{}, []signingkey.PublicKey{key}},
+		"failing":                  {original, issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now}, []signingkey.PublicKey{key}},
+		"fetched":                  {original, issuerkeys.State{Keys: []signingkey.PublicKey{newer}}, []signingkey.PublicKey{newer}},
+		"failing after a success":  {original, issuerkeys.State{Keys: []signingkey.PublicKey{newer}, Err: issuerkeys.ErrTimeout, FailingSince: now}, []signingkey.PublicKey{newer}},
+		"renamed":                  {with(func(i *v1alpha1.TrustedIssuer) { i.Name = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
+		"other audience":           {with(func(i *v1alpha1.TrustedIssuer) { i.Audience = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
+		"other URL of the keys":    {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), issuerkeys.State{}, nil},
+		"discovered":               {with(func(i *v1alpha1.TrustedIssuer) { i.Keys = v1alpha1.IssuerKeys{} }), issuerkeys.State{}, nil},
+		"other issuer":             {with(func(i *v1alpha1.TrustedIssuer) { i.Issuer = inline }), issuerkeys.State{}, nil},
+		"keys in the spec instead": {with(func(i *v1alpha1.TrustedIssuer) { i.Keys = v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)} }), issuerkeys.State{}, []signingkey.PublicKey{key}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decided(t, observed{realm: trusting(test.issuer), record: before, fetched: map[string]issuerkeys.State{test.issuer.Name: test.state}})
+			if diff := cmp.Diff(test.want, d.record.Issuers[0].Keys, cmp.Comparer(signingkey.PublicKey.Equal), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if wantOnlyKeys := test.issuer.Name == "edge" && test.issuer.Audience == "" && sourceOf(&test.issuer) == sourceOf(&original); d.onlyKeys != wantOnlyKeys {
+				t.Errorf("only keys change: %t, want %t", d.onlyKeys, wantOnlyKeys)
+			}
+			if len(d.fetch) > 0 && d.fetch[0].HaveKeys != (len(test.want) > 0) {
+				t.Errorf("fetched with keys: %t, want %t", d.fetch[0].HaveKeys, len(test.want) > 0)
+			}
+		})
+	}
+}
+
+// What the schema can't check makes the Realm not Accepted, with a message that names the issuer and
+// repeats no key.
+func TestUnsupportedIssuers(t *testing.T) {
+	_, set := issuerKey(t)
+	withPrivate := strings.Replace(set, `"kty"`, `"d":"c2VjcmV0","kty"`, 1)
+	for name, test := range map[string]struct {
+		change    func(*v1alpha1.TrustedIssuer)
+		wantWords string // empty if accepted
+	}{
+		"key set":       {func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKS = v1alpha1.IssuerJWKS(set) }, ""},
+		"own issuer":    {func(i *v1alpha1.TrustedIssuer) { i.Issuer = "https://api.example.com/acme" }, "issuer of this Realm"},
+		"another realm": {func(i *v1alpha1.TrustedIssuer) { i.Issuer = "https://api.example.com/other" }, ""},
+		"private key":   {func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKS = v1alpha1.IssuerJWKS(withPrivate) }, "private key"},
+		"symmetric key": {func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKS = `{"keys":[{"kty":"oct","k":"c2VjcmV0","kid":"a"}]}` }, "private key"},
+		"no usable key": {func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKS = `{"keys":[{"kty":"EC"}]}` }, "no supported key"},
+		"not JSON":      {func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKS = `{"keys":[}` }, "not a JWK Set"},
+		"broken CA bundle": {func(i *v1alpha1.TrustedIssuer) {
+			i.Keys.CABundle = "-----BEGIN CERTIFICATE-----\nc2VjcmV0\n-----END CERTIFICATE-----"
+		}, "caBundle"},
+		"CA bundle is text": {func(i *v1alpha1.TrustedIssuer) { i.Keys.CABundle = "c2VjcmV0" }, "caBundle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			issuer := v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered}
+			test.change(&issuer)
+			got := decided(t, observed{realm: trusting(issuer)})
+			if test.wantWords == "" {
+				if got.accepted.Status != "True" {
+					t.Errorf("not Accepted: %s", got.accepted.Message)
+				}
+				return
+			}
+			if got.accepted.Reason != v1alpha1.ReasonTrustedIssuerNotSupported || got.fetch != nil {
+				t.Fatalf("Accepted is %s, and %d issuers are fetched", got.accepted.Reason, len(got.fetch))
+			}
+			message := got.accepted.Message
+			if !strings.Contains(message, `"edge"`) || !strings.Contains(message, test.wantWords) || strings.Contains(message, "c2VjcmV0") {
+				t.Errorf("message %q, want one with %q and without the key", message, test.wantWords)
+			}
+		})
+	}
+}
+
+// Each issuer's failure is in the status, the condition and an Event. Ready doesn't change.
+func TestIssuerFailures(t *testing.T) {
+	key, _ := issuerKey(t)
+	keys := []signingkey.PublicKey{key, key}
+	ids := []string{key.ID()}
+	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(d)} }
+	issuer := v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered}
+	other := issuer
+	other.Issuer = inline
+	timeout := issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now.Add(300 * time.Millisecond)}
+	failedLater := timeout
+	failedLater.Keys = keys
+	wasFailing := v1alpha1.TrustedIssuerStatus{Name: "edge", FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrHost)}
+	const resolved, failed = "Normal IssuerResolved", "Warning IssuerNotResolved"
+	for name, test := range map[string]struct {
+		recorded   *v1alpha1.TrustedIssuer // issuer of the record; nil if there is none
+		keys       []signingkey.PublicKey  // in the record
+		before     v1alpha1.TrustedIssuerStatus
+		state      issuerkeys.State
+		want       v1alpha1.TrustedIssuerStatus
+		wantReason v1alpha1.ConditionReason
+		wantEvent  string
+		wantWords  string
+	}{
+		"before the first result": {
+			want: v1alpha1.TrustedIssuerStatus{}, wantReason: v1alpha1.ReasonProgressing, wantWords: "edge",
+		},
+		"first success": {
+			state: issuerkeys.State{Keys: keys},
+			want:  v1alpha1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1alpha1.ReasonIssuersResolved,
+		},
+		"first failure": {
+			state: timeout,
+			want:  v1alpha1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			wantEvent: failed, wantWords: "rejected until then",
+		},
+		"failure with keys": {
+			recorded: &issuer, keys: keys, state: timeout,
+			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			wantEvent: failed, wantWords: "keep using the last keys",
+		},
+		"recovery": {
+			recorded: &issuer, keys: keys, before: wasFailing, state: issuerkeys.State{Keys: keys},
+			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1alpha1.ReasonIssuersResolved, wantEvent: resolved,
+		},
+		"new leader": {
+			recorded: &issuer, keys: keys,
+			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1alpha1.ReasonIssuersResolved,
+		},
+		"new leader during a failure": {
+			recorded: &issuer, keys: keys, before: wasFailing,
+			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrHost)},
+			wantReason: v1alpha1.ReasonIssuerNotResolved, wantWords: "2026-03-01T11:00:00Z",
+		},
+		"first failure of a new leader": {
+			recorded: &issuer, keys: keys, before: wasFailing, state: timeout,
+			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrTimeout)},
+			wantReason: v1alpha1.ReasonIssuerNotResolved,
+		},
+		"failure after a success that nobody saw": {
+			recorded: &issuer, keys: keys, before: wasFailing, state: failedLater,
+			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)},
+			wantReason: v1alpha1.ReasonIssuerNotResolved,
+		},
+		"the source has changed": {
+			recorded: &other, keys: keys, before: wasFailing,
+			want: v1alpha1.TrustedIssuerStatus{}, wantReason: v1alpha1.ReasonProgressing,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			realm := trusting(issuer)
+			realm.Status.TrustedIssuers = []v1alpha1.TrustedIssuerStatus{test.before}
+			realm.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionProgrammed), Status: "True", ObservedGeneration: 3}}
+			var before *corev1.Secret
+			if test.recorded != nil {
+				before = written(t, realm, decided(t, observed{realm: trusting(*test.recorded), fetched: map[string]issuerkeys.State{"edge": {Keys: test.keys}}}))
+			}
+			d := decided(t, observed{realm: realm, record: before, state: acknowledgement.Acknowledged, fetched: map[string]issuerkeys.State{"edge": test.state}})
+			acknowledged := acknowledgement.Acknowledged
+			got := status(realm, d, &acknowledged, instance(), now)
+			test.want.Name = "edge"
+			if diff := cmp.Diff([]v1alpha1.TrustedIssuerStatus{test.want}, got.TrustedIssuers); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+			c := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionIssuersResolved))
+			if c == nil || c.Reason != string(test.wantReason) || !strings.Contains(c.Message, test.wantWords) {
+				t.Errorf("condition %v, want %s with %q", c, test.wantReason, test.wantWords)
+			}
+			if test.wantReason == v1alpha1.ReasonIssuerNotResolved && (!strings.Contains(c.Message, `"edge" (https://issuer.example.com)`) || !strings.Contains(c.Message, got.TrustedIssuers[0].Message)) {
+				t.Errorf("message %q does not name the issuer and the cause", c.Message)
+			}
+			if ready := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionReady)); ready.Status != "True" {
+				t.Errorf("Ready is %v", ready)
+			}
+			event := ""
+			failure, recovery := issuersChanged(realm, got.TrustedIssuers)
+			for _, e := range []*notice.Event{failure, recovery} {
+				if e != nil {
+					event += e.Type + " " + string(e.Reason)
+				}
+			}
+			if event != test.wantEvent {
+				t.Errorf("event %q, want %q", event, test.wantEvent)
+			}
+		})
+	}
+}
+
+// A Realm that isn't Accepted, or trusts no issuer, has no condition for issuers.
+func TestNoIssuersCondition(t *testing.T) {
+	waiting := acknowledgement.Waiting
+	for name, realm := range map[string]*v1alpha1.Realm{
+		"no issuers":   acme(func(*v1alpha1.Realm) {}),
+		"not Accepted": trusting(v1alpha1.TrustedIssuer{Name: "edge", Issuer: "https://api.example.com/acme"}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := status(realm, decided(t, observed{realm: realm}), &waiting, instance(), now)
+			if c := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionIssuersResolved)); c != nil {
+				t.Errorf("condition %v", c)
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package realm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// issuerStatus returns the observed state of the trusted issuers in the record. Until an operator
+// that has just become the leader has a result of its own, it keeps what the status says about the
+// same source.
+func issuerStatus(realm *v1alpha1.Realm, recorded []record.Issuer, before []record.Issuer, fetched map[string]issuerkeys.State) []v1alpha1.TrustedIssuerStatus {
+	var all []v1alpha1.TrustedIssuerStatus
+	for _, issuer := range recorded {
+		s := v1alpha1.TrustedIssuerStatus{Name: issuer.Name}
+		for _, key := range issuer.Keys {
+			s.KeyIDs = append(s.KeyIDs, key.ID())
+		}
+		s.KeyIDs = slices.Compact(s.KeyIDs) // keys are sorted by ID
+		state := fetched[issuer.Name]
+		if state.Err != "" {
+			s.FailingSince, s.Message = &metav1.Time{Time: state.FailingSince.Truncate(time.Second)}, string(state.Err)
+		}
+		if state.Keys == nil && slices.ContainsFunc(before, func(b record.Issuer) bool { return b.Name == issuer.Name && b.Source == issuer.Source }) {
+			keepFailure(&s, statusOf(realm.Status.TrustedIssuers, issuer.Name))
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// keepFailure keeps the start of a failure, and its message if there is no newer one.
+func keepFailure(s *v1alpha1.TrustedIssuerStatus, before v1alpha1.TrustedIssuerStatus) {
+	if before.FailingSince == nil {
+		return
+	}
+	if s.FailingSince == nil {
+		s.Message = before.Message
+	}
+	if s.FailingSince == nil || before.FailingSince.Before(s.FailingSince) {
+		s.FailingSince = before.FailingSince
+	}
+}
+
+// statusOf returns the status of an issuer, or an empty one.
+func statusOf(issuers []v1alpha1.TrustedIssuerStatus, name string) v1alpha1.TrustedIssuerStatus {
+	for _, s := range issuers {
+		if s.Name == name {
+			return s
+		}
+	}
+	return v1alpha1.TrustedIssuerStatus{}
+}
+
+// issuersResolved returns the result for the IssuersResolved condition.
+func issuersResolved(realm *v1alpha1.Realm, issuers []v1alpha1.TrustedIssuerStatus) condition.Result {
+	var failing, waiting []string
+	for i := range realm.Spec.TrustedIssuers {
+		spec := &realm.Spec.TrustedIssuers[i]
+		switch s := statusOf(issuers, spec.Name); {
+		case s.FailingSince != nil:
+			failing = append(failing, failure(spec, s))
+		case len(s.KeyIDs) == 0:
+			waiting = append(waiting, spec.Name)
+		}
+	}
+	switch {
+	case len(failing) > 0:
+		return condition.NotReady(v1alpha1.ReasonIssuerNotResolved, strings.Join(failing, " "))
+	case len(waiting) > 0:
+		return condition.Progressing("Getting the keys of: " + strings.Join(waiting, ", "))
+	}
+	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonIssuersResolved, Message: "Token servers have the keys of all trusted issuers."}
+}
+
+// failure describes why an issuer can't be resolved, what that means, and what to do.
+func failure(spec *v1alpha1.TrustedIssuer, s v1alpha1.TrustedIssuerStatus) string {
+	consequence := "Token servers keep using the last keys."
+	if len(s.KeyIDs) == 0 {
+		consequence = "Its tokens are rejected until then."
+	}
+	return fmt.Sprintf("Failed to get the keys of issuer %q (%s) since %s: %s. %s %s",
+		spec.Name, spec.Issuer, s.FailingSince.UTC().Format(time.RFC3339), s.Message, consequence, issuerkeys.FetchError(s.Message).Remedy())
+}
+
+// issuersChanged returns the Events for issuers that can't be resolved any more, and for those that
+// can be resolved again; nil if there are none. One Event names all of them, because Events for the
+// same version of an object are merged.
+func issuersChanged(realm *v1alpha1.Realm, after []v1alpha1.TrustedIssuerStatus) (failed, resolved *notice.Event) {
+	var failures, recoveries []string
+	for i := range realm.Spec.TrustedIssuers {
+		spec := &realm.Spec.TrustedIssuers[i]
+		now, before := statusOf(after, spec.Name), statusOf(realm.Status.TrustedIssuers, spec.Name)
+		switch {
+		case now.FailingSince != nil && before.FailingSince == nil:
+			failures = append(failures, fmt.Sprintf("Failed to get the keys of issuer %q (%s): %s.", spec.Name, spec.Issuer, now.Message))
+		case len(now.KeyIDs) > 0 && now.FailingSince == nil && before.FailingSince != nil:
+			recoveries = append(recoveries, fmt.Sprintf("Got the keys of issuer %q (%s) again.", spec.Name, spec.Issuer))
+		}
+	}
+	if len(failures) > 0 {
+		failed = notice.Issuer(v1alpha1.EventIssuerNotResolved, strings.Join(failures, " "))
+	}
+	if len(recoveries) > 0 {
+		resolved = notice.Issuer(v1alpha1.EventIssuerResolved, strings.Join(recoveries, " "))
+	}
+	return failed, resolved
+}
