@@ -52,6 +52,15 @@ func TestReadyChange(t *testing.T) {
 	}
 }
 
+// Only an issuer that can't be resolved is a problem.
+func TestIssuer(t *testing.T) {
+	for reason, want := range map[v1alpha1.EventReason]string{v1alpha1.EventIssuerNotResolved: "Warning", v1alpha1.EventIssuerResolved: "Normal"} {
+		if diff := cmp.Diff(&notice.Event{Type: want, Reason: reason, Action: v1alpha1.EventActionResolve, Note: "Note."}, notice.Issuer(reason, "Note.")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}
+
 func TestNoteIsTruncated(t *testing.T) {
 	for name, test := range map[string]struct {
 		note, want string

@@ -1,0 +1,259 @@
+package issuerkeys
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// canary is in every response that must not be repeated.
+const canary = "c4n4ry"
+
+// foreign is a server of an issuer. The handlers replace its documents.
+type foreign struct {
+	*httptest.Server
+	metadata, keys http.HandlerFunc
+	requests       atomic.Int64
+}
+
+func startForeign(t *testing.T) *foreign {
+	t.Helper()
+	f := &foreign{}
+	f.metadata = func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"canary":%q}`, f.URL, f.URL+"/keys", canary)
+	}
+	f.keys = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(keySet(t, "a")) }
+	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.requests.Add(1)
+		switch r.URL.Path {
+		case "/.well-known/openid-configuration":
+			f.metadata(w, r)
+		case "/keys":
+			f.keys(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	f.Config.ErrorLog = log.New(io.Discard, "", 0)
+	f.StartTLS()
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *foreign) issuer() Issuer {
+	return Issuer{Name: "edge", URL: f.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.Certificate().Raw})}
+}
+
+// keySet returns a set of new keys.
+func keySet(t testing.TB, ids ...string) []byte {
+	t.Helper()
+	var set jose.JSONWebKeySet
+	for _, id := range ids {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id})
+	}
+	data, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func body(data []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(data) }
+}
+
+// Every document of a hostile issuer has a fixed error, which repeats nothing of it.
+func TestFetch(t *testing.T) {
+	zipped := func(data []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(data)
+			_ = z.Close()
+		}
+	}
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, canary, code) }
+	}
+	redirect := func(to string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
+	}
+	for name, test := range map[string]struct {
+		change func(*foreign, *Issuer)
+		want   error // nil if the key "a" is found
+	}{
+		"discovery":           {func(*foreign, *Issuer) {}, nil},
+		"keys at a given URL": {func(f *foreign, i *Issuer) { i.JWKSURI, f.metadata = f.URL+"/keys", status(404) }, nil},
+		"SPIFFE bundle":       {func(f *foreign, i *Issuer) { i.URL, i.JWKSURI = "spiffe://example.org", f.URL+"/keys" }, nil},
+		"largest set": {func(f *foreign, _ *Issuer) {
+			f.keys = body(append(keySet(t, "a"), bytes.Repeat([]byte(" "), maxBody-300)...))
+		}, nil},
+		"other certificate":    {func(_ *foreign, i *Issuer) { i.CABundle = nil }, ErrCertificate},
+		"metadata not found":   {func(f *foreign, _ *Issuer) { f.metadata = status(404) }, badStatus(404)},
+		"keys not found":       {func(f *foreign, _ *Issuer) { f.keys = status(503) }, badStatus(503)},
+		"redirect of metadata": {func(f *foreign, _ *Issuer) { f.metadata = redirect("/keys") }, ErrRedirect},
+		"redirect of keys":     {func(f *foreign, _ *Issuer) { f.keys = redirect("http://169.254.169.254/" + canary) }, ErrRedirect},
+		"metadata is HTML":     {func(f *foreign, _ *Issuer) { f.metadata = body([]byte("<html>" + canary)) }, ErrMetadata},
+		"huge metadata":        {func(f *foreign, _ *Issuer) { f.metadata = body(bytes.Repeat([]byte(canary), maxBody)) }, ErrTooLarge},
+		"huge keys": {func(f *foreign, _ *Issuer) {
+			f.keys = body(append(keySet(t, "a"), bytes.Repeat([]byte(" "), maxBody)...))
+		}, ErrTooLarge},
+		"keys are HTML":    {func(f *foreign, _ *Issuer) { f.keys = body([]byte("<html>" + canary)) }, ErrKeySet},
+		"no keys":          {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[]}`)) }, ErrKeySet},
+		"private key":      {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[{"kty":"oct","k":"` + canary + `"}]}`)) }, ErrPrivateKey},
+		"compressed keys":  {func(f *foreign, _ *Issuer) { f.keys = zipped(keySet(t, "a")) }, ErrKeySet},
+		"compressed zeros": {func(f *foreign, _ *Issuer) { f.keys = zipped(make([]byte, 1<<20)) }, ErrKeySet}, // ErrTooLarge if they were expanded
+		"endless header": {func(f *foreign, _ *Issuer) {
+			f.metadata = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }
+		}, ErrResponse},
+		"not HTTP": {func(f *foreign, _ *Issuer) {
+			f.metadata = func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err == nil {
+					_, _ = io.WriteString(conn, canary+"\n")
+					conn.Close()
+				}
+			}
+		}, ErrResponse},
+		"connection ends": {func(f *foreign, _ *Issuer) {
+			f.keys = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "100") }
+		}, ErrResponse},
+		"server is down":      {func(f *foreign, _ *Issuer) { f.Close() }, ErrConnection},
+		"unknown host":        {func(_ *foreign, i *Issuer) { i.URL = "https://issuer.invalid" }, ErrHost},
+		"metadata of another": {func(f *foreign, i *Issuer) { i.URL += "/" }, ErrIssuer},
+		"keys without HTTPS": {func(f *foreign, _ *Issuer) {
+			f.metadata = body(fmt.Appendf(nil, `{"issuer":%q,"jwks_uri":%q}`, f.URL, strings.Replace(f.URL, "https", "http", 1)+"/keys"))
+		}, ErrMetadata},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := startForeign(t)
+			issuer := f.issuer()
+			test.change(f, &issuer)
+			g, err := newGetter(issuer, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, err := g.keys(t.Context())
+			if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+				t.Fatalf("error %v, want %v", err, test.want)
+			}
+			if err != nil && (keys != nil || strings.Contains(err.Error(), canary) || strings.Contains(err.Error(), "127.0.0.1")) {
+				t.Errorf("%d keys and error %v", len(keys), err)
+			}
+			if err == nil && (len(keys) != 1 || keys[0].ID() != "a") {
+				t.Errorf("keys %v, want a", keys)
+			}
+		})
+	}
+}
+
+// Local addresses get no connection, also if a host name resolves to one.
+func TestFetchDeniesLocalAddresses(t *testing.T) {
+	f := startForeign(t)
+	_, port, err := net.SplitHostPort(f.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Issuer){
+		"address":             func(*Issuer) {},
+		"host name":           func(i *Issuer) { i.URL = "https://localhost:" + port },
+		"URL of the keys":     func(i *Issuer) { i.JWKSURI = f.URL + "/keys" },
+		"IPv6":                func(i *Issuer) { i.URL = "https://[::1]:" + port },
+		"mapped":              func(i *Issuer) { i.URL = "https://[::ffff:127.0.0.1]:" + port },
+		"unspecified":         func(i *Issuer) { i.URL = "https://0.0.0.0:" + port },
+		"metadata of a cloud": func(i *Issuer) { i.URL = "https://169.254.169.254" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			issuer := f.issuer()
+			change(&issuer)
+			g, err := newGetter(issuer, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.keys(t.Context()); !errors.Is(err, ErrAddress) {
+				t.Errorf("error %v, want %v", err, ErrAddress)
+			}
+		})
+	}
+	if f.requests.Load() > 0 {
+		t.Error("the server got requests")
+	}
+}
+
+// Each issuer has a connection of its own, without a proxy: the proxy would get the address that only
+// the operator may check.
+func TestFetchIgnoresProxy(t *testing.T) {
+	f := startForeign(t)
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+	g, err := newGetter(f.issuer(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if proxy := g.client.Transport.(*http.Transport).Proxy; proxy != nil {
+		t.Error("the transport has a proxy")
+	}
+	if _, err := g.keys(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Both requests together take at most 10 seconds, even if a server sends a byte now and then.
+func TestFetchTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &getter{issuer: Issuer{URL: "https://issuer.example.com"}, client: &http.Client{Transport: trickle{}}}
+		started := time.Now()
+		if _, err := g.keys(t.Context()); !errors.Is(err, ErrTimeout) {
+			t.Errorf("error %v, want %v", err, ErrTimeout)
+		}
+		if took := time.Since(started); took != fetchTimeout {
+			t.Errorf("the fetch took %s", took)
+		}
+	})
+}
+
+// trickle responds with metadata after 8 seconds, and then with an endless, slow body.
+type trickle struct{}
+
+func (trickle) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "openid-configuration") {
+		time.Sleep(8 * time.Second)
+		metadata := `{"issuer":"https://issuer.example.com","jwks_uri":"https://issuer.example.com/keys"}`
+		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(metadata))}, nil
+	}
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(slowBody{r.Context()})}, nil
+}
+
+type slowBody struct{ ctx context.Context }
+
+func (b slowBody) Read(p []byte) (int, error) {
+	select {
+	case <-time.After(100 * time.Millisecond):
+		p[0] = ' '
+		return 1, nil
+	case <-b.ctx.Done():
+		return 0, b.ctx.Err()
+	}
+}

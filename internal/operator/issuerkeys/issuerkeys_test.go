@@ -1,0 +1,393 @@
+package issuerkeys
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// network is the issuers that a Fetcher under test reaches.
+type network struct {
+	*Fetcher
+
+	registry *prometheus.Registry
+
+	mu      sync.Mutex
+	sets    map[string][]signingkey.PublicKey // by issuer URL; without one, the issuer is down
+	hangs   map[string]bool                   // fetches from these wait until they are canceled
+	fetches map[string][]time.Time
+	changes []string // the names of the Realms that were reconciled
+}
+
+// lead returns a Fetcher that is the leader until the test ends.
+func lead(t *testing.T) *network {
+	t.Helper()
+	n := follow(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- n.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait()
+	return n
+}
+
+// follow returns a Fetcher that isn't the leader.
+func follow(t *testing.T) *network {
+	t.Helper()
+	n := &network{registry: prometheus.NewRegistry(), sets: map[string][]signingkey.PublicKey{}, hangs: map[string]bool{}, fetches: map[string][]time.Time{}}
+	n.Fetcher = New(&config.Instance{}, metrics.New(n.registry, func() int { return 0 }), time.Now, func() float64 { return 0.5 })
+	n.newSource = func(i Issuer) (keySource, error) { return fakeSource{n, i.URL}, nil }
+	if err := n.Source().Start(t.Context(), reconciled{n: n}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+type fakeSource struct {
+	*network
+
+	url string
+}
+
+func (s fakeSource) keys(ctx context.Context) ([]signingkey.PublicKey, error) {
+	s.mu.Lock()
+	s.fetches[s.url] = append(s.fetches[s.url], time.Now())
+	set, hangs := s.sets[s.url], s.hangs[s.url]
+	s.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return nil, ErrTimeout
+	}
+	if set == nil {
+		return nil, ErrConnection
+	}
+	return set, nil
+}
+
+// reconciled is the queue of the Realm controller.
+type reconciled struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	n *network
+}
+
+func (q reconciled) Add(r reconcile.Request) {
+	q.n.mu.Lock()
+	defer q.n.mu.Unlock()
+	q.n.changes = append(q.n.changes, r.Name)
+}
+
+// publish replaces the keys of an issuer.
+func (n *network) publish(t *testing.T, url string, ids ...string) {
+	t.Helper()
+	keys, err := parseKeys(keySet(t, ids...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sets[url] = keys
+}
+
+// since returns when fetches from an issuer started, relative to a time.
+func (n *network) since(url string, start time.Time) (after []time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, at := range n.fetches[url] {
+		if !at.Before(start) {
+			after = append(after, at.Sub(start))
+		}
+	}
+	return after
+}
+
+func ids(keys []signingkey.PublicKey) (ids string) {
+	for _, k := range keys {
+		ids += k.ID()
+	}
+	return ids
+}
+
+func at(name string, url string) Issuer { return Issuer{Name: name, URL: url, Source: name + url} }
+
+// expect compares the times of fetches from an issuer.
+func (n *network) expect(t *testing.T, url string, start time.Time, want ...time.Duration) {
+	t.Helper()
+	synctest.Wait()
+	if diff := cmp.Diff(want, n.since(url, start)); diff != "" {
+		t.Errorf("fetches from %s (-want +got):\n%s", url, diff)
+	}
+}
+
+// Keys are fetched at once and then within every 10 minutes. Only a change reconciles the Realm.
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, start := lead(t), time.Now()
+		n.publish(t, "u", "a")
+		n.Want("acme", []Issuer{at("edge", "u")})
+		time.Sleep(20 * time.Minute)
+		n.publish(t, "u", "b")
+		time.Sleep(9 * time.Minute)
+		n.expect(t, "u", start, 0, 570*time.Second, 1140*time.Second, 1710*time.Second)
+		if got := n.State("acme", "edge", "edgeu"); ids(got.Keys) != "b" || got.Err != "" || !got.FailingSince.IsZero() {
+			t.Errorf("state %+v, want the key b", got)
+		}
+		if diff := cmp.Diff([]string{"acme", "acme"}, n.changes); diff != "" {
+			t.Errorf("reconciled Realms (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A failure keeps the last keys and is retried, ever less often. Other issuers are not affected, even
+// if a fetch never ends.
+func TestFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, start := lead(t), time.Now()
+		for _, url := range []string{"good", "failing", "hanging"} {
+			n.publish(t, url, "a")
+		}
+		n.Want("acme", []Issuer{at("good", "good"), at("failing", "failing"), at("hanging", "hanging")})
+		time.Sleep(time.Second)
+		n.mu.Lock()
+		delete(n.sets, "failing")
+		n.hangs["hanging"] = true
+		n.mu.Unlock()
+		time.Sleep(20 * time.Minute)
+		const first = 570 * time.Second
+		n.expect(t, "failing", start, 0, first, first+30*time.Second, first+90*time.Second, first+210*time.Second, first+450*time.Second)
+		n.expect(t, "hanging", start, 0, first)
+		n.expect(t, "good", start, 0, first, 2*first)
+		got := n.State("acme", "failing", "failingfailing")
+		if ids(got.Keys) != "a" || got.Err != ErrConnection || !got.FailingSince.Equal(start.Add(first)) {
+			t.Errorf("state %+v, want the key a and a failure since %s", got, start.Add(first))
+		}
+		n.publish(t, "failing", "b")
+		time.Sleep(10 * time.Minute)
+		if got := n.State("acme", "failing", "failingfailing"); ids(got.Keys) != "b" || got.Err != "" || !got.FailingSince.IsZero() {
+			t.Errorf("state %+v after the recovery", got)
+		}
+	})
+}
+
+// Requests are honored once a minute, however many there are.
+func TestRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := lead(t)
+		n.publish(t, "u", "a")
+		n.publish(t, "v", "a")
+		n.Want("acme", []Issuer{at("edge", "u"), at("other", "v")})
+		time.Sleep(5 * time.Minute)
+		start := time.Now()
+		n.Request("acme", "edge")
+		n.Request("acme", "unknown")
+		n.Request("unknown", "edge")
+		n.expect(t, "u", start, 0)
+		for range 1000 {
+			n.Request("acme", "edge")
+			time.Sleep(180 * time.Millisecond)
+		}
+		n.expect(t, "u", start, 0, time.Minute, 2*time.Minute, 3*time.Minute)
+		n.expect(t, "v", start)
+	})
+}
+
+// A published key that already signs works after 75 seconds at most: the servers' heartbeat, the wait
+// for the next fetch, the fetch, and the records take less.
+func TestRequestWhileFetching(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, start := lead(t), time.Now()
+		n.publish(t, "u", "a")
+		n.Want("acme", []Issuer{at("edge", "u")})
+		time.Sleep(time.Second)
+		n.publish(t, "u", "b")
+		n.Request("acme", "edge")
+		time.Sleep(time.Minute)
+		n.expect(t, "u", start, 0, time.Minute)
+		if got := n.State("acme", "edge", "edgeu"); ids(got.Keys) != "b" {
+			t.Errorf("keys %s, want b", ids(got.Keys))
+		}
+	})
+}
+
+// An operator that has become the leader fetches keys that it has from the record within a minute,
+// and those that it lacks immediately. Others fetch none.
+func TestNewLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recorded := at("recorded", "u")
+		recorded.HaveKeys = true
+		standby := follow(t)
+		standby.Want("acme", []Issuer{recorded, at("new", "v")})
+		standby.Request("acme", "new")
+		n, start := lead(t), time.Now()
+		n.Want("acme", []Issuer{recorded, at("new", "v")})
+		time.Sleep(29 * time.Second)
+		n.expect(t, "u", start)
+		n.expect(t, "v", start, 0)
+		time.Sleep(2 * time.Second)
+		n.expect(t, "u", start, 30*time.Second)
+		standby.expect(t, "u", start)
+		standby.expect(t, "v", start)
+	})
+}
+
+// Want replaces the issuers of one Realm. What is unchanged goes on; what is not wanted any more stops
+// immediately, without a trace.
+func TestWant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := lead(t)
+		for _, url := range []string{"u", "v", "w"} {
+			n.publish(t, url, url)
+		}
+		n.hangs["slow"] = true
+		n.Want("acme", []Issuer{at("kept", "u"), at("changed", "v"), at("dropped", "slow")})
+		n.Want("shop", []Issuer{at("kept", "u")})
+		time.Sleep(time.Second)
+		start := time.Now()
+		n.Want("acme", []Issuer{at("kept", "u"), at("changed", "w")})
+		time.Sleep(time.Second)
+		n.expect(t, "u", start)
+		n.expect(t, "w", start, 0)
+		if old := n.State("acme", "changed", "changedv"); old.Keys != nil {
+			t.Errorf("the old source has the keys %s", ids(old.Keys))
+		}
+		if got := n.State("acme", "changed", "changedw"); ids(got.Keys) != "w" {
+			t.Errorf("keys %s, want w", ids(got.Keys))
+		}
+		n.Forget("acme")
+		time.Sleep(time.Hour)
+		n.expect(t, "w", start, 0)
+		if got := n.State("acme", "kept", "keptu"); got.Keys != nil || len(n.since("u", start)) < 5 {
+			t.Errorf("keys %s of a deleted Realm; the other one got %d fetches", ids(got.Keys), len(n.since("u", start)))
+		}
+		if diff := cmp.Diff([]string{"fetches_total", "fetches_total", "keys", "last_success_timestamp_seconds"}, n.series(t, "shop")); diff != "" {
+			t.Errorf("series of the remaining Realm (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// series returns the names of the metrics of issuers, all of which must be of Realm want.
+func (n *network) series(t *testing.T, want string) (names []string) {
+	t.Helper()
+	families, err := n.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		name, ofIssuer := strings.CutPrefix(f.GetName(), "realmkeeper_issuer_")
+		for _, m := range f.GetMetric() {
+			if !ofIssuer {
+				continue
+			}
+			names = append(names, name)
+			for _, label := range m.GetLabel() {
+				if label.GetName() == "realm" && label.GetValue() != want {
+					t.Errorf("%s of Realm %s", f.GetName(), label.GetValue())
+				}
+			}
+		}
+	}
+	return names
+}
+
+// The time of the last success starts with the first attempt, so that an alert fires for an issuer
+// that never responds.
+func TestLastSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, start := lead(t), time.Now()
+		n.Want("acme", []Issuer{at("edge", "u")})
+		time.Sleep(time.Hour)
+		if got := gauge(t, n.registry); got != float64(start.Unix()) {
+			t.Errorf("last success at %v, want %d", got, start.Unix())
+		}
+		n.publish(t, "u", "a")
+		time.Sleep(10 * time.Minute)
+		if got := gauge(t, n.registry); got <= float64(start.Add(time.Hour).Unix()) {
+			t.Errorf("last success at %v after the recovery", got)
+		}
+	})
+}
+
+func gauge(t *testing.T, registry *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "realmkeeper_issuer_last_success_timestamp_seconds" && len(f.GetMetric()) == 1 {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("no time of the last success")
+	return 0
+}
+
+// An error that isn't one of the fixed ones is not repeated.
+func TestOtherErrorsAreNotRepeated(t *testing.T) {
+	if got := fetchErrorOf(errors.New(canary), false); got != ErrConnection {
+		t.Errorf("error %q, want %q", got, ErrConnection)
+	}
+}
+
+// Each request in a Lease is passed on once, whatever else the heartbeats change.
+func TestLeaseRequests(t *testing.T) {
+	var got []string
+	h := &leaseHandler{namespace: "records", seen: map[string][]heartbeat.Refresh{}, request: func(realm, issuer string) { got = append(got, realm+"/"+issuer) }}
+	lease := func(server, requests string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Name: heartbeat.LeaseName(server), Namespace: "records", Labels: map[string]string{heartbeat.Label: heartbeat.LabelValue},
+			Annotations: map[string]string{heartbeat.RefreshAnnotation: requests},
+		}}
+	}
+	other, unlabeled := lease("a", "acme/z=1"), lease("a", "acme/z=1")
+	other.Namespace, unlabeled.Labels = "other", nil
+	for _, step := range []struct {
+		name   string
+		handle func()
+		want   []string
+	}{
+		{"first", func() { h.OnAdd(lease("a", "acme/x=1"), true) }, []string{"acme/x"}},
+		{"same", func() { h.OnUpdate(nil, lease("a", "acme/x=1")) }, nil},
+		{"one more", func() { h.OnUpdate(nil, lease("a", "acme/x=1,acme/y=1")) }, []string{"acme/y"}},
+		{"again", func() { h.OnUpdate(nil, lease("a", "acme/x=2,acme/y=1")) }, []string{"acme/x"}},
+		{"earlier time", func() { h.OnUpdate(nil, lease("a", "acme/x=0,acme/y=1")) }, []string{"acme/x"}},
+		{"another server", func() { h.OnAdd(lease("b", "acme/x=1"), false) }, []string{"acme/x"}},
+		{"invalid", func() { h.OnUpdate(nil, lease("a", "???")) }, nil},
+		{"another namespace", func() { h.OnUpdate(nil, other) }, nil},
+		{"not a heartbeat", func() { h.OnUpdate(nil, unlabeled) }, nil},
+		{"deleted", func() { h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: lease("b", "")}) }, nil},
+		{"same name", func() { h.OnAdd(lease("b", "acme/x=1"), false) }, []string{"acme/x"}},
+		{"deleted again", func() { h.OnDelete(lease("b", "")) }, nil},
+	} {
+		got = nil
+		step.handle()
+		if diff := cmp.Diff(step.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if len(h.seen) > 0 {
+		t.Errorf("remembered %v", h.seen)
+	}
+}
