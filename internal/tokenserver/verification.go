@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/claimheaders"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
@@ -80,6 +81,9 @@ func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, rea
 	header.Set(headerClientID, v.verified.ClientID)
 	header.Set(headerRealm, realm)
 	header.Set(headerScope, v.verified.Scope)
+	if v.required.Claims != "" {
+		claimheaders.Set(header, v.required.Claims, v.verified.Payload)
+	}
 	header["Cache-Control"] = noStore
 }
 

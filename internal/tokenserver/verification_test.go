@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -167,6 +169,36 @@ func TestVerificationOfClientWithoutScopesSetsEmptyHeader(t *testing.T) {
 	got := verified(t, s, issued(t, s, "plain", ""))
 	if values, ok := got.header["X-Auth-Scope"]; got.status != 200 || !ok || values[0] != "" {
 		t.Errorf("got status %d and X-Auth-Scope %q, want 200 and an empty value", got.status, values)
+	}
+}
+
+// Every named claim has a header, so that the gateway overwrites any value sent by the caller. Other
+// claims have none.
+func TestVerificationRepeatsNamedClaims(t *testing.T) {
+	s := startLoaded(t)
+	s.registry.SetClient(newClient(t, "acme", "claims", func(c *registry.Client) {
+		c.Claims = []byte(`,"tenant":"a\nb","seats":25,"regions":["eu","us"]`)
+	}))
+	token := issued(t, s, "claims", "")
+	for _, path := range []string{requirePath("claims=tenant regions plan_name sub"), requirePath("claims=tenant regions plan_name sub") + "/orders"} {
+		got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{method: http.MethodGet, path: path, header: http.Header{
+			"Authorization": {"Bearer " + token}, "X-Auth-Claim-Plan-Name": {canary},
+		}})
+		if got.status != http.StatusOK {
+			t.Fatalf("got %d %s, want 200", got.status, got.body)
+		}
+		headers := http.Header{}
+		for name, values := range got.header {
+			if strings.HasPrefix(name, "X-Auth-Claim-") {
+				headers[name] = values
+			}
+		}
+		want := http.Header{
+			"X-Auth-Claim-Tenant": {"a%0Ab"}, "X-Auth-Claim-Regions": {"eu,us"}, "X-Auth-Claim-Plan-Name": {""}, "X-Auth-Claim-Sub": {"claims"},
+		}
+		if diff := gocmp.Diff(want, headers); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
 	}
 }
 
