@@ -33,14 +33,13 @@ func TestIssuerMetrics(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		// Labels are sorted by name: issuer, outcome, realm.
-		"realmkeeper_issuer_fetches_total{down,success,acme}":            0,
-		"realmkeeper_issuer_fetches_total{down,failure,acme}":            1,
-		"realmkeeper_issuer_fetches_total{github,success,acme}":          1,
-		"realmkeeper_issuer_fetches_total{github,failure,acme}":          1,
-		"realmkeeper_issuer_keys{github,acme}":                           3,
-		"realmkeeper_issuer_last_success_timestamp_seconds{down,acme}":   1_800_000_000,
-		"realmkeeper_issuer_last_success_timestamp_seconds{github,acme}": 1_800_000_060,
+		"realmkeeper_issuer_fetches_total{acme,down,success}":            0,
+		"realmkeeper_issuer_fetches_total{acme,down,failure}":            1,
+		"realmkeeper_issuer_fetches_total{acme,github,success}":          1,
+		"realmkeeper_issuer_fetches_total{acme,github,failure}":          1,
+		"realmkeeper_issuer_keys{acme,github}":                           3,
+		"realmkeeper_issuer_last_success_timestamp_seconds{acme,down}":   1_800_000_000,
+		"realmkeeper_issuer_last_success_timestamp_seconds{acme,github}": 1_800_000_060,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

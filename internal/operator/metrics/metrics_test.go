@@ -65,8 +65,10 @@ func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 				labels[label.GetName()] = label.GetValue()
 			}
 			name := family.GetName() + "{" + labels["realm"] + labels["kind"]
-			if outcome := labels["outcome"]; outcome != "" {
-				name += "," + outcome
+			for _, label := range []string{"issuer", "outcome"} {
+				if value := labels[label]; value != "" {
+					name += "," + value
+				}
 			}
 			got[name+"}"] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
 		}
