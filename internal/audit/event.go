@@ -25,6 +25,10 @@ type Event struct {
 	// SecretID is the ID of the secret that was verified or changed, as in status.secrets of the
 	// ApiClient. For an assertion it is the "kid" of the public key.
 	SecretID string `json:"secretId,omitempty"`
+	// Issuer is the name of the issuer in the realm, or "kubernetes", if a token of this issuer was
+	// presented and its signature is valid. Subject is the token's "sub".
+	Issuer  string `json:"issuer,omitempty"`
+	Subject string `json:"subject,omitempty"`
 	// Source is the source address of the request.
 	Source netip.Addr `json:"source,omitzero"`
 	// Actor is the user or service account that made the change or signed in. It is empty for a
@@ -110,6 +114,9 @@ const (
 	// ReasonWrongAssertion means that the assertion is invalid or does not belong to the client.
 	// The token server logs the reason at debug level.
 	ReasonWrongAssertion Reason = "wrong_assertion"
+	// ReasonUnknownKey means that a trusted issuer has no known key with the token's "kid". The token
+	// server has asked for the issuer's keys.
+	ReasonUnknownKey Reason = "unknown_key"
 	// ReasonRealmDisabled means that the realm is suspended or not Accepted.
 	ReasonRealmDisabled Reason = "realm_disabled"
 	// ReasonClientDisabled means that the client is suspended or not Accepted.
@@ -152,12 +159,17 @@ const (
 	// ReasonAPIServer means that the API server was unavailable or returned an error.
 	ReasonAPIServer Reason = "api_server"
 
-	// The following are the error codes of the response (RFC 6749 §5.2, RFC 8707 §2).
+	// The following are the error codes of the response (RFC 6749 §5.2, RFC 8707 §2, RFC 9449 §5).
 
 	// ReasonInvalidRequest means that the request is malformed, contradictory or incomplete.
 	ReasonInvalidRequest Reason = "invalid_request"
 	// ReasonInvalidClient means that authentication failed for a reason that has no specific value.
 	ReasonInvalidClient Reason = "invalid_client"
+	// ReasonInvalidGrant means that the assertion of a JWT bearer grant was rejected for a reason that
+	// has no specific value.
+	ReasonInvalidGrant Reason = "invalid_grant"
+	// ReasonInvalidDPoPProof means that a DPoP proof is missing or invalid.
+	ReasonInvalidDPoPProof Reason = "invalid_dpop_proof"
 	// ReasonUnsupportedGrantType means that the request's grant type is not supported.
 	ReasonUnsupportedGrantType Reason = "unsupported_grant_type"
 	// ReasonInvalidScope means that a scope is not granted to the client.
@@ -170,9 +182,9 @@ const (
 
 // Reasons lists all reasons.
 var Reasons = []Reason{
-	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
+	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonUnknownKey, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
 	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonAudienceNotAllowed, ReasonCredentialsExposed, ReasonLinesLost,
 	ReasonTokenRejected, ReasonSignInRejected, ReasonIssuer,
 	ReasonForbidden, ReasonChanged, ReasonManaged, ReasonInvalid, ReasonNotFound, ReasonAPIServer,
-	ReasonInvalidRequest, ReasonInvalidClient, ReasonUnsupportedGrantType, ReasonInvalidScope, ReasonInvalidTarget, ReasonServerError,
+	ReasonInvalidRequest, ReasonInvalidClient, ReasonInvalidGrant, ReasonInvalidDPoPProof, ReasonUnsupportedGrantType, ReasonInvalidScope, ReasonInvalidTarget, ReasonServerError,
 }

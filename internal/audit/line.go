@@ -18,6 +18,8 @@ func (e *Event) appendLine(b []byte) []byte {
 	b = appendMember(b, "clientId", e.ClientID)
 	b = appendMember(b, "clientUid", e.ClientUID)
 	b = appendMember(b, "secretId", e.SecretID)
+	b = appendMember(b, "issuer", e.Issuer)
+	b = appendMember(b, "subject", e.Subject)
 	if e.Source.IsValid() {
 		b = append(b, `,"source":"`...)
 		b = append(e.Source.WithZone("").AppendTo(b), '"')

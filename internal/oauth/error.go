@@ -65,10 +65,10 @@ var (
 		"Credentials must not be sent in the query string. Treat them as compromised, and use the Authorization header.")
 	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The request uses more than one client authentication method.")
 	ErrAssertionType    = newError(http.StatusBadRequest, codeInvalidRequest, "client_assertion_type must be urn:ietf:params:oauth:client-assertion-type:jwt-bearer.")
-	ErrNoClientID       = newError(http.StatusBadRequest, codeInvalidRequest, "client_id is required with a service account token, because the token does not identify the client.")
+	ErrNoClientID       = newError(http.StatusBadRequest, codeInvalidRequest, "client_id is required, because no client holds the subject of this token.")
 	ErrClientIDMismatch = newError(http.StatusBadRequest, codeInvalidRequest, "client_id does not match the authenticated client.")
 	ErrNoGrantType      = newError(http.StatusBadRequest, codeInvalidRequest, "grant_type is required.")
-	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials.")
+	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials or urn:ietf:params:oauth:grant-type:jwt-bearer.")
 	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "The scope is malformed, unknown, or not granted to this client.")
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
 	// ErrNoAssertion and ErrInvalidGrant are for the JWT bearer grant (RFC 7523 §3.1). ErrInvalidGrant

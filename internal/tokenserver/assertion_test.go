@@ -120,6 +120,7 @@ func TestAssertionAuthentication(t *testing.T) {
 		"with client_id":             {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
 		"token endpoint as audience": {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/oauth2/token"}), ""), wantScope: "stock"},
 		"valid for five minutes":     {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(300)}), ""), wantScope: "stock"},
+		"signed by a clock ahead":    {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(30), "exp": secondsAhead(330)}), ""), wantScope: "stock"},
 		"client with key and secret": {request: byAssertion(assertion(t, eddsa, nil, from("both")), "")},
 		"same client, by secret":     {request: request{query: grant, authorization: basic("both", secret)}},
 
@@ -144,7 +145,7 @@ func TestAssertionAuthentication(t *testing.T) {
 		"no audience":                  {request: byAssertion(assertion(t, es256, nil, members{"aud": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"no exp":                       {request: byAssertion(assertion(t, es256, nil, members{"exp": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"expired":                      {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(0)}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"valid for too long":           {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(301)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"valid for too long":           {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(331)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"issued in the future":         {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"valid in the future":          {request: byAssertion(assertion(t, es256, nil, members{"nbf": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"no jti":                       {request: byAssertion(assertion(t, es256, nil, members{"jti": nil}), ""), wantStatus: 401, wantError: "invalid_client"},

@@ -21,6 +21,9 @@ import (
 type clientEndpoint struct {
 	Options
 	clients *clientauth.Authenticator
+	// grants means that the endpoint accepts the JWT bearer grant (RFC 7523 §2.1), whose assertion
+	// authenticates the client.
+	grants  bool
 	delayed chan struct{} // limits concurrent delays
 	// exposures limits the log lines about credentials in the query, because anyone can cause them.
 	exposures *limiter.RateLimiter
@@ -65,7 +68,11 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 		return request, err
 	}
 	request.audited = true
-	request.identity, err = e.clients.Authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	if e.grants && request.parameters.GrantType == oauth.GrantTypeJWTBearer {
+		request.identity, err = e.clients.AuthenticateGrant(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	} else {
+		request.identity, err = e.clients.Authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	}
 	if err != nil {
 		return request, err
 	}

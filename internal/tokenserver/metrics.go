@@ -20,6 +20,7 @@ type Metrics struct {
 	verifications  *prometheus.CounterVec
 	slowChecks     *prometheus.CounterVec
 	proofs         *prometheus.CounterVec
+	assertions     *prometheus.CounterVec
 }
 
 // realmMetrics contains the metrics for a realm's issued tokens, so that requests don't have to
@@ -81,7 +82,11 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		Name: "realmkeeper_dpop_proofs_total",
 		Help: `DPoP proofs by endpoint ("token" or "verify") and result: "valid", "invalid", "replayed", "missing" if the request needs one, or "full" if the response was 503.`,
 	}, []string{"endpoint", "result"})
-	registerer.MustRegister(requests, durations, proofs, slowChecks, introspections, verifications,
+	assertions := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "realmkeeper_assertions_total",
+		Help: `JWTs that clients presented to authenticate or as a grant, by realm, issuer and result. The issuer is the name of a trusted issuer, "kubernetes" for service accounts of the cluster, "self" if the client signed it, or empty if it states none of them. The result is "accepted", the reason in the audit log, or an OAuth 2.0 error code.`,
+	}, []string{"realm", "issuer", "result"})
+	registerer.MustRegister(requests, durations, proofs, slowChecks, assertions, introspections, verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this token server serves.",
@@ -93,7 +98,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	)
 	return &Metrics{
 		requests: requests, durations: durations,
-		introspections: introspections, verifications: verifications, slowChecks: slowChecks, proofs: proofs,
+		introspections: introspections, verifications: verifications, slowChecks: slowChecks, proofs: proofs, assertions: assertions,
 	}
 }
 
@@ -135,4 +140,9 @@ func (m *Metrics) verified(result string) { m.verifications.WithLabelValues(resu
 
 func (m *Metrics) proved(endpoint, result string) {
 	m.proofs.WithLabelValues(endpoint, result).Inc()
+}
+
+// asserted counts an assertion; see clientauth.Options.
+func (m *Metrics) asserted(realm, issuer, result string) {
+	m.assertions.WithLabelValues(realm, issuer, result).Inc()
 }

@@ -23,15 +23,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
-// Options contains the dependencies of a token server. All fields except Cluster, Audit, Tracer,
-// TrustedProxies and SlowHashMemory are required.
+// Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, Audit,
+// Tracer, TrustedProxies and SlowHashMemory are required.
 type Options struct {
 	Registry *registry.Registry
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
 	// rejected.
 	Cluster clientauth.ClusterKeys
-	Metrics *Metrics
-	Logger  *slog.Logger
+	// RefreshKeys asks for the keys of a realm's trusted issuer, which signed a token with a key that
+	// isn't known. It must not block. If nil, nothing is asked for.
+	RefreshKeys func(realm, issuer string)
+	Metrics     *Metrics
+	Logger      *slog.Logger
 	// Audit receives an event for each credential decision. If nil, there is no audit log.
 	Audit *audit.Log
 	// Tracer creates a span for each request. If nil, tracing is disabled.
@@ -54,15 +57,16 @@ func New(o Options) http.Handler {
 	clients := clientEndpoint{
 		Options: o,
 		clients: clientauth.New(clientauth.Options{
-			ClusterKeys: o.Cluster, Logger: o.Logger,
+			ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, Logger: o.Logger,
 			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Checks: o.Metrics.slowChecks}),
 		}),
 		delayed:   make(chan struct{}, maxDelayed),
 		exposures: limiter.NewRateLimiter(),
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
-	(&tokenEndpoint{clients, limiter.NewRateLimiter(), proofs}).mount(mux)
 	(&introspectionEndpoint{clients}).mount(mux)
+	clients.grants = true
+	(&tokenEndpoint{clients, limiter.NewRateLimiter(), proofs}).mount(mux)
 	verification := &verificationEndpoint{o, proofs}
 	verification.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)

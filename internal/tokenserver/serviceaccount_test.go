@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
+	tokenjws "github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -20,11 +21,15 @@ const clusterIssuer = "https://kubernetes.default.svc"
 type clusterOf struct{ key *signingkey.Key }
 
 func (c clusterOf) Key(_ context.Context, id string) (string, signingkey.PublicKey, error) {
+	return c.Known(id)
+}
+
+func (c clusterOf) Known(id string) (string, signingkey.PublicKey, error) {
 	switch {
 	case c.key == nil:
 		return "", signingkey.PublicKey{}, clientassertion.ErrNoKeys
 	case id != c.key.ID:
-		return "", signingkey.PublicKey{}, clientassertion.ErrKey
+		return "", signingkey.PublicKey{}, tokenjws.ErrKey
 	}
 	return clusterIssuer, c.key.Public(), nil
 }

@@ -43,7 +43,7 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // respond checks the grant type and the DPoP proof of an authenticated request and issues the token.
 func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenResponse, error) {
 	switch request.parameters.GrantType {
-	case oauth.GrantTypeClientCredentials:
+	case oauth.GrantTypeClientCredentials, oauth.GrantTypeJWTBearer:
 	case "":
 		return tokenResponse{}, oauth.ErrNoGrantType
 	default:

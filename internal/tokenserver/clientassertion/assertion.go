@@ -1,9 +1,10 @@
-// Package clientassertion parses and verifies the JWTs that clients use to authenticate (RFC 7523
-// §2.2).
+// Package clientassertion checks the JWTs that clients use to authenticate (RFC 7523). A client signs
+// them itself, or they are tokens of the cluster or of another issuer that the realm trusts.
 package clientassertion
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/go-jose/go-jose/v4/json"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -11,13 +12,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
-// These are the reasons for rejecting an assertion. They are logged but not revealed to the client.
+// These are the reasons for rejecting an assertion, in addition to those of package jws. They are
+// logged but not revealed to the client.
 var (
-	ErrMalformed   = jws.ErrMalformed
-	ErrCritical    = jws.ErrCritical
 	ErrType        = errors.New("assertion is a JWT of the wrong type")
-	ErrKey         = jws.ErrKey
-	ErrSignature   = jws.ErrSignature
 	ErrIssuer      = errors.New("assertion has the wrong issuer")
 	ErrSubject     = errors.New("assertion has the wrong subject")
 	ErrAudience    = errors.New("assertion has the wrong audience or more than one audience")
@@ -28,22 +26,22 @@ var (
 	ErrNoID        = errors.New("assertion has no jti")
 )
 
-// Assertion is a parsed JWT. Don't trust its content before Verify succeeds. The signer must not
-// choose the key that verifies the signature, so Key is never used.
+// Assertion is a parsed JWT. Don't trust its content before Verify succeeds.
 type Assertion struct {
-	jws.JWT
+	*jws.JWT
 	// Claims are the registered claims (RFC 7519 §4.1).
 	Claims jwt.Claims
 }
 
-// types lists the allowed values of "typ" in lower case: unset, the common value, and the value
-// defined in draft-ietf-oauth-rfc7523bis. Access tokens are therefore rejected (RFC 8725 §3.11).
-var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": true}
+// types lists the allowed values of "typ" in lower case: unset, the common value, the value defined in
+// draft-ietf-oauth-rfc7523bis, and the other one that JWT-SVIDs can have (SPIFFE JWT-SVID §2.3).
+// Access tokens are therefore rejected (RFC 8725 §3.11).
+var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": true, "jose": true}
 
 // Parse parses a JWT in JWS Compact Serialization (RFC 7515 §7.1). It is strict: an assertion has
 // only one valid encoding.
 //
-// Errors: ErrMalformed, ErrCritical, ErrType.
+// Errors: jws.ErrMalformed, jws.ErrCritical, ErrType.
 func Parse(compact string) (*Assertion, error) {
 	parsed, err := jws.Parse(compact)
 	if err != nil {
@@ -52,9 +50,24 @@ func Parse(compact string) (*Assertion, error) {
 	if !types[parsed.Type] {
 		return nil, ErrType
 	}
-	a := &Assertion{JWT: *parsed}
+	a := &Assertion{JWT: parsed}
+	// go-jose's JSON decoder is case-sensitive and rejects duplicate members.
 	if json.Unmarshal(a.Payload, &a.Claims) != nil {
-		return nil, ErrMalformed
+		return nil, jws.ErrMalformed
 	}
 	return a, nil
+}
+
+// spiffeScheme precedes the trust domain in SPIFFE IDs.
+const spiffeScheme = "spiffe://"
+
+// Issuer returns the issuer. JWT-SVIDs need not have an "iss"; their issuer is the trust domain of
+// their subject, such as spiffe://example.org (SPIFFE-ID §2.1).
+func (a *Assertion) Issuer() string {
+	path, ok := strings.CutPrefix(a.Claims.Subject, spiffeScheme)
+	if a.Claims.Issuer != "" || !ok {
+		return a.Claims.Issuer
+	}
+	domain, _, _ := strings.Cut(path, "/")
+	return spiffeScheme + domain
 }

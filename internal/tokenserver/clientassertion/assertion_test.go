@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
@@ -134,33 +135,33 @@ func TestParseRejects(t *testing.T) {
 		text    string
 		wantErr error
 	}{
-		"empty":              {"", clientassertion.ErrMalformed},
-		"not a JWS":          {"canary", clientassertion.ErrMalformed},
-		"two parts":          {raw(header) + "." + raw(claims), clientassertion.ErrMalformed},
-		"four parts":         {sign(t, key, nil, nil) + ".", clientassertion.ErrMalformed},
-		"JSON serialization": {`{"payload":"e30","signatures":[]}`, clientassertion.ErrMalformed},
-		"header is not JSON": {signText(t, key, raw("canary"), raw(claims)), clientassertion.ErrMalformed},
+		"empty":              {"", jws.ErrMalformed},
+		"not a JWS":          {"canary", jws.ErrMalformed},
+		"two parts":          {raw(header) + "." + raw(claims), jws.ErrMalformed},
+		"four parts":         {sign(t, key, nil, nil) + ".", jws.ErrMalformed},
+		"JSON serialization": {`{"payload":"e30","signatures":[]}`, jws.ErrMalformed},
+		"header is not JSON": {signText(t, key, raw("canary"), raw(claims)), jws.ErrMalformed},
 		"header is not an object": {
-			signText(t, key, raw(`["ES256"]`), raw(claims)), clientassertion.ErrMalformed,
+			signText(t, key, raw(`["ES256"]`), raw(claims)), jws.ErrMalformed,
 		},
-		"no algorithm":            {sign(t, key, members{"alg": nil}, nil), clientassertion.ErrMalformed},
-		"two algorithms":          {signText(t, key, raw(`{"alg":"ES256","alg":"RS256"}`), raw(claims)), clientassertion.ErrMalformed},
-		"algorithm in upper case": {signText(t, key, raw(`{"ALG":"ES256"}`), raw(claims)), clientassertion.ErrMalformed},
-		"claims are not JSON":     {signText(t, key, raw(header), raw("canary")), clientassertion.ErrMalformed},
-		"duplicate claim":         {signText(t, key, raw(header), raw(`{"sub":"a","sub":"b"}`)), clientassertion.ErrMalformed},
-		"audience is a number":    {sign(t, key, nil, members{"aud": []int{1}}), clientassertion.ErrMalformed},
-		"exp is text":             {sign(t, key, nil, members{"exp": "tomorrow"}), clientassertion.ErrMalformed},
-		"exp out of range":        {sign(t, key, nil, members{"exp": 1e300}), clientassertion.ErrMalformed},
-		"subject is a list":       {sign(t, key, nil, members{"sub": []string{"billing"}}), clientassertion.ErrMalformed},
-		"critical parameters":     {sign(t, key, members{"crit": []string{"exp"}, "exp": 1}, nil), clientassertion.ErrCritical},
-		"critical b64":            {sign(t, key, members{"crit": []string{"b64"}, "b64": false}, nil), clientassertion.ErrCritical},
-		"empty crit":              {sign(t, key, members{"crit": []string{}}, nil), clientassertion.ErrCritical},
+		"no algorithm":            {sign(t, key, members{"alg": nil}, nil), jws.ErrMalformed},
+		"two algorithms":          {signText(t, key, raw(`{"alg":"ES256","alg":"RS256"}`), raw(claims)), jws.ErrMalformed},
+		"algorithm in upper case": {signText(t, key, raw(`{"ALG":"ES256"}`), raw(claims)), jws.ErrMalformed},
+		"claims are not JSON":     {signText(t, key, raw(header), raw("canary")), jws.ErrMalformed},
+		"duplicate claim":         {signText(t, key, raw(header), raw(`{"sub":"a","sub":"b"}`)), jws.ErrMalformed},
+		"audience is a number":    {sign(t, key, nil, members{"aud": []int{1}}), jws.ErrMalformed},
+		"exp is text":             {sign(t, key, nil, members{"exp": "tomorrow"}), jws.ErrMalformed},
+		"exp out of range":        {sign(t, key, nil, members{"exp": 1e300}), jws.ErrMalformed},
+		"subject is a list":       {sign(t, key, nil, members{"sub": []string{"billing"}}), jws.ErrMalformed},
+		"critical parameters":     {sign(t, key, members{"crit": []string{"exp"}, "exp": 1}, nil), jws.ErrCritical},
+		"critical b64":            {sign(t, key, members{"crit": []string{"b64"}, "b64": false}, nil), jws.ErrCritical},
+		"empty crit":              {sign(t, key, members{"crit": []string{}}, nil), jws.ErrCritical},
 		"access token":            {sign(t, key, members{"typ": "at+jwt"}, nil), clientassertion.ErrType},
 		"access token, full type": {sign(t, key, members{"typ": "application/AT+JWT"}, nil), clientassertion.ErrType},
 		"proof of possession":     {sign(t, key, members{"typ": "dpop+jwt"}, nil), clientassertion.ErrType},
-		"Base64 with padding":     {raw(header) + "=." + raw(claims) + ".AAAA", clientassertion.ErrMalformed},
-		"standard Base64":         {raw(header) + "." + raw(claims) + ".+/AA", clientassertion.ErrMalformed},
-		"line break in a part":    {raw(header) + "." + raw(claims) + ".AA\nAA", clientassertion.ErrMalformed},
+		"Base64 with padding":     {raw(header) + "=." + raw(claims) + ".AAAA", jws.ErrMalformed},
+		"standard Base64":         {raw(header) + "." + raw(claims) + ".+/AA", jws.ErrMalformed},
+		"line break in a part":    {raw(header) + "." + raw(claims) + ".AA\nAA", jws.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := clientassertion.Parse(tc.text); !errors.Is(err, tc.wantErr) {
@@ -192,8 +193,8 @@ func TestIgnoresKeysInHeader(t *testing.T) {
 			}
 			header := maps.Clone(header)
 			header["kid"] = key.ID
-			if err := parse(t, sign(t, attacker, header, nil)).Verify(key.Public()); !errors.Is(err, clientassertion.ErrSignature) {
-				t.Errorf("signed with the attacker's key: error %v, want %v", err, clientassertion.ErrSignature)
+			if err := parse(t, sign(t, attacker, header, nil)).Verify(key.Public()); !errors.Is(err, jws.ErrSignature) {
+				t.Errorf("signed with the attacker's key: error %v, want %v", err, jws.ErrSignature)
 			}
 		})
 	}
@@ -208,11 +209,11 @@ func TestAlgorithmConfusion(t *testing.T) {
 				continue
 			}
 			a := parse(t, sign(t, key, members{"alg": claimed}, nil))
-			if err := a.Verify(key.Public()); !errors.Is(err, clientassertion.ErrKey) {
-				t.Errorf("Verify of %s with an %s key: error %v, want %v", claimed, algorithm, err, clientassertion.ErrKey)
+			if err := a.Verify(key.Public()); !errors.Is(err, jws.ErrKey) {
+				t.Errorf("Verify of %s with an %s key: error %v, want %v", claimed, algorithm, err, jws.ErrKey)
 			}
-			if _, err := a.VerifyWithAny([]signingkey.PublicKey{key.Public()}); !errors.Is(err, clientassertion.ErrKey) {
-				t.Errorf("VerifyWithAny of %s with an %s key: error %v, want %v", claimed, algorithm, err, clientassertion.ErrKey)
+			if _, err := a.VerifyWithAny([]signingkey.PublicKey{key.Public()}); !errors.Is(err, jws.ErrKey) {
+				t.Errorf("VerifyWithAny of %s with an %s key: error %v, want %v", claimed, algorithm, err, jws.ErrKey)
 			}
 		}
 		unsigned := strings.TrimRight(sign(t, key, members{"alg": "none"}, nil), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")

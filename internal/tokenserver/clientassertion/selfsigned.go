@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
 const (
-	// MaxLifetime is the maximum time until a self-signed assertion expires. Used assertions are
-	// stored for that long.
+	// MaxLifetime is the maximum time until a self-signed assertion expires, on the signer's clock.
+	// Used assertions are stored for that long.
 	MaxLifetime = 5 * time.Minute
 	// skew is how far ahead the signer's clock may be.
 	skew = 30 * time.Second
@@ -20,9 +21,9 @@ const (
 // assertion with a "kid" is verified only with the key of that ID; one without is verified with each
 // key. Keys for other algorithms are ignored.
 //
-// Errors: ErrKey if no key has the assertion's "kid" and algorithm, ErrSignature.
+// Errors: jws.ErrKey if no key has the assertion's "kid" and algorithm, jws.ErrSignature.
 func (a *Assertion) VerifyWithAny(keys []signingkey.PublicKey) (signingkey.PublicKey, error) {
-	err := ErrKey
+	err := jws.ErrKey
 	for _, key := range keys {
 		if a.KeyID != "" && key.ID() != a.KeyID {
 			continue
@@ -30,8 +31,8 @@ func (a *Assertion) VerifyWithAny(keys []signingkey.PublicKey) (signingkey.Publi
 		switch verifyErr := a.Verify(key); {
 		case verifyErr == nil:
 			return key, nil
-		case errors.Is(verifyErr, ErrSignature):
-			err = ErrSignature
+		case errors.Is(verifyErr, jws.ErrSignature):
+			err = jws.ErrSignature
 		}
 	}
 	return signingkey.PublicKey{}, err
@@ -67,15 +68,15 @@ func (a *Assertion) checkAudience(wanted ...string) error {
 	return nil
 }
 
-// checkTimes requires an expiration time in the future, but at most longest from now. The skew
-// applies to "iat" and "nbf" but not to "exp".
+// checkTimes requires an expiration time in the future, but at most longest from now on the signer's
+// clock. An assertion is never accepted after "exp".
 func (a *Assertion) checkTimes(now time.Time, longest time.Duration) error {
 	switch {
 	case a.Claims.Expiry == nil:
 		return ErrNoExpiry
 	case !now.Before(a.Claims.Expiry.Time()):
 		return ErrExpired
-	case a.Claims.Expiry.Time().Sub(now) > longest:
+	case a.Claims.Expiry.Time().Sub(now) > longest+skew:
 		return ErrTooLong
 	case a.Claims.NotBefore != nil && a.Claims.NotBefore.Time().After(now.Add(skew)),
 		a.Claims.IssuedAt != nil && a.Claims.IssuedAt.Time().After(now.Add(skew)):

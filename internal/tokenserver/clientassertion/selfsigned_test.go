@@ -8,6 +8,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
 func TestCheckSelfSigned(t *testing.T) {
@@ -24,7 +25,7 @@ func TestCheckSelfSigned(t *testing.T) {
 		"expires in a second":          {claims: members{"exp": at(time.Second)}},
 		"expires in five minutes":      {claims: members{"exp": at(5 * time.Minute)}},
 		"fraction in exp":              {claims: members{"exp": float64(at(time.Minute)) + 0.5}},
-		"signer's clock is ahead":      {claims: members{"iat": at(30 * time.Second), "nbf": at(30 * time.Second)}},
+		"signer's clock is ahead":      {claims: members{"iat": at(30 * time.Second), "nbf": at(30 * time.Second), "exp": at(5*time.Minute + 30*time.Second)}},
 		"issued long ago":              {claims: members{"iat": at(-24 * time.Hour), "nbf": at(-24 * time.Hour)}},
 		"other issuer and subject":     {claims: members{"iss": "other", "sub": "other"}, wantErr: clientassertion.ErrSubject},
 		"other subject":                {claims: members{"sub": "other"}, wantErr: clientassertion.ErrSubject},
@@ -41,7 +42,7 @@ func TestCheckSelfSigned(t *testing.T) {
 		"no exp":                       {claims: members{"exp": nil}, wantErr: clientassertion.ErrNoExpiry},
 		"expired":                      {claims: members{"exp": at(0)}, wantErr: clientassertion.ErrExpired},
 		"expired long ago":             {claims: members{"exp": -1}, wantErr: clientassertion.ErrExpired},
-		"expires in over five minutes": {claims: members{"exp": at(5*time.Minute + time.Second)}, wantErr: clientassertion.ErrTooLong},
+		"expires in over five minutes": {claims: members{"exp": at(5*time.Minute + 31*time.Second)}, wantErr: clientassertion.ErrTooLong},
 		"practically never expires":    {claims: members{"exp": 1 << 61}, wantErr: clientassertion.ErrTooLong},
 		"not valid yet":                {claims: members{"nbf": at(31 * time.Second)}, wantErr: clientassertion.ErrNotYetValid},
 		"issued in the future":         {claims: members{"iat": at(31 * time.Second)}, wantErr: clientassertion.ErrNotYetValid},
@@ -77,13 +78,13 @@ func TestVerifyWithAny(t *testing.T) {
 		"no ID, only key":                {noID, []signingkey.PublicKey{own}, nil},
 		"no ID, first key":               {noID, []signingkey.PublicKey{own, sameAlgorithm, otherAlgorithm}, nil},
 		"no ID, last key":                {noID, []signingkey.PublicKey{otherAlgorithm, sameAlgorithm, own}, nil},
-		"no ID, key of third party":      {noID, []signingkey.PublicKey{sameAlgorithm, otherAlgorithm}, clientassertion.ErrSignature},
-		"no ID, key for other algorithm": {noID, []signingkey.PublicKey{otherAlgorithm}, clientassertion.ErrKey},
-		"no ID, no keys":                 {noID, nil, clientassertion.ErrKey},
-		"unknown ID":                     {members{"kid": "other"}, []signingkey.PublicKey{own}, clientassertion.ErrKey},
-		"ID of another key":              {members{"kid": sameAlgorithm.ID()}, []signingkey.PublicKey{own, sameAlgorithm}, clientassertion.ErrSignature},
-		"ID of key for other algorithm":  {members{"kid": otherAlgorithm.ID()}, []signingkey.PublicKey{own, otherAlgorithm}, clientassertion.ErrKey},
-		"no keys":                        {nil, nil, clientassertion.ErrKey},
+		"no ID, key of third party":      {noID, []signingkey.PublicKey{sameAlgorithm, otherAlgorithm}, jws.ErrSignature},
+		"no ID, key for other algorithm": {noID, []signingkey.PublicKey{otherAlgorithm}, jws.ErrKey},
+		"no ID, no keys":                 {noID, nil, jws.ErrKey},
+		"unknown ID":                     {members{"kid": "other"}, []signingkey.PublicKey{own}, jws.ErrKey},
+		"ID of another key":              {members{"kid": sameAlgorithm.ID()}, []signingkey.PublicKey{own, sameAlgorithm}, jws.ErrSignature},
+		"ID of key for other algorithm":  {members{"kid": otherAlgorithm.ID()}, []signingkey.PublicKey{own, otherAlgorithm}, jws.ErrKey},
+		"no keys":                        {nil, nil, jws.ErrKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(t, sign(t, ecdsa, tc.header, nil)).VerifyWithAny(tc.keys)

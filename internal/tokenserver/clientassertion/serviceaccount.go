@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4/json"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
 // These are additional reasons for rejecting a service account token.
@@ -21,6 +23,10 @@ var (
 // MaxServiceAccountLifetime is the maximum time until a service account token expires. A Pod's
 // token is valid for one hour by default.
 const MaxServiceAccountLifetime = 24 * time.Hour
+
+// IssuerKubernetes stands for the cluster as the issuer of service account tokens. The cluster's
+// issuer URL doesn't identify it, because many clusters have the same one.
+const IssuerKubernetes = "kubernetes"
 
 const (
 	// subjectPrefix is the prefix of "sub" in service account tokens. Client IDs never contain a
@@ -66,12 +72,12 @@ func (a *Assertion) OfServiceAccount() bool {
 // The token must be bound to a Pod, so that only that Pod's kubelet can request it. Unlike the API
 // server, this check accepts the token until it expires, even after the Pod is deleted.
 //
-// Errors: ErrMalformed, ErrIssuer, ErrSubject, ErrAudience, ErrDefaultAccount, ErrNotBound,
+// Errors: jws.ErrMalformed, ErrIssuer, ErrSubject, ErrAudience, ErrDefaultAccount, ErrNotBound,
 // ErrNoExpiry, ErrExpired, ErrTooLong and ErrNotYetValid.
 func (a *Assertion) CheckServiceAccount(issuer, audience string, now time.Time) (ServiceAccount, error) {
 	var claims private
 	if json.Unmarshal(a.Payload, &claims) != nil {
-		return ServiceAccount{}, ErrMalformed
+		return ServiceAccount{}, jws.ErrMalformed
 	}
 	k := &claims.Kubernetes
 	switch {

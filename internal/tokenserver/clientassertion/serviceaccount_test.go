@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
 const cluster = "https://kubernetes.default.svc.cluster.local"
@@ -45,18 +46,18 @@ func TestCheckServiceAccount(t *testing.T) {
 		claims  members
 		wantErr error
 	}{
-		"valid":                      {claims: projected(nil)},
-		"expires in a day":           {claims: projected(members{"exp": at(24 * time.Hour)})},
-		"other issuer":               {claims: projected(members{"iss": "https://example.com"}), wantErr: clientassertion.ErrIssuer},
-		"legacy issuer":              {claims: projected(members{"iss": "kubernetes/serviceaccount"}), wantErr: clientassertion.ErrIssuer},
-		"no issuer":                  {claims: projected(members{"iss": nil}), wantErr: clientassertion.ErrIssuer},
-		"other account":              {claims: projected(members{"sub": "system:serviceaccount:apps:other"}), wantErr: clientassertion.ErrSubject},
-		"other namespace":            {claims: projected(kubernetes(members{"namespace": "other"})), wantErr: clientassertion.ErrSubject},
-		"no namespace":               {claims: projected(kubernetes(members{"namespace": nil})), wantErr: clientassertion.ErrSubject},
-		"no account":                 {claims: projected(kubernetes(members{"serviceaccount": nil})), wantErr: clientassertion.ErrSubject},
-		"account without UID":        {claims: projected(kubernetes(members{"serviceaccount": members{"name": "billing"}})), wantErr: clientassertion.ErrSubject},
-		"no Kubernetes claim":        {claims: projected(members{"kubernetes.io": nil}), wantErr: clientassertion.ErrSubject},
-		"malformed Kubernetes claim": {claims: projected(members{"kubernetes.io": "canary"}), wantErr: clientassertion.ErrMalformed},
+		"valid":                         {claims: projected(nil)},
+		"expires in a day, clock ahead": {claims: projected(members{"exp": at(24*time.Hour + 30*time.Second)})},
+		"other issuer":                  {claims: projected(members{"iss": "https://example.com"}), wantErr: clientassertion.ErrIssuer},
+		"legacy issuer":                 {claims: projected(members{"iss": "kubernetes/serviceaccount"}), wantErr: clientassertion.ErrIssuer},
+		"no issuer":                     {claims: projected(members{"iss": nil}), wantErr: clientassertion.ErrIssuer},
+		"other account":                 {claims: projected(members{"sub": "system:serviceaccount:apps:other"}), wantErr: clientassertion.ErrSubject},
+		"other namespace":               {claims: projected(kubernetes(members{"namespace": "other"})), wantErr: clientassertion.ErrSubject},
+		"no namespace":                  {claims: projected(kubernetes(members{"namespace": nil})), wantErr: clientassertion.ErrSubject},
+		"no account":                    {claims: projected(kubernetes(members{"serviceaccount": nil})), wantErr: clientassertion.ErrSubject},
+		"account without UID":           {claims: projected(kubernetes(members{"serviceaccount": members{"name": "billing"}})), wantErr: clientassertion.ErrSubject},
+		"no Kubernetes claim":           {claims: projected(members{"kubernetes.io": nil}), wantErr: clientassertion.ErrSubject},
+		"malformed Kubernetes claim":    {claims: projected(members{"kubernetes.io": "canary"}), wantErr: jws.ErrMalformed},
 		"default account": {
 			claims:  projected(members{"sub": "system:serviceaccount:apps:default", "kubernetes.io": kubernetes(members{"serviceaccount": members{"name": "default", "uid": "s2"}})["kubernetes.io"]}),
 			wantErr: clientassertion.ErrDefaultAccount,
@@ -70,7 +71,7 @@ func TestCheckServiceAccount(t *testing.T) {
 		"no audience":                {claims: projected(members{"aud": nil}), wantErr: clientassertion.ErrAudience},
 		"expired":                    {claims: projected(members{"exp": at(0)}), wantErr: clientassertion.ErrExpired},
 		"no exp":                     {claims: projected(members{"exp": nil}), wantErr: clientassertion.ErrNoExpiry},
-		"expires in over a day":      {claims: projected(members{"exp": at(24*time.Hour + time.Second)}), wantErr: clientassertion.ErrTooLong},
+		"expires in over a day":      {claims: projected(members{"exp": at(24*time.Hour + 31*time.Second)}), wantErr: clientassertion.ErrTooLong},
 		"not valid yet":              {claims: projected(members{"nbf": at(31 * time.Second)}), wantErr: clientassertion.ErrNotYetValid},
 		"issuer's clock is ahead":    {claims: projected(members{"nbf": at(30 * time.Second), "iat": at(30 * time.Second)})},
 	} {

@@ -13,10 +13,10 @@ import (
 )
 
 // byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is either
-// signed by the client (private_key_jwt) or a token for one of the client's service accounts.
+// signed by the client (private_key_jwt) or a token of a third party.
 //
 // Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, wrapping the
-// reason for the audit log and the server log; oauth.ErrAssertionsFull; those of byServiceAccount.
+// reason for the audit log and the server log; oauth.ErrAssertionsFull; those of byFederation.
 func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (Identity, error) {
 	if p.ClientAssertionType != oauth.AssertionTypeJWT {
 		return Identity{clientID: p.ClientID}, oauth.ErrAssertionType
@@ -25,11 +25,15 @@ func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, 
 	if err != nil {
 		return Identity{clientID: p.ClientID}, wrongAssertion(err)
 	}
-	if assertion.OfServiceAccount() {
-		return a.byServiceAccount(ctx, realm, p.ClientID, assertion, now)
+	if ofThirdParty(realm, assertion) {
+		return a.byFederation(ctx, realm, p.ClientID, assertion, now)
 	}
 	if p.ClientID != "" && p.ClientID != assertion.Claims.Subject {
-		return Identity{clientID: p.ClientID}, oauth.ErrClientIDMismatch
+		identity := Identity{clientID: p.ClientID, issuer: statedIssuer(realm, assertion)}
+		if identity.issuer != IssuerSelf {
+			return identity, wrongAssertion(clientassertion.ErrIssuer)
+		}
+		return identity, oauth.ErrClientIDMismatch
 	}
 	return a.bySignature(realm, assertion, now)
 }
@@ -37,7 +41,7 @@ func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, 
 // bySignature authenticates a client by an assertion that it signed with its own key. It remembers
 // only valid assertions, so that nobody else can use up a client's "jti" values.
 func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
-	identity := Identity{clientID: assertion.Claims.Subject}
+	identity := Identity{clientID: assertion.Claims.Subject, issuer: statedIssuer(realm, assertion)}
 	client := realm.Client(identity.clientID)
 	if client == nil {
 		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)

@@ -1,8 +1,10 @@
 // Package clientauth authenticates a realm's clients by a client secret, by an assertion signed by
-// the client, or by a Kubernetes service account token.
+// the client, by a Kubernetes service account token, or by a token of another issuer that the realm
+// trusts.
 package clientauth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,22 +19,38 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
-// Options contains the dependencies of an Authenticator. All fields except ClusterKeys are
-// required.
+// Options contains the dependencies of an Authenticator. All fields except ClusterKeys, RefreshKeys
+// and Count are required.
 type Options struct {
 	// ClusterKeys returns the keys that verify service account tokens. If nil, the Authenticator
 	// rejects these tokens.
 	ClusterKeys ClusterKeys
+	// RefreshKeys asks for the keys of a realm's trusted issuer, which signed a token with a key that
+	// isn't known. It must not block.
+	RefreshKeys func(realm, issuer string)
+	// Count counts the result of an assertion. The issuer is the name of a trusted issuer,
+	// clientassertion.IssuerKubernetes, IssuerSelf, or empty if the assertion states none of them. The
+	// result is ResultAccepted, the reason in the audit log, or an OAuth error code.
+	Count func(realm, issuer, result string)
 	// SlowHashes checks secrets against slow hashes.
 	SlowHashes *slowhash.Checker
 	Logger     *slog.Logger
 }
+
+const (
+	// IssuerSelf stands for the client as the issuer of an assertion that it signed itself.
+	IssuerSelf = "self"
+	// ResultAccepted is the result of a valid assertion.
+	ResultAccepted = "accepted"
+)
 
 // Authenticator authenticates clients (RFC 6749 §2.3). It is safe for concurrent use.
 type Authenticator struct {
 	slowHashes     *slowhash.Checker
 	usedAssertions *replay.Memory
 	clusterKeys    ClusterKeys
+	refreshKeys    func(realm, issuer string)
+	count          func(realm, issuer, result string)
 	failures       *limiter.Failures
 	logger         *slog.Logger
 }
@@ -43,10 +61,18 @@ const maxStoredAssertions = 1 << 18
 
 // New returns an Authenticator. Its failure counts and used assertions are initially empty.
 func New(o Options) *Authenticator {
+	if o.RefreshKeys == nil {
+		o.RefreshKeys = func(string, string) {}
+	}
+	if o.Count == nil {
+		o.Count = func(string, string, string) {}
+	}
 	return &Authenticator{
 		slowHashes:     o.SlowHashes,
 		usedAssertions: replay.New(maxStoredAssertions),
 		clusterKeys:    o.ClusterKeys,
+		refreshKeys:    o.RefreshKeys,
+		count:          o.Count,
 		failures:       limiter.NewFailures(),
 		logger:         o.Logger,
 	}
@@ -60,8 +86,12 @@ type Identity struct {
 	// SecretID is the ID of the matching secret or key, or the name of the service account. It is
 	// empty if nothing matched.
 	SecretID string
+	// Issuer and Subject are the name of the issuer and the subject of a token of a third party. They
+	// are empty unless its signature is valid.
+	Issuer, Subject string
 
 	clientID string // as sent, even if no such client exists
+	issuer   string // stated by the assertion; see Options.Count
 }
 
 // Authenticate verifies the credentials in a request and returns the client that sent it. It also
@@ -79,14 +109,22 @@ func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm,
 		return a.bySecret(ctx, realm, credentials, source, now)
 	}
 	identity, err := a.byAssertion(ctx, realm, p, now)
+	return identity, a.conclude(realm, &identity, err, source, now)
+}
+
+// conclude logs and counts the result of an assertion, and limits failures.
+//
+// The error is err or oauth.ErrTooManyFailures.
+func (a *Authenticator) conclude(realm *registry.Realm, identity *Identity, err error, source netip.Addr, now time.Time) error {
+	a.count(realm.Name, cmp.Or(identity.Issuer, identity.issuer), resultOf(err))
 	if err != nil {
-		a.logger.Debug("Rejected client assertion", "realm", realm.Name, "reason", err)
+		a.logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", identity.Issuer, "reason", err)
 	}
 	attempt := limiter.Attempt{Realm: realm.UID, Client: identity.clientID, Source: source}
 	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
-		err = oauth.ErrTooManyFailures
+		return oauth.ErrTooManyFailures
 	}
-	return identity, err
+	return err
 }
 
 // checkUsable returns why a client is refused despite valid credentials. The suspension and

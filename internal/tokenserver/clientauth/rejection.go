@@ -1,6 +1,8 @@
 package clientauth
 
 import (
+	"errors"
+
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
@@ -24,7 +26,22 @@ var (
 	errUnknownClient  = &RejectionError{oauth.ErrInvalidClient, audit.ReasonUnknownClient}
 	errWrongSecret    = &RejectionError{oauth.ErrInvalidClient, audit.ReasonWrongSecret}
 	errWrongAssertion = &RejectionError{oauth.ErrInvalidClient, audit.ReasonWrongAssertion}
+	errUnknownKey     = &RejectionError{oauth.ErrInvalidClient, audit.ReasonUnknownKey}
 	errRealmDisabled  = &RejectionError{oauth.ErrInvalidClient, audit.ReasonRealmDisabled}
 	errClientDisabled = &RejectionError{oauth.ErrInvalidClient, audit.ReasonClientDisabled}
 	errClientExpired  = &RejectionError{oauth.ErrInvalidClient, audit.ReasonClientExpired}
 )
+
+// resultOf returns the result of an assertion; see Options.Count.
+func resultOf(err error) string {
+	if err == nil {
+		return ResultAccepted
+	}
+	if rejection, ok := errors.AsType[*RejectionError](err); ok {
+		return string(rejection.Reason)
+	}
+	if response, ok := errors.AsType[*oauth.Error](err); ok {
+		return response.Code
+	}
+	return oauth.ErrServer.Code
+}

@@ -3,8 +3,6 @@ package clientauth
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -15,58 +13,47 @@ import (
 
 // ClusterKeys returns the keys that verify the cluster's service account tokens.
 type ClusterKeys interface {
-	// Key returns the cluster's issuer and the key with the given ID.
+	// Key returns the cluster's issuer and the key with the given ID. It refreshes the keys if this
+	// one is unknown.
 	//
-	// Errors: clientassertion.ErrNoKeys until the keys are known; clientassertion.ErrKey.
+	// Errors: clientassertion.ErrNoKeys until the keys are known; jws.ErrKey.
 	Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error)
+	// Known is like Key, but never refreshes the keys.
+	Known(id string) (issuer string, key signingkey.PublicKey, err error)
 }
 
 var errServiceAccountsDisabled = errors.New("service account tokens are not accepted")
 
-// byServiceAccount authenticates a client by the service account token that a Pod sent as its
-// assertion. The token doesn't identify a client, and several clients may share a service account,
-// so the request must include the client ID.
-//
-// A Pod sends the same token until the kubelet renews it, so tokens may be reused.
-//
-// Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
-func (a *Authenticator) byServiceAccount(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
-	identity := Identity{clientID: clientID}
-	if clientID == "" {
-		return identity, oauth.ErrNoClientID
+// signedByCluster reports whether a key of the cluster that is known verifies the signature.
+func (a *Authenticator) signedByCluster(assertion *clientassertion.Assertion) bool {
+	if a.clusterKeys == nil {
+		return false
 	}
-	account, err := a.verifyServiceAccount(ctx, realm, assertion, now)
-	client := realm.Client(clientID)
-	identity.Client = client
-	switch {
-	case err != nil:
-		return identity, err
-	case client == nil:
-		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
-	case !slices.Contains(client.ServiceAccounts, account):
-		return identity, wrongAssertion(clientassertion.ErrAccount)
-	}
-	identity.SecretID = account.Name
-	return identity, checkUsable(realm, client, now)
+	_, key, err := a.clusterKeys.Known(assertion.KeyID)
+	return err == nil && assertion.Verify(key) == nil
 }
 
-// verifyServiceAccount verifies a token for the given realm and returns its service account.
-func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (account clientassertion.ServiceAccount, err error) {
+// verifyServiceAccount verifies a service account token for the given realm. If the signature is
+// valid, it returns the assertion also on error.
+//
+// Errors: oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
+func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
 	if a.clusterKeys == nil {
-		return account, wrongAssertion(errServiceAccountsDisabled)
+		return proven{}, wrongAssertion(errServiceAccountsDisabled)
 	}
 	issuer, key, err := a.clusterKeys.Key(ctx, assertion.KeyID)
 	switch {
 	case errors.Is(err, clientassertion.ErrNoKeys):
-		return account, oauth.ErrNoClusterKeys
+		return proven{}, oauth.ErrNoClusterKeys
 	case err != nil:
-		return account, wrongAssertion(err)
+		return proven{}, wrongAssertion(err)
 	}
 	if err := assertion.Verify(key); err != nil {
-		return account, wrongAssertion(err)
+		return proven{}, wrongAssertion(err)
 	}
-	if account, err = assertion.CheckServiceAccount(issuer, realm.Issuer, now); err != nil {
-		return account, wrongAssertion(err)
+	account, err := assertion.CheckServiceAccount(issuer, realm.Issuer, now)
+	if err != nil {
+		return proven{assertion: assertion}, wrongAssertion(err)
 	}
-	return account, nil
+	return proven{assertion: assertion, account: account}, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
 const (
@@ -82,25 +83,28 @@ func (k *Keys) Run(ctx context.Context) {
 // Key returns the cluster's issuer and the key with the given ID. If the key is unknown, Key first
 // refreshes the keys, but at most once per second. Concurrent callers share one refresh.
 //
-// Errors: clientassertion.ErrNoKeys before the first successful refresh; clientassertion.ErrKey.
+// Errors: clientassertion.ErrNoKeys before the first successful refresh; jws.ErrKey.
 func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error) {
-	if issuer, key, err = k.known(id); err == nil {
+	if issuer, key, err = k.Known(id); err == nil {
 		return issuer, key, nil
 	}
 	if err := k.refresh(ctx); err != nil && !errors.Is(err, errTooSoon) {
 		k.Logger.Debug("Failed to refresh cluster keys after an unknown key ID", "error", err)
 	}
-	return k.known(id)
+	return k.Known(id)
 }
 
-func (k *Keys) known(id string) (string, signingkey.PublicKey, error) {
+// Known is like Key, but never refreshes the keys.
+//
+// Errors: those of Key.
+func (k *Keys) Known(id string) (string, signingkey.PublicKey, error) {
 	current := k.current.Load()
 	if current == nil {
 		return "", signingkey.PublicKey{}, clientassertion.ErrNoKeys
 	}
 	key, ok := current.keys[id]
 	if !ok {
-		return "", signingkey.PublicKey{}, clientassertion.ErrKey
+		return "", signingkey.PublicKey{}, jws.ErrKey
 	}
 	return current.issuer, key, nil
 }

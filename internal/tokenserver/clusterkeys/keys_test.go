@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,10 +118,10 @@ func TestUnknownKey(t *testing.T) {
 	want(t, k, old, clientassertion.ErrNoKeys) // too soon
 	s.pass(time.Second)
 	want(t, k, old, nil)
-	want(t, k, next, clientassertion.ErrKey)
+	want(t, k, next, jws.ErrKey)
 	s.set(func(s *apiServer) { s.keys = []any{old, next} })
 	for range 100 {
-		want(t, k, next, clientassertion.ErrKey)
+		want(t, k, next, jws.ErrKey)
 	}
 	want(t, k, old, nil)
 	if n := s.requests.Load(); n != 1 {
@@ -135,8 +136,8 @@ func TestUnknownKey(t *testing.T) {
 
 	s.set(func(s *apiServer) { s.keys = []any{next} })
 	s.pass(time.Second)
-	want(t, k, newKey(t), clientassertion.ErrKey)
-	want(t, k, old, clientassertion.ErrKey) // withdrawn
+	want(t, k, newKey(t), jws.ErrKey)
+	want(t, k, old, jws.ErrKey) // withdrawn
 }
 
 // Concurrent callers share one request.
@@ -199,7 +200,7 @@ func TestKeepsLastKnownGoodKeys(t *testing.T) {
 			})
 			s.set(change)
 			s.pass(time.Second)
-			want(t, k, other, clientassertion.ErrKey)
+			want(t, k, other, jws.ErrKey)
 			want(t, k, key, nil)
 		})
 	}

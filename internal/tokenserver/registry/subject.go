@@ -1,13 +1,13 @@
 package registry
 
-import "github.com/realmkeeper/realmkeeper/api/v1alpha1"
+import "github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 
 // Subject records which client holds a subject of an issuer. Requests with a token of this subject
 // get that client unless they name another one.
 type Subject struct {
 	Record   string // name of the record
 	RealmUID string
-	Issuer   string // URL of a trusted issuer, or v1alpha1.IssuerKubernetes
+	Issuer   string // URL of a trusted issuer, or clientassertion.IssuerKubernetes
 	Subject  string
 	// ClientID and ClientUID identify the client. If the client ID has another holder now, the
 	// subject has no holder.
@@ -30,7 +30,7 @@ type Identity struct {
 
 // Holder returns the client that holds a subject of an issuer, or nil. The client must still list
 // the subject, because its record and that of the subject can change at different times. The issuer
-// is the URL of a trusted issuer, or v1alpha1.IssuerKubernetes.
+// is the URL of a trusted issuer, or clientassertion.IssuerKubernetes.
 func (r *Realm) Holder(issuer, subject string) *Client {
 	held, ok := r.tables.subjects.Load(subjectKey{issuer, subject})
 	if !ok {
@@ -45,7 +45,7 @@ func (r *Realm) Holder(issuer, subject string) *Client {
 
 // lists reports whether tokens with the exact subject authenticate the client.
 func (c *Client) lists(issuer, subject string) bool {
-	if issuer == v1alpha1.IssuerKubernetes {
+	if issuer == clientassertion.IssuerKubernetes {
 		for _, account := range c.ServiceAccounts {
 			if account.Subject() == subject {
 				return true

@@ -1,0 +1,176 @@
+package clientauth
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// proven is what a verified token of a third party proves.
+type proven struct {
+	// issuer is nil for the cluster.
+	issuer    *registry.Issuer
+	assertion *clientassertion.Assertion
+	// account is set only for the cluster's tokens.
+	account clientassertion.ServiceAccount
+}
+
+// issuerName returns the name of the issuer in the realm, for the audit log and metrics.
+func (p *proven) issuerName() string {
+	if p.issuer == nil {
+		return clientassertion.IssuerKubernetes
+	}
+	return p.issuer.Name
+}
+
+// ofThirdParty reports whether an assertion states that the cluster or a trusted issuer of the realm
+// signed it. A client ID can't contain a colon, so no client's own assertion does.
+func ofThirdParty(realm *registry.Realm, assertion *clientassertion.Assertion) bool {
+	return assertion.OfServiceAccount() || realm.TrustedIssuer(assertion.Issuer()) != nil
+}
+
+// statedIssuer returns the name of the third party that an assertion states as its issuer, IssuerSelf
+// if it states the client, and otherwise nothing.
+func statedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) string {
+	if issuer := realm.TrustedIssuer(assertion.Issuer()); issuer != nil {
+		return issuer.Name
+	}
+	switch {
+	case assertion.OfServiceAccount():
+		return clientassertion.IssuerKubernetes
+	case assertion.Claims.Issuer == assertion.Claims.Subject:
+		return IssuerSelf
+	}
+	return ""
+}
+
+// byFederation authenticates a client by a token of the cluster or of a trusted issuer. The token
+// doesn't name the client. The request does so with the client ID, because a token can match several
+// clients. Without a client ID, it is the client that holds the token's subject.
+//
+// A workload sends the same token until it gets a new one, so tokens may be reused.
+//
+// Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
+func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
+	identity := Identity{clientID: clientID, Client: realm.Client(clientID), issuer: statedIssuer(realm, assertion)}
+	token, err := a.verifyThirdParty(ctx, realm, assertion, now)
+	if token.assertion != nil {
+		identity.describe(&token)
+	}
+	if err != nil {
+		return identity, err
+	}
+	if clientID == "" {
+		identity.Client = token.holder(realm)
+	}
+	switch {
+	case identity.Client == nil && clientID == "":
+		return identity, oauth.ErrNoClientID
+	case identity.Client == nil:
+		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
+	}
+	identity.clientID = identity.Client.ID
+	if err := token.match(identity.Client); err != nil {
+		return identity, wrongAssertion(err)
+	}
+	if identity.SecretID = assertion.KeyID; token.issuer == nil {
+		identity.SecretID = token.account.Name
+	}
+	return identity, checkUsable(realm, identity.Client, now)
+}
+
+// describe records the origin of a token whose signature was verified.
+func (i *Identity) describe(token *proven) {
+	i.Issuer = token.issuerName()
+	if subject := token.assertion.Claims.Subject; len(subject) <= clientassertion.MaxSubject {
+		i.Subject = subject
+	}
+}
+
+// verifyThirdParty verifies a token of the cluster or of a trusted issuer. The key that verifies the
+// signature determines which of the two issued it: clusters often have the same issuer URL, and all
+// service accounts have subjects of the same form. The cluster's own keys take precedence, so that
+// another issuer can't claim the cluster's tokens by publishing the same key.
+//
+// If err is not nil, only the issuer and the assertion of the result are set, and only if the
+// signature is valid.
+func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
+	if assertion.OfServiceAccount() && a.signedByCluster(assertion) {
+		return a.verifyServiceAccount(ctx, realm, assertion, now)
+	}
+	issuer := realm.TrustedIssuer(assertion.Issuer())
+	if issuer == nil {
+		if assertion.OfServiceAccount() {
+			return a.verifyServiceAccount(ctx, realm, assertion, now)
+		}
+		return proven{}, wrongAssertion(clientassertion.ErrIssuer)
+	}
+	if assertion.KeyID == "" {
+		return proven{}, wrongAssertion(clientassertion.ErrNoKeyID)
+	}
+	keys, known := issuer.KeysOf(assertion.KeyID, assertion.Algorithm)
+	for _, key := range keys {
+		if assertion.Verify(key) == nil {
+			token := proven{issuer: issuer, assertion: assertion}
+			if err := assertion.CheckForeign(issuer.Audience, issuer.RequiredClaims, now); err != nil {
+				return token, wrongAssertion(err)
+			}
+			return token, nil
+		}
+	}
+	if assertion.OfServiceAccount() {
+		// The cluster may have begun to sign with a key that isn't known yet.
+		if token, err := a.verifyServiceAccount(ctx, realm, assertion, now); err == nil || token.assertion != nil {
+			return token, err
+		}
+	}
+	switch {
+	case !known:
+		a.refreshKeys(realm.Name, issuer.Name)
+		return proven{}, fmt.Errorf("%w: %w", errUnknownKey, jws.ErrKey)
+	case len(keys) == 0:
+		return proven{}, wrongAssertion(jws.ErrKey)
+	}
+	return proven{}, wrongAssertion(jws.ErrSignature)
+}
+
+// holder returns the client that holds the subject of the token, or nil.
+func (p *proven) holder(realm *registry.Realm) *registry.Client {
+	if p.issuer == nil {
+		return realm.Holder(clientassertion.IssuerKubernetes, p.account.Subject())
+	}
+	return realm.Holder(p.issuer.URL, p.assertion.Claims.Subject)
+}
+
+// match returns an error unless the client lists the token.
+//
+// Errors: clientassertion.ErrAccount, clientassertion.ErrNotListed.
+func (p *proven) match(client *registry.Client) error {
+	if p.issuer == nil {
+		if !slices.Contains(client.ServiceAccounts, p.account) {
+			return clientassertion.ErrAccount
+		}
+		return nil
+	}
+	if !slices.ContainsFunc(client.Identities, func(i registry.Identity) bool {
+		return i.Issuer == p.issuer.URL && p.matches(i)
+	}) {
+		return clientassertion.ErrNotListed
+	}
+	return nil
+}
+
+// matches reports whether the subject or the claims of the token match. An identity without either
+// matches nothing.
+func (p *proven) matches(identity registry.Identity) bool {
+	if identity.Subject != "" {
+		return identity.Subject == p.assertion.Claims.Subject
+	}
+	return len(identity.Claims) > 0 && p.assertion.HasClaims(identity.Claims)
+}

@@ -1,0 +1,510 @@
+package tokenserver_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+const (
+	github   = "https://token.actions.githubusercontent.com"
+	workflow = "repo:acme/shop:environment:production"
+	domain   = "spiffe://example.org"
+	account  = "system:serviceaccount:apps:billing"
+
+	jwtBearer = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"
+)
+
+// foreignKeys returns the keys of the issuers. The foreign cluster has the issuer and the key ID of
+// the local cluster, whose key is an RSA key.
+var foreignKeys = sync.OnceValue(func() map[string]signingkey.Key {
+	all := map[string]signingkey.Key{}
+	for name, id := range map[string]string{"github": "gh1", "second": "gh2", "edge": keys()[signingkey.RS256].ID, "spiffe": "sp1", "attacker": "gh1"} {
+		key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		key.ID = id
+		all[name] = key
+	}
+	return all
+})
+
+// foreignToken returns a valid token of an issuer, except for the given changes.
+func foreignToken(t testing.TB, signer string, defaults, header, claims members) string {
+	t.Helper()
+	key := foreignKeys()[signer]
+	return jws(t, &key, changed(members{"alg": "ES256", "kid": key.ID, "typ": "JWT"}, header), changed(changed(members{
+		"aud": acme, "iat": now.Unix(), "exp": now.Add(5 * time.Minute).Unix(),
+	}, defaults), claims))
+}
+
+// githubToken returns a token for a workflow, as GitHub Actions issues it.
+func githubToken(t testing.TB, header, claims members) string {
+	t.Helper()
+	return foreignToken(t, "github", members{
+		"iss": github, "sub": workflow, "jti": "a1", "nbf": now.Add(-10 * time.Minute).Unix(),
+		"repository": "acme/shop", "repository_owner_id": "4711", "environment": "production", "run_attempt": "1",
+	}, header, claims)
+}
+
+// edgeToken returns a token for a Pod of another cluster with the same issuer.
+func edgeToken(t testing.TB, header, claims members) string {
+	t.Helper()
+	return foreignToken(t, "edge", changed(accountClaims("apps", "billing", "edge-uid"), members{"iss": clusterIssuer}), header, claims)
+}
+
+// startFederated runs a token server whose realm trusts GitHub, another cluster, and a SPIFFE trust
+// domain.
+func startFederated(t testing.TB, options ...func(*tokenserver.Options)) *server {
+	t.Helper()
+	local := keys()[signingkey.RS256]
+	s := startLoaded(t, append([]func(*tokenserver.Options){func(o *tokenserver.Options) { o.Cluster = clusterOf{&local} }}, options...)...)
+	public := func(names ...string) (public []signingkey.PublicKey) {
+		for _, name := range names {
+			key := foreignKeys()[name]
+			public = append(public, key.Public())
+		}
+		return public
+	}
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
+		r.Issuers = []registry.Issuer{
+			{Name: "github", URL: github, Audience: acme, RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: public("github", "second")},
+			{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: public("edge")},
+			{Name: "spire", URL: domain, Audience: acme, Keys: public("spiffe")},
+		}
+	}))
+	s.registry.SetRealm(newRealm(t, "frozen", func(r *registry.RealmSettings) {
+		r.Disabled = true
+		r.Issuers = []registry.Issuer{{Name: "github", URL: github, Audience: acme, Keys: public("github")}}
+	}))
+	add := func(realm, id string, identities ...registry.Identity) {
+		s.registry.SetClient(newClient(t, realm, id, func(c *registry.Client) {
+			c.Secrets, c.Identities, c.Scopes = nil, identities, []string{"stock"}
+		}))
+	}
+	hold := func(issuer, subject, id string) {
+		s.registry.SetSubject(&registry.Subject{
+			Record: issuer + " " + subject, RealmUID: "uid-acme", Issuer: issuer, Subject: subject, ClientID: id, ClientUID: "acme." + id,
+		})
+	}
+	deploys := registry.Identity{Issuer: github, Subject: workflow}
+	add("acme", "deploy", registry.Identity{Issuer: github, Subject: "repo:acme/other:ref:refs/heads/main"}, deploys)
+	add("acme", "again", deploys)
+	add("acme", "build", registry.Identity{Issuer: github, Claims: map[string]string{"repository": "acme/shop", "environment": "production"}})
+	add("acme", "staging", registry.Identity{Issuer: github, Claims: map[string]string{"repository": "acme/shop", "environment": "staging"}})
+	add("acme", "nothing", registry.Identity{Issuer: github}, registry.Identity{Issuer: domain, Subject: workflow})
+	add("acme", "edge", registry.Identity{Issuer: clusterIssuer, Subject: account})
+	add("acme", "svid", registry.Identity{Issuer: domain, Subject: domain + "/billing"})
+	add("frozen", "deploy", deploys)
+	for id, change := range map[string]func(*registry.Client){
+		"pod": func(c *registry.Client) {
+			c.ServiceAccounts = []clientassertion.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "s1"}}
+		},
+		"fedsuspended": func(c *registry.Client) { c.Identities, c.Disabled = []registry.Identity{deploys}, true },
+		"fedsecret": func(c *registry.Client) {
+			c.Identities = []registry.Identity{deploys}
+			c.Secrets = credentials(t, secret, time.Time{})
+		},
+		"signing": func(c *registry.Client) {
+			key := keys()[signingkey.ES256]
+			c.Identities, c.PublicKeys = []registry.Identity{deploys}, []signingkey.PublicKey{key.Public()}
+		},
+	} {
+		s.registry.SetClient(newClient(t, "acme", id, func(c *registry.Client) {
+			c.Secrets, c.Scopes = nil, []string{"stock"}
+			change(c)
+		}))
+	}
+	hold(github, workflow, "deploy")
+	hold(clusterIssuer, account, "edge")
+	hold("kubernetes", account, "pod")
+	hold(domain, domain+"/billing", "svid")
+	return s
+}
+
+// byGrant returns a token request with the JWT bearer grant and additional parameters.
+func byGrant(assertion, more string) request {
+	return request{body: jwtBearer + "&assertion=" + url.QueryEscape(assertion) + more}
+}
+
+// clientIn returns the client ID in the access token of a response.
+func clientIn(t testing.TB, got response) string {
+	t.Helper()
+	id, _ := payload(t, accessToken(t, got))["client_id"].(string)
+	return id
+}
+
+// federated lists tokens of third parties, and the client that each authenticates.
+type federated struct {
+	token string
+	more  string // parameters in addition to the token
+	// want is the client. If it is empty, the token is rejected.
+	want string
+	// wantStatus is that of a rejection. It defaults to 401 for a client assertion, and 400 for the
+	// grant.
+	wantStatus int
+}
+
+func federatedTokens(t testing.TB) map[string]federated {
+	t.Helper()
+	later := func(d time.Duration) int64 { return now.Truncate(time.Second).Add(d).Unix() }
+	second := foreignKeys()["second"]
+	attacker := foreignKeys()["attacker"]
+	const (
+		build = "&client_id=build"
+		edge  = "&client_id=edge"
+	)
+	svid := func(claims members) string {
+		return foreignToken(t, "spiffe", members{"sub": domain + "/billing"}, members{"typ": "JOSE"}, claims)
+	}
+	return map[string]federated{
+		"holder of the subject":          {token: githubToken(t, nil, nil), want: "deploy"},
+		"holder of the subject, by ID":   {token: githubToken(t, nil, nil), more: "&client_id=deploy", want: "deploy"},
+		"another client, same subject":   {token: githubToken(t, nil, nil), more: "&client_id=again", want: "again"},
+		"claims":                         {token: githubToken(t, nil, nil), more: build, want: "build"},
+		"audience is a list of one":      {token: githubToken(t, nil, members{"aud": []string{acme}}), want: "deploy"},
+		"no jti, nbf or iat":             {token: githubToken(t, nil, members{"jti": nil, "nbf": nil, "iat": nil}), want: "deploy"},
+		"issuer's clock is ahead":        {token: githubToken(t, nil, members{"iat": later(30 * time.Second), "nbf": later(30 * time.Second)}), want: "deploy"},
+		"longest":                        {token: githubToken(t, nil, members{"exp": later(24*time.Hour + 30*time.Second)}), want: "deploy"},
+		"foreign cluster":                {token: edgeToken(t, nil, nil), want: "edge"},
+		"foreign cluster, by ID":         {token: edgeToken(t, nil, nil), more: edge, want: "edge"},
+		"local cluster":                  {token: accountToken(t, nil, nil), want: "pod"},
+		"local cluster, by ID":           {token: accountToken(t, nil, nil), more: "&client_id=pod", want: "pod"},
+		"SVID":                           {token: svid(members{"iss": domain}), want: "svid"},
+		"SVID without iss":               {token: svid(nil), want: "svid"},
+		"different case of the type":     {token: githubToken(t, members{"typ": "application/JWT"}, nil), want: "deploy"},
+		"other subject":                  {token: githubToken(t, nil, members{"sub": workflow + "2"}), more: "&client_id=deploy"},
+		"subject in another case":        {token: githubToken(t, nil, members{"sub": strings.ToUpper(workflow)}), more: "&client_id=deploy"},
+		"subject with a space":           {token: githubToken(t, nil, members{"sub": workflow + " "}), more: "&client_id=deploy"},
+		"no subject":                     {token: githubToken(t, nil, members{"sub": nil}), more: build},
+		"empty subject":                  {token: githubToken(t, nil, members{"sub": ""}), more: build},
+		"subject is too long":            {token: githubToken(t, nil, members{"sub": strings.Repeat("s", 513)}), more: build},
+		"subject nobody holds":           {token: githubToken(t, nil, members{"sub": "repo:acme/other:ref:refs/heads/main"}), wantStatus: 400},
+		"listed subject, not held":       {token: githubToken(t, nil, members{"sub": "repo:acme/other:ref:refs/heads/main"}), more: "&client_id=deploy", want: "deploy"},
+		"claims without client_id":       {token: githubToken(t, nil, members{"sub": "repo:acme/shop:ref:refs/heads/main"}), wantStatus: 400},
+		"other claim":                    {token: githubToken(t, nil, nil), more: "&client_id=staging"},
+		"claim in another case":          {token: githubToken(t, nil, members{"environment": "Production"}), more: build},
+		"claim's name in another case":   {token: githubToken(t, nil, members{"environment": nil, "Environment": "production"}), more: build},
+		"claim is missing":               {token: githubToken(t, nil, members{"environment": nil}), more: build},
+		"claim is a list":                {token: githubToken(t, nil, members{"environment": []string{"production"}}), more: build},
+		"claim is null":                  {token: githubToken(t, nil, members{"environment": json.RawMessage("null")}), more: build},
+		"claim is nested":                {token: githubToken(t, nil, members{"environment": nil, "x": members{"environment": "production"}}), more: build},
+		"matcher without anything":       {token: githubToken(t, nil, nil), more: "&client_id=nothing"},
+		"required claim has other value": {token: githubToken(t, nil, members{"repository_owner_id": "4712"})},
+		"required claim is a number":     {token: githubToken(t, nil, members{"repository_owner_id": 4711})},
+		"required claim is missing":      {token: githubToken(t, nil, members{"repository_owner_id": nil})},
+		"unknown client":                 {token: githubToken(t, nil, nil), more: "&client_id=unknown"},
+		"client without identities":      {token: githubToken(t, nil, nil), more: "&client_id=billing"},
+		"suspended client":               {token: githubToken(t, nil, nil), more: "&client_id=fedsuspended"},
+		"other audience":                 {token: githubToken(t, nil, members{"aud": "https://github.com/acme"})},
+		"second audience":                {token: githubToken(t, nil, members{"aud": []string{acme, "https://example.com"}})},
+		"the same audience twice":        {token: githubToken(t, nil, members{"aud": []string{acme, acme}})},
+		"no audience":                    {token: githubToken(t, nil, members{"aud": nil})},
+		"nested audience":                {token: githubToken(t, nil, members{"aud": [][]string{{acme}}})},
+		"token endpoint as audience":     {token: githubToken(t, nil, members{"aud": acme + "/oauth2/token"})},
+		"expired":                        {token: githubToken(t, nil, members{"exp": later(0)})},
+		"no exp":                         {token: githubToken(t, nil, members{"exp": nil})},
+		"exp is text":                    {token: githubToken(t, nil, members{"exp": "9999999999"})},
+		"valid for too long":             {token: githubToken(t, nil, members{"exp": later(24*time.Hour + 31*time.Second)})},
+		"valid later":                    {token: githubToken(t, nil, members{"nbf": later(31 * time.Second)})},
+		"issued later":                   {token: githubToken(t, nil, members{"iat": later(31 * time.Second)})},
+		"unknown kid":                    {token: githubToken(t, members{"kid": "gh3"}, nil)},
+		"kid of another key":             {token: githubToken(t, members{"kid": second.ID}, nil)},
+		"kid of another issuer":          {token: githubToken(t, members{"kid": "sp1"}, nil)},
+		"no kid":                         {token: githubToken(t, members{"kid": nil}, nil)},
+		"alg none":                       {token: unsigned(t, githubToken(t, members{"alg": "none"}, nil))},
+		"alg none, signed":               {token: githubToken(t, members{"alg": "none"}, nil)},
+		"HMAC":                           {token: githubToken(t, members{"alg": "HS256"}, nil)},
+		"other algorithm":                {token: githubToken(t, members{"alg": "ES384"}, nil)},
+		"crit":                           {token: githubToken(t, members{"crit": []string{"exp"}}, nil)},
+		"access token":                   {token: githubToken(t, members{"typ": "at+jwt"}, nil)},
+		"DPoP proof":                     {token: githubToken(t, members{"typ": "dpop+jwt"}, nil)},
+		"attacker's key":                 {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, nil, nil)},
+		"attacker's key as jwk":          {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, members{"jwk": attacker.Public()}, nil)},
+		"attacker's key as jku":          {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, members{"jku": "https://example.com/jwks", "x5u": "https://example.com"}, nil)},
+		"issuer with a slash":            {token: githubToken(t, nil, members{"iss": github + "/"}), more: "&client_id=deploy"},
+		"issuer in another case":         {token: githubToken(t, nil, members{"iss": strings.ToUpper(github)}), more: "&client_id=deploy"},
+		"issuer of another key":          {token: githubToken(t, nil, members{"iss": domain})},
+		"unknown issuer":                 {token: githubToken(t, nil, members{"iss": "https://example.com"}), more: "&client_id=deploy"},
+		"no issuer":                      {token: githubToken(t, nil, members{"iss": nil}), more: "&client_id=deploy"},
+		"issuer name instead of URL":     {token: githubToken(t, nil, members{"iss": "github"}), more: "&client_id=deploy"},
+		"issuer kubernetes":              {token: githubToken(t, nil, members{"iss": "kubernetes", "sub": account}), more: "&client_id=pod"},
+		"foreign Pod as local client":    {token: edgeToken(t, nil, nil), more: "&client_id=pod"},
+		"local Pod as foreign client":    {token: accountToken(t, nil, nil), more: edge},
+		"local Pod, other UID":           {token: accountToken(t, nil, accountClaims("apps", "billing", "s0"))},
+		"SVID of another domain":         {token: svid(members{"sub": "spiffe://example.com/billing", "iss": domain}), more: "&client_id=svid"},
+		"SVID of another domain, no iss": {token: svid(members{"sub": "spiffe://example.com/billing"}), more: "&client_id=svid"},
+		"SVID of a longer domain":        {token: svid(members{"sub": domain + ".evil/billing", "iss": domain}), more: "&client_id=svid"},
+		"SVID of the domain itself":      {token: svid(members{"sub": domain}), more: "&client_id=svid"},
+		"issuer of a client's key":       {token: assertion(t, signingkey.ES256, nil, members{"iss": github, "sub": workflow, "repository_owner_id": "4711"})},
+	}
+}
+
+// unsigned returns a token without its signature.
+func unsigned(t testing.TB, token string) string {
+	t.Helper()
+	return token[:strings.LastIndex(token, ".")+1]
+}
+
+// Both ways to present a token of a third party accept the same tokens, and for the same client. The
+// responses to all rejected tokens are the same.
+func TestFederatedTokens(t *testing.T) {
+	for name, tc := range federatedTokens(t) {
+		t.Run(name, func(t *testing.T) {
+			s := startFederated(t) // a new server for each test, so that failures don't add up
+			client := s.clientOf(t, "HTTP/2")
+			check := func(way string, got response, status int, code string) {
+				t.Helper()
+				switch {
+				case tc.want != "":
+					checkToken(t, got, "stock", nil)
+					if id := clientIn(t, got); id != tc.want {
+						t.Errorf("%s: token for client %s, want %s", way, id, tc.want)
+					}
+				case tc.wantStatus != 0:
+					checkRejection(t, got, tc.wantStatus, "invalid_request", "acme")
+				default:
+					checkRejection(t, got, status, code, "acme")
+				}
+			}
+			check("client assertion", s.send(t, client, byAssertion(tc.token, tc.more)), 401, "invalid_client")
+			check("grant", s.send(t, client, byGrant(tc.token, tc.more)), 400, "invalid_grant")
+		})
+	}
+}
+
+// A token of a third party can be presented again, unlike a client's own assertion.
+func TestFederatedTokenWorksRepeatedly(t *testing.T) {
+	s := startFederated(t)
+	client := s.clientOf(t, "HTTP/2")
+	token := githubToken(t, nil, nil)
+	for range 3 {
+		checkToken(t, s.send(t, client, byAssertion(token, "")), "stock", nil)
+		checkToken(t, s.send(t, client, byGrant(token, "")), "stock", nil)
+	}
+}
+
+// Changing, removing or adding any character invalidates a token of a third party.
+func TestMutatedFederatedTokensAreRejected(t *testing.T) {
+	s := startFederated(t, behindProxy)
+	good := githubToken(t, nil, nil)
+	client := s.clientOf(t, "HTTP/2")
+	checkToken(t, s.send(t, client, byAssertion(good, "")), "stock", nil)
+	const alphabet = "Aa0-_.="
+	for at := range good {
+		for i := range alphabet {
+			if alphabet[i] == good[at] || (i+at)%5 != 0 && at != len(good)-1 {
+				continue
+			}
+			forged := good[:at] + alphabet[i:i+1] + good[at+1:]
+			// Each request has another source, so that failures don't add up.
+			source := netip.AddrFrom4([4]byte{10, byte(i), byte(at >> 8), byte(at)}).String()
+			if got := s.send(t, client, from(source, byGrant(forged, ""))); got.status != 400 {
+				t.Fatalf("got status %d for %q instead of %q", got.status, forged, good)
+			}
+		}
+	}
+}
+
+// Duplicate members are rejected, because parsers disagree about which one counts.
+func TestDuplicateMembersAreRejected(t *testing.T) {
+	key := foreignKeys()["github"]
+	claims := `"iss":"` + github + `","sub":"` + workflow + `","aud":"` + acme + `","exp":1772366700,"repository":"acme/shop","environment":"production","repository_owner_id":"4711"`
+	signed := func(header, claims string) string {
+		input := base64.RawURLEncoding.EncodeToString([]byte("{"+header+"}")) + "." + base64.RawURLEncoding.EncodeToString([]byte("{"+claims+"}"))
+		signature, err := key.Signer().Sign(nil, []byte(input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return input + "." + base64.RawURLEncoding.EncodeToString(signature)
+	}
+	const header = `"alg":"ES256","kid":"gh1"`
+	for name, tc := range map[string]struct {
+		header, claims string
+		want           bool
+	}{
+		"unchanged":             {header, claims, true},
+		"subject":               {header, claims + `,"sub":"` + workflow + `"`, false},
+		"issuer":                {header, `"iss":"https://example.com",` + claims, false},
+		"matched claim":         {header, claims + `,"environment":"production"`, false},
+		"matched claim, before": {header, `"environment":"staging",` + claims, false},
+		"required claim":        {header, claims + `,"repository_owner_id":"4711"`, false},
+		"kid":                   {header + `,"kid":"gh1"`, claims, false},
+		"alg":                   {`"alg":"none",` + header, claims, false},
+		"escaped name":          {header, claims + `,"\u0065nvironment":"production"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startFederated(t)
+			got := s.send(t, s.clientOf(t, "HTTP/2"), byGrant(signed(tc.header, tc.claims), "&client_id=build"))
+			if (got.status == 200) != tc.want {
+				t.Errorf("got status %d %s, want a token: %t", got.status, got.body, tc.want)
+			}
+		})
+	}
+}
+
+// A second tenant that lists the subject of another one doesn't get its requests, and doesn't break
+// them. Without its own record the subject belongs to nobody.
+func TestSubjectOfAnotherTenant(t *testing.T) {
+	s := startFederated(t)
+	client := s.clientOf(t, "HTTP/2")
+	token := githubToken(t, nil, nil)
+	if id := clientIn(t, s.send(t, client, byGrant(token, ""))); id != "deploy" {
+		t.Errorf("token for client %s, want deploy", id)
+	}
+	s.registry.Remove(github + " " + workflow)
+	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_request", "acme")
+	checkRejection(t, s.send(t, client, byAssertion(token, "")), 400, "invalid_request", "acme")
+}
+
+// The cluster's keys decide before those of another issuer that publishes the same key, so that it
+// can't lock out the cluster's Pods.
+func TestIssuerWithKeyOfTheCluster(t *testing.T) {
+	s := startFederated(t)
+	local := keys()[signingkey.RS256]
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
+		r.Issuers = []registry.Issuer{{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
+	}))
+	client := s.clientOf(t, "HTTP/2")
+	if id := clientIn(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), ""))); id != "pod" {
+		t.Errorf("token for client %s, want pod", id)
+	}
+	checkRejection(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), "&client_id=edge")), 401, "invalid_client", "acme")
+}
+
+// Until the cluster's keys are known, tokens of an issuer with the same URL work, and the others are
+// not reported as a failure of the server.
+func TestForeignClusterWithoutLocalKeys(t *testing.T) {
+	asked := make(chan string, 10)
+	s := startFederated(t, func(o *tokenserver.Options) {
+		o.Cluster = clusterOf{}
+		o.RefreshKeys = func(realm, issuer string) { asked <- realm + "/" + issuer }
+	})
+	client := s.clientOf(t, "HTTP/2")
+	checkToken(t, s.send(t, client, byAssertion(edgeToken(t, nil, nil), "")), "stock", nil)
+	checkRejection(t, s.send(t, client, byAssertion(edgeToken(t, members{"kid": "new"}, nil), "")), 401, "invalid_client", "acme")
+	if got := <-asked; got != "acme/edge-cluster" {
+		t.Errorf("asked for the keys of %s, want acme/edge-cluster", got)
+	}
+}
+
+// Only a token with an unknown kid asks for the issuer's keys.
+func TestUnknownKeyAsksForKeys(t *testing.T) {
+	for name, tc := range map[string]struct {
+		token string
+		want  bool
+	}{
+		"unknown kid":                   {githubToken(t, members{"kid": "gh3"}, nil), true},
+		"valid":                         {githubToken(t, nil, nil), false},
+		"no kid":                        {githubToken(t, members{"kid": nil}, nil), false},
+		"wrong signature":               {githubToken(t, members{"kid": "gh2"}, nil), false},
+		"other algorithm":               {githubToken(t, members{"alg": "RS256"}, nil), false},
+		"expired":                       {githubToken(t, nil, members{"exp": 1}), false},
+		"unknown issuer":                {githubToken(t, members{"kid": "gh3"}, members{"iss": "https://example.com"}), false},
+		"local Pod":                     {accountToken(t, nil, nil), false},
+		"foreign cluster":               {edgeToken(t, nil, nil), false},
+		"foreign cluster, unknown kid":  {edgeToken(t, members{"kid": "new"}, nil), true},
+		"client's own, with unknown ID": {assertion(t, signingkey.ES256, members{"kid": "gh3"}, nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []string
+			s := startFederated(t, func(o *tokenserver.Options) {
+				o.RefreshKeys = func(realm, issuer string) { asked = append(asked, realm+"/"+issuer) }
+			})
+			s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(tc.token, ""))
+			s.stop()
+			if got := len(asked) > 0; got != tc.want {
+				t.Errorf("asked for %v, want %t", asked, tc.want)
+			}
+		})
+	}
+}
+
+// The audit log states the issuer and the subject of a token as soon as its signature is valid, and
+// never otherwise.
+func TestFederationIsAudited(t *testing.T) {
+	of := func(id string, more map[string]any) map[string]any {
+		line := map[string]any{
+			"time": "2026-03-01T12:00:00.5Z", "action": "token", "outcome": "refused", "realm": "acme", "source": "127.0.0.1",
+			"issuer": "github", "subject": workflow,
+		}
+		if id != "" {
+			line["clientId"], line["clientUid"] = id, "acme."+id
+		}
+		maps.Copy(line, more)
+		maps.DeleteFunc(line, func(_ string, value any) bool { return value == nil })
+		return line
+	}
+	forged := func(id, reason string) map[string]any {
+		return of(id, members{"reason": reason, "issuer": nil, "subject": nil})
+	}
+	for name, tc := range map[string]struct {
+		request request
+		want    map[string]any
+	}{
+		"granted":          {byGrant(githubToken(t, nil, nil), ""), of("deploy", members{"outcome": "granted", "secretId": "gh1"})},
+		"by assertion":     {byAssertion(githubToken(t, nil, nil), ""), of("deploy", members{"outcome": "granted", "secretId": "gh1"})},
+		"service account":  {byGrant(accountToken(t, nil, nil), ""), of("pod", members{"outcome": "granted", "secretId": "billing", "issuer": "kubernetes", "subject": account})},
+		"not listed":       {byGrant(githubToken(t, nil, nil), "&client_id=staging"), of("staging", members{"reason": "wrong_assertion"})},
+		"unknown client":   {byGrant(githubToken(t, nil, nil), "&client_id=unknown"), of("", members{"reason": "unknown_client"})},
+		"suspended":        {byGrant(githubToken(t, nil, nil), "&client_id=fedsuspended"), of("fedsuspended", members{"reason": "client_disabled", "secretId": "gh1"})},
+		"no holder":        {byGrant(githubToken(t, nil, members{"sub": "x"}), ""), of("", members{"reason": "invalid_request", "subject": "x"})},
+		"expired":          {byGrant(githubToken(t, nil, members{"exp": 1}), ""), of("", members{"reason": "wrong_assertion"})},
+		"expired account":  {byGrant(accountToken(t, nil, members{"exp": 1}), ""), of("", members{"reason": "wrong_assertion", "issuer": "kubernetes", "subject": account})},
+		"long subject":     {byGrant(githubToken(t, nil, members{"sub": strings.Repeat("s", 513)}), ""), of("", members{"reason": "wrong_assertion", "subject": nil})},
+		"unknown key":      {byGrant(githubToken(t, members{"kid": "gh3"}, nil), ""), forged("", "unknown_key")},
+		"forged":           {byGrant(githubToken(t, members{"kid": "gh2"}, nil), "&client_id=deploy"), forged("deploy", "wrong_assertion")},
+		"garbage":          {byGrant(canary, ""), forged("", "wrong_assertion")},
+		"own assertion":    {byGrant(assertion(t, signingkey.ES256, nil, nil), "&client_id=signing"), forged("", "wrong_assertion")},
+		"wrong secret too": {byGrant(githubToken(t, nil, nil), "&client_id=fedsecret&client_secret=x"), forged("fedsecret", "wrong_secret")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			option, lines := audited(t)
+			s := startFederated(t, option)
+			s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
+			var got map[string]any
+			all := lines()
+			if len(all) != 1 {
+				t.Fatalf("%d lines, want 1: %v", len(all), all)
+			}
+			if err := json.Unmarshal([]byte(all[0]), &got); err != nil {
+				t.Fatal(err)
+			}
+			delete(got, "jti")
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Failures of tokens without a client ID are limited per source. Valid tokens still work.
+func TestFailureLimitAppliesToFederatedTokens(t *testing.T) {
+	t.Parallel() // some responses are delayed
+	s := startFederated(t)
+	client := s.clientOf(t, "HTTP/2")
+	forged := githubToken(t, members{"kid": "gh2"}, nil)
+	for range limiter.FailureBurst {
+		checkRejection(t, s.send(t, client, byGrant(forged, "")), 400, "invalid_grant", "acme")
+	}
+	checkTooMany(t, s.send(t, client, byGrant(forged, "")), "3", tooManyFailures)
+	checkTooMany(t, s.send(t, client, byAssertion(forged, "")), "3", tooManyFailures)
+	checkRejection(t, s.send(t, client, byGrant(forged, "&client_id=deploy")), 400, "invalid_grant", "acme")
+	checkToken(t, s.send(t, client, byGrant(githubToken(t, nil, nil), "")), "stock", nil)
+}
