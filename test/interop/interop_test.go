@@ -23,6 +23,7 @@ func TestThirdParties(t *testing.T) {
 		{"tokens of a deleted predecessor", testPredecessor},
 		{"access token as client assertion", testTokenAsAssertion},
 		{"nginx", testNginx},
+		{"DPoP through nginx", testDPoP},
 		{"request targets through nginx", testRequestTargets},
 		{"Kong function", testKongFunction},
 		{"kube-apiserver across a key rotation", testKubernetesAcrossRotation},

@@ -62,7 +62,7 @@ func testRequestTargets(t *testing.T, i *installation) {
 // path with the requirements.
 func appendTarget(t *testing.T, config string) string {
 	t.Helper()
-	const documented = "proxy_pass https://realmkeeper/acme/oauth2/verify?scope=orders.read&audience=https%3A%2F%2Forders.acme.example;"
+	const documented = "proxy_pass https://realmkeeper/acme/oauth2/verify?scope=orders.read&audience=https%3A%2F%2Forders.acme.example&dpop=original;"
 	if !strings.Contains(config, documented) {
 		t.Fatalf("the guide's configuration doesn't contain %s", documented)
 	}

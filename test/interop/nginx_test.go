@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -33,6 +34,11 @@ func testNginx(t *testing.T, i *installation) {
 	good := i.token(t)
 	writer := i.createClient(t, "writer", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })
 	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
+	// A client finds the realm with this document (RFC 9728).
+	metadata := i.issuer + "/oauth2/resource-metadata/" + base64.RawURLEncoding.EncodeToString([]byte(audience))
+	challenge := func(start string) string {
+		return start + ` resource_metadata="` + metadata + `", scope="` + scope + `"`
+	}
 	tests := map[string]struct {
 		method        string
 		authorization string
@@ -44,9 +50,9 @@ func testNginx(t *testing.T, i *installation) {
 		"valid token":                   {http.MethodGet, "Bearer " + good, false, 200, "", identity},
 		"request body":                  {http.MethodPost, "Bearer " + good, false, 200, "", identity},
 		"forged identity":               {http.MethodGet, "Bearer " + good, true, 200, "", identity},
-		"no token":                      {http.MethodGet, "", false, 401, "Bearer", nil},
-		"forged identity without token": {http.MethodGet, "", true, 401, "Bearer", nil},
-		"truncated token":               {http.MethodGet, "Bearer " + good[:len(good)-8], false, 401, `Bearer error="invalid_token"`, nil},
+		"no token":                      {http.MethodGet, "", false, 401, challenge("Bearer"), nil},
+		"forged identity without token": {http.MethodGet, "", true, 401, challenge("Bearer"), nil},
+		"truncated token":               {http.MethodGet, "Bearer " + good[:len(good)-8], false, 401, challenge(`Bearer error="invalid_token",`), nil},
 		"missing scope":                 {http.MethodGet, "Bearer " + i.tokenOf(t, writer), false, 403, "", nil},
 	}
 	for name, tc := range tests {
@@ -68,9 +74,10 @@ func testNginx(t *testing.T, i *installation) {
 
 // nginx is a running nginx in front of an API that records the headers it receives.
 type nginx struct {
-	url    string
-	client *http.Client
-	got    chan http.Header
+	url         string
+	certificate *x509.Certificate
+	client      *http.Client
+	got         chan http.Header
 }
 
 // asDocumented leaves the guide's configuration unchanged.
@@ -88,7 +95,7 @@ func (i *installation) startNginx(t *testing.T, change func(config string) strin
 	// This server only provides a certificate for 127.0.0.1 and a client that trusts it.
 	tls := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(tls.Close)
-	n.client = tls.Client()
+	n.client, n.certificate = tls.Client(), tls.Certificate()
 
 	port, err := controlplane.ReservePort()
 	if err != nil {
@@ -146,6 +153,7 @@ func (i *installation) nginxConfig(t *testing.T, dir, listen, api string) string
 		"api.example.com", issuer.Hostname(),
 		"listen 443 ssl;", "listen "+listen+" ssl;",
 		"orders.internal:8080", api,
+		"https://orders.acme.example$request_uri", "https://"+listen+"$request_uri",
 		"/etc/nginx/realmkeeper-ca.crt", i.authority,
 		"/etc/nginx/", dir+"/",
 	).Replace(string(guide))

@@ -49,9 +49,12 @@ func testOAuth4WebAPI(t *testing.T, i *installation) {
 }
 
 // runProgram runs a program that contains its own assertions and prints a line for each step.
-func (i *installation) runProgram(t *testing.T, program string, steps []string) {
+func (i *installation) runProgram(t *testing.T, program string, steps []string, change ...func(*exec.Cmd)) {
 	t.Helper()
 	command := i.node(t.Context(), t, program)
+	for _, c := range change {
+		c(command)
+	}
 	var stderr strings.Builder
 	command.Stderr = &stderr
 	out, err := command.Output()
