@@ -77,7 +77,7 @@ func run(o options) error {
 	defer stopFeed()
 	server, err := httpserver.Listen(ctx, httpserver.Options{
 		Handler: tokenserver.New(tokenserver.Options{
-			Registry: reg, Cluster: clusterKeys, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
+			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
 			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, SlowHashMemory: memory.SlowHashes,
 		}),
 		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,

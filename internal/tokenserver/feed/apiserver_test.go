@@ -53,8 +53,9 @@ type apiServer struct {
 
 // beat is a request that writes the heartbeat.
 type beat struct {
-	at      time.Time
-	version string
+	at       time.Time
+	version  string
+	requests []heartbeat.Refresh
 }
 
 // start runs a feed until stop is called or the test ends.
@@ -103,7 +104,7 @@ func (a *apiServer) client() *fake.Clientset {
 				return true, nil, err
 			}
 		}
-		a.beats = append(a.beats, beat{at: time.Now(), version: lease.Annotations[heartbeat.LoadedAnnotation]})
+		a.beats = append(a.beats, beat{at: time.Now(), version: lease.Annotations[heartbeat.LoadedAnnotation], requests: heartbeat.ParseRefresh(lease)})
 		return true, lease, a.writes
 	})
 	return client

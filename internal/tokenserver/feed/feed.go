@@ -48,6 +48,7 @@ type Feed struct {
 	contact       *contact
 	heartbeat     *publisher
 	lastKnownGood *lastKnownGood
+	requests      *keyRequests
 
 	failed  chan struct{} // receives a value after a failed request to the API server
 	loading sync.Mutex    // held during a load from a list or from the last known good records
@@ -60,9 +61,9 @@ type Feed struct {
 func New(o Options) *Feed {
 	f := &Feed{
 		Options: o, progress: newProgress(), contact: newContact(o.Now()),
-		failed: make(chan struct{}, 1), unreadable: map[string]bool{},
+		failed: make(chan struct{}, 1), unreadable: map[string]bool{}, requests: &keyRequests{at: map[issuer]time.Time{}},
 	}
-	f.heartbeat = newPublisher(o, f.progress, f.contact)
+	f.heartbeat = newPublisher(o, f.progress, f.contact, f.requests)
 	f.lastKnownGood = openLastKnownGood(o)
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",

@@ -34,10 +34,11 @@ type publisher struct {
 	Options
 	progress    *progress
 	contact     *contact
+	requests    *keyRequests
 	lastContact prometheus.Gauge
 }
 
-func newPublisher(o Options, p *progress, c *contact) *publisher {
+func newPublisher(o Options, p *progress, c *contact, k *keyRequests) *publisher {
 	lastContact := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
 		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server keeps serving its current records.",
@@ -46,10 +47,10 @@ func newPublisher(o Options, p *progress, c *contact) *publisher {
 		Name: "realmkeeper_heartbeat_lag_seconds",
 		Help: "How long the heartbeat has been behind the records that this server serves. The operator waits until it has caught up. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
-	return &publisher{Options: o, progress: p, contact: c, lastContact: lastContact}
+	return &publisher{Options: o, progress: p, contact: c, requests: k, lastContact: lastContact}
 }
 
-// run writes the heartbeat after each change of the version, at most every MinInterval and at least
+// run writes the heartbeat after each change of the version and each new request for keys, at most every MinInterval and at least
 // every MaxInterval. After a failure, it waits for the delays of backoff instead, or until the
 // watch delivers something. It starts after the first load. When ctx is done, it deletes the Lease.
 func (p *publisher) run(ctx context.Context) {
@@ -84,7 +85,7 @@ func (p *publisher) write(ctx context.Context, version string) bool {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	now := p.Now()
-	beat := heartbeat.Heartbeat{Server: p.Server, Version: version, Renewed: now}
+	beat := heartbeat.Heartbeat{Server: p.Server, Version: version, Renewed: now, Refresh: p.requests.current(now)}
 	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
 		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
 	if answered(err) {

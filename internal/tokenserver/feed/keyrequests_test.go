@@ -1,0 +1,103 @@
+package feed_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+)
+
+func request(name string, at time.Time) heartbeat.Refresh {
+	return heartbeat.Refresh{Realm: "acme", Issuer: name, At: at.UTC().Truncate(time.Millisecond)}
+}
+
+// A request for keys is in the next heartbeat, which isn't delayed, and stays there for two minutes.
+func TestRequestForKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{}
+		f, _ := start(t, api, "")
+		time.Sleep(10*time.Minute + 5*time.Second)
+		asked := time.Now()
+		f.RequestKeys("acme", "github")
+		f.RequestKeys("acme", "gitlab")
+		synctest.Wait()
+		time.Sleep(heartbeat.MinInterval)
+		synctest.Wait()
+		beats := api.beatsSince(asked)
+		want := []heartbeat.Refresh{request("github", asked), request("gitlab", asked)}
+		if len(beats) == 0 || len(beats) > 2 {
+			t.Fatalf("%d heartbeats within 0.5 s after the requests, want 1 or 2", len(beats))
+		}
+		if diff := cmp.Diff(want, beats[len(beats)-1].requests); diff != "" {
+			t.Errorf("requests in the heartbeat (-want +got):\n%s", diff)
+		}
+		time.Sleep(115 * time.Second)
+		synctest.Wait()
+		beats = api.beatsSince(asked)
+		if diff := cmp.Diff(want, beats[len(beats)-1].requests); diff != "" {
+			t.Errorf("requests after 115 s (-want +got):\n%s", diff)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		beats = api.beatsSince(asked)
+		if last := beats[len(beats)-1]; last.requests != nil {
+			t.Errorf("requests after 135 s: %v", last.requests)
+		}
+	})
+}
+
+// A flood of tokens with unknown keys repeats a request once a minute, with few writes.
+func TestFloodOfRequestsForKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{}
+		f, _ := start(t, api, "")
+		time.Sleep(10*time.Minute + 5*time.Second)
+		began := time.Now()
+		var flood sync.WaitGroup
+		for range 10 {
+			flood.Go(func() {
+				for range 6000 { // ten minutes
+					f.RequestKeys("acme", "github")
+					time.Sleep(100 * time.Millisecond)
+				}
+			})
+		}
+		flood.Wait()
+		beats := api.beatsSince(began)
+		distinct := map[heartbeat.Refresh]bool{}
+		for _, b := range beats {
+			for _, r := range b.requests {
+				distinct[r] = true
+			}
+		}
+		// Without requests, the heartbeat is written every 10.5 s: 57 times.
+		if len(distinct) != 10 || len(beats) > 57+10 {
+			t.Errorf("%d different requests in %d heartbeats, want 10 in at most 67", len(distinct), len(beats))
+		}
+	})
+}
+
+// A request that can't be written at first is written when the API server is available again.
+func TestRequestForKeysDuringOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{}
+		f, _ := start(t, api, "")
+		time.Sleep(10*time.Minute + 5*time.Second)
+		api.set(func(a *apiServer) { a.writes = errDown })
+		asked := time.Now()
+		f.RequestKeys("acme", "github")
+		time.Sleep(30 * time.Second)
+		api.set(func(a *apiServer) { a.writes = nil })
+		back := time.Now()
+		time.Sleep(heartbeat.MaxInterval + heartbeat.MinInterval)
+		synctest.Wait()
+		beats := api.beatsSince(back)
+		if len(beats) == 0 || !cmp.Equal(beats[0].requests, []heartbeat.Refresh{request("github", asked)}) {
+			t.Errorf("heartbeats after the outage: %v", beats)
+		}
+	})
+}
