@@ -1,0 +1,307 @@
+package federation_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
+)
+
+// often makes the operator get keys every second.
+const often = 600
+
+// hostile are the responses of issuers that must affect no one else, and words of the condition.
+func hostile(internal string) map[string]struct {
+	act  func(*issuer.Discovered)
+	want string
+} {
+	metadata := func(handler http.HandlerFunc) func(*issuer.Discovered) {
+		return func(d *issuer.Discovered) { d.ServeMetadata(handler) }
+	}
+	keys := func(handler http.HandlerFunc) func(*issuer.Discovered) {
+		return func(d *issuer.Discovered) { d.ServeKeys(handler) }
+	}
+	return map[string]struct {
+		act  func(*issuer.Discovered)
+		want string
+	}{
+		"slow":           {keys(issuer.Trickle), "did not respond within 10 seconds"},
+		"huge":           {metadata(issuer.EndlessBody), "larger than 64 KiB"},
+		"endless-header": {metadata(issuer.EndlessHeader), "valid HTTP response"},
+		"gzip-bomb":      {keys(issuer.GzipBomb), "no supported keys"},
+		"redirect":       {metadata(issuer.Redirect(internal)), "redirects"},
+		"redirect-keys":  {keys(issuer.Redirect("http://169.254.169.254/latest/meta-data")), "redirects"},
+		"other-issuer":   {metadata(issuer.Respond(http.StatusOK, `{"issuer":"https://`+issuer.Canary+`.example.com","jwks_uri":"https://issuer.example.com"}`)), "for another issuer"},
+		"plain-http": {func(d *issuer.Discovered) {
+			d.ServeMetadata(issuer.Respond(http.StatusOK, fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, d.URL(), internal)))
+		}, "no valid jwks_uri with HTTPS"},
+		"html":          {metadata(issuer.Respond(http.StatusOK, "<html>"+issuer.Canary)), "no valid jwks_uri"},
+		"error":         {keys(issuer.Respond(http.StatusTeapot, issuer.Canary)), "HTTP status is 418"},
+		"garbage":       {keys(issuer.Garbage), "valid HTTP response"},
+		"private-key":   {(*issuer.Discovered).ServePrivateKey, "private or symmetric key"},
+		"symmetric-key": {keys(issuer.Respond(http.StatusOK, `{"keys":[{"kty":"oct","kid":"1","k":"`+issuer.Canary+`"}]}`)), "private or symmetric key"},
+		"many-keys":     {func(d *issuer.Discovered) { d.ServeManyKeys(33) }, "too many"},
+		"down":          {(*issuer.Discovered).Stop, "the connection failed"},
+	}
+}
+
+// Hostile and unavailable issuers change nothing for anyone else, and little for themselves: the last
+// keys stay in use. The condition names each of them and the cause, and nothing repeats what they
+// sent.
+func TestHostileIssuers(t *testing.T) {
+	internal, reached := startInternal(t)
+	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often, LocalIssuers: true})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	good, issuers := issuer.StartDiscovered(t, "good"), map[string]*issuer.Discovered{}
+	realm := install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, good.Trusted()) })
+	behaviors := hostile(internal)
+	for name := range behaviors {
+		issuers[name] = issuer.StartDiscovered(t, name)
+		realm.Spec.TrustedIssuers = append(realm.Spec.TrustedIssuers, issuers[name].Trusted())
+	}
+	inst.Create(t, realm)
+	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime
+
+	for name, behavior := range behaviors {
+		behavior.act(issuers[name])
+	}
+	install.Eventually(t, "all issuers to fail", func() error {
+		message := awaitIssuers(t, inst, realm, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotResolved)
+		for name, behavior := range behaviors {
+			s := statusOf(realm, name)
+			if s.FailingSince == nil || !strings.Contains(s.Message, behavior.want) || !strings.Contains(message, fmt.Sprintf("%q (%s)", name, issuers[name].URL())) {
+				return fmt.Errorf("issuer %s has the status %+v, want %q; the condition is %q", name, s, behavior.want, message)
+			}
+			if len(s.KeyIDs) != 1 || s.KeyIDs[0] != name {
+				return fmt.Errorf("issuer %s has the keys %v, want the last ones", name, s.KeyIDs)
+			}
+		}
+		return nil
+	})
+	if s := statusOf(realm, "good"); s.FailingSince != nil {
+		t.Errorf("the good issuer is failing: %s", s.Message)
+	}
+	awaitFetches(t, inst, good, "good")
+	awaitEvents(t, inst, realm, v1alpha1.EventIssuerNotResolved, corev1.EventTypeWarning)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	if again := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime; !again.Equal(&ready) {
+		t.Error("the Realm was not Ready in the meantime")
+	}
+	if n := reached.Load(); n > 0 {
+		t.Errorf("issuers made the operator send %d requests to an internal server", n)
+	}
+	expectNoCanary(t, inst)
+
+	for name := range behaviors {
+		issuers[name].Behave()
+	}
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		for i := range r.Spec.TrustedIssuers {
+			if r.Spec.TrustedIssuers[i].Name == "down" { // it can't start again
+				r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers[:i], r.Spec.TrustedIssuers[i+1:]...)
+				break
+			}
+		}
+	})
+	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
+	awaitEvents(t, inst, realm, v1alpha1.EventIssuerResolved, corev1.EventTypeNormal)
+	if strings.Contains(inst.OperatorMetrics(t), `issuer="down"`) {
+		t.Error("the operator has metrics of an issuer that is no longer trusted")
+	}
+}
+
+// The operator connects to no local address, whatever the name of the host.
+func TestLocalIssuersAreDenied(t *testing.T) {
+	internal, reached := startInternal(t)
+	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	address := strings.Replace(internal, "http://", "https://", 1)
+	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+		for name, url := range map[string]string{
+			"address": address, "name": strings.Replace(address, "127.0.0.1", "localhost", 1),
+			"cloud": "https://169.254.169.254", "mapped": "https://[::ffff:127.0.0.1]:1234",
+		} {
+			r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, v1alpha1.TrustedIssuer{Name: name, Issuer: v1alpha1.IssuerURL(url)})
+		}
+	})
+	inst.Create(t, realm)
+	install.Eventually(t, "the addresses to be denied", func() error {
+		awaitIssuers(t, inst, realm, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotResolved)
+		for _, s := range realm.Status.TrustedIssuers {
+			if !strings.Contains(s.Message, "not allowed") {
+				return fmt.Errorf("issuer %s has the message %q", s.Name, s.Message)
+			}
+		}
+		return nil
+	})
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	if n := reached.Load(); n > 0 {
+		t.Errorf("the local server got %d connections", n)
+	}
+}
+
+// An issuer that publishes another key in each response doesn't hold up the rotation of the realm's
+// own key, and the Realm stays Ready.
+func TestRotatingIssuer(t *testing.T) {
+	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often, LocalIssuers: true})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	restless := issuer.StartDiscovered(t, "restless")
+	restless.ServeNewKeys(t)
+	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{restless.Trusted()}
+		r.Spec.Signing = v1alpha1.Signing{RotationInterval: &v1alpha1.Duration{Duration: time.Hour}, PublishAhead: &v1alpha1.Duration{Duration: 10 * time.Minute}}
+	})
+	inst.Create(t, realm)
+	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime
+	first, keys := activeKey(realm), map[string]bool{}
+	install.Eventually(t, "a rotation of the signing key while the issuer rotates", func() error {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		for _, id := range statusOf(realm, "restless").KeyIDs {
+			keys[id] = true
+		}
+		if id := activeKey(realm); id == "" || id == first || len(keys) < 5 {
+			return fmt.Errorf("the active key is %q, was %q, and the issuer had %d keys", id, first, len(keys))
+		}
+		return nil
+	})
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	if again := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime; !again.Equal(&ready) {
+		t.Error("the Realm was not Ready in the meantime")
+	}
+}
+
+// startInternal starts a server that only the operator can reach, and counts its connections.
+func startInternal(t *testing.T) (url string, reached *atomic.Int64) {
+	t.Helper()
+	reached = &atomic.Int64{}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			reached.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	return server.URL, reached
+}
+
+// awaitIssuers waits for the IssuersResolved condition and returns its message. It updates the Realm.
+func awaitIssuers(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) string {
+	t.Helper()
+	message := ""
+	install.Eventually(t, fmt.Sprintf("the issuers to be %s/%s", status, reason), func() error {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionIssuersResolved))
+		if c == nil || c.Status != status || c.Reason != string(reason) || c.ObservedGeneration != realm.Generation {
+			return fmt.Errorf("the condition is %+v", c)
+		}
+		message = c.Message
+		return nil
+	})
+	return message
+}
+
+func statusOf(realm *v1alpha1.Realm, name string) v1alpha1.TrustedIssuerStatus {
+	for _, s := range realm.Status.TrustedIssuers {
+		if s.Name == name {
+			return s
+		}
+	}
+	return v1alpha1.TrustedIssuerStatus{}
+}
+
+func activeKey(realm *v1alpha1.Realm) string {
+	for _, k := range realm.Status.SigningKeys {
+		if k.State == v1alpha1.SigningKeyActive {
+			return k.KeyID
+		}
+	}
+	return ""
+}
+
+// awaitFetches waits until the operator has got the keys of an issuer again, and checks the metrics.
+func awaitFetches(t *testing.T, inst *install.Installation, d *issuer.Discovered, name string) {
+	t.Helper()
+	const metric = `realmkeeper_issuer_last_success_timestamp_seconds{issuer=%q,realm="acme"}`
+	before, requests := inst.OperatorMetric(t, fmt.Sprintf(metric, name)), d.Requests()
+	install.Eventually(t, "more fetches from "+name, func() error {
+		if after := inst.OperatorMetric(t, fmt.Sprintf(metric, name)); after == before || d.Requests() < requests+4 {
+			return fmt.Errorf("last success at %s, was %s, after %d requests", after, before, d.Requests()-requests)
+		}
+		return nil
+	})
+}
+
+// awaitEvents waits for an Event about a Realm.
+func awaitEvents(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, reason v1alpha1.EventReason, kind string) {
+	t.Helper()
+	install.Eventually(t, "an Event "+string(reason), func() error {
+		events := &eventsv1.EventList{}
+		if err := inst.Env.Client.List(t.Context(), events); err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.Regarding.UID == realm.UID && e.Reason == string(reason) && e.Type == kind {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none")
+	})
+}
+
+// expectNoCanary checks that nothing of a hostile response is in an object or a log.
+func expectNoCanary(t *testing.T, inst *install.Installation) {
+	t.Helper()
+	for _, list := range []client.ObjectList{&v1alpha1.RealmList{}, &eventsv1.EventList{}, &corev1.SecretList{}} {
+		if err := inst.Env.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		if secrets, ok := list.(*corev1.SecretList); ok {
+			for i := range secrets.Items {
+				for _, data := range secrets.Items[i].Data {
+					if strings.Contains(string(data), issuer.Canary) {
+						t.Errorf("Secret %s repeats a response", secrets.Items[i].Name)
+					}
+				}
+			}
+			continue
+		}
+		data, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), issuer.Canary) {
+			t.Errorf("%T repeats a response", list)
+		}
+	}
+	if strings.Contains(string(inst.OperatorLog(t)), issuer.Canary) {
+		t.Error("the operator's log repeats a response")
+	}
+}
