@@ -249,7 +249,7 @@ c-compiler: ## Install gcc, which the race detector needs, if it is missing.
 	@hack/c-compiler.sh
 
 .PHONY: peers
-peers: ## Install nginx, Node.js, and curl for the interoperability tests if they are missing.
+peers: ## Install nginx, Node.js, curl, and jq for the interoperability tests if they are missing.
 	@test/interop/peers.sh
 
 .PHONY: chromium

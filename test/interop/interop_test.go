@@ -22,9 +22,12 @@ func TestThirdParties(t *testing.T) {
 		{"forged tokens", testForgedTokens},
 		{"tokens of a deleted predecessor", testPredecessor},
 		{"access token as client assertion", testTokenAsAssertion},
+		{"go-spiffe", testSPIFFE},
+		{"scripts of the guides for CI systems", testCIScripts},
 		{"nginx", testNginx},
 		{"DPoP through nginx", testDPoP},
 		{"request targets through nginx", testRequestTargets},
+		{"Model Context Protocol SDKs", testModelContextProtocol},
 		{"Kong function", testKongFunction},
 		{"kube-apiserver across a key rotation", testKubernetesAcrossRotation},
 	} {

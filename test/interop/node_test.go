@@ -23,7 +23,11 @@ func (i *installation) node(ctx context.Context, t *testing.T, program string) *
 	if _, err := os.Stat(filepath.Join("node", "node_modules")); err != nil {
 		t.Fatalf("The npm packages are missing; run `make peers` to install them: %v", err)
 	}
-	command := exec.CommandContext(ctx, "node", "--import", "./platform.js", program)
+	platform, err := filepath.Abs(filepath.Join("node", "platform.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(ctx, "node", "--import", platform, program)
 	command.Dir = "node"
 	command.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+i.authority, "ISSUER="+i.issuer, "JWKS_URL="+i.issuer+"/oauth2/jwks",
 		"KEY_CLIENT_ID="+i.signer.id, "PRIVATE_KEY="+i.signer.private(t),

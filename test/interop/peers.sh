@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs the third-party programs that test/interop requires if they are missing: curl, nginx and
-# Node.js from Debian, and the pinned npm packages. If it cannot install them, it prints what to do.
+# Installs the third-party programs that test/interop requires if they are missing: curl, jq, nginx
+# and Node.js from Debian, and the pinned npm packages. If it cannot install them, it prints what to do.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 packages=()
 command -v curl >/dev/null || packages+=(curl ca-certificates)
+command -v jq >/dev/null || packages+=(jq)
 command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || packages+=(nginx)
 command -v node >/dev/null || packages+=(nodejs)
 command -v npm >/dev/null || packages+=(npm)

@@ -1,0 +1,325 @@
+package interop_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth/extauth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+const toolScope = "tools.call"
+
+// mcpServer is the MCP server from the guide, with a realm of its own.
+type mcpServer struct {
+	*installation
+	dir      string // contains the guide's programs
+	realm    *v1alpha1.Realm
+	resource string // the URL of the MCP endpoint
+	issuer   string
+}
+
+// testModelContextProtocol checks that agents that use the official SDKs can call the MCP server
+// from the guide, with each way to authenticate that the SDKs have.
+func testModelContextProtocol(t *testing.T, i *installation) {
+	m := i.startMCP(t)
+	secret := m.create(t, "agent", func(c *v1alpha1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() })
+	clientSecret := string(i.inst.CredentialsSecret(t, secret).Data["client_secret"])
+	t.Run("ClientCredentialsProvider", func(t *testing.T) {
+		m.wantCalled(t, secret, "secret", "CLIENT_SECRET="+clientSecret)
+	})
+	t.Run("wrong secret", func(t *testing.T) {
+		m.wantFailed(t, secret, "Client authentication failed", "secret", "CLIENT_SECRET=wrong")
+	})
+	t.Run("another realm", func(t *testing.T) {
+		m.wantFailed(t, secret, "bound to authorization server", "secret", "CLIENT_SECRET="+clientSecret, "ISSUER="+i.issuer)
+	})
+	t.Run("Go", func(t *testing.T) { m.testGo(t, secret.Status.ClientID, clientSecret) })
+	t.Run("PrivateKeyJwtProvider", m.testPrivateKeys)
+	t.Run("StaticPrivateKeyJwtProvider", m.testServiceAccount)
+	t.Run("missing scope", func(t *testing.T) {
+		c := m.create(t, "reader", func(c *v1alpha1.ApiClient) {
+			c.Spec.Secret, c.Spec.Scopes = install.GeneratedSecret(), []string{scope}
+		})
+		other := string(i.inst.CredentialsSecret(t, c).Data["client_secret"])
+		m.wantFailed(t, c, "403", "secret", "CLIENT_SECRET="+other)
+	})
+}
+
+// testPrivateKeys checks that a client's assertions, which have no key ID, are accepted with each
+// of its keys. The keys of one client can have the same type, so the type doesn't identify the key.
+func (m *mcpServer) testPrivateKeys(t *testing.T) {
+	for name, keys := range map[string][]crypto.Signer{
+		"one key":   {ecdsaKey(t)},
+		"two keys":  {ecdsaKey(t), ecdsaKey(t)},
+		"two types": {rsaKey(t), ecdsaKey(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := m.create(t, "key-"+strings.ReplaceAll(name, " ", "-"), func(c *v1alpha1.ApiClient) {
+				for n, key := range keys {
+					der, err := x509.MarshalPKIXPublicKey(key.Public())
+					if err != nil {
+						t.Fatal(err)
+					}
+					block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+					public := v1alpha1.PublicKey{KeyID: strconv.Itoa(n), PEM: v1alpha1.PEMPublicKey(block)}
+					if _, ok := key.(*rsa.PrivateKey); ok {
+						public.Algorithm = "RS256"
+					}
+					c.Spec.PublicKeys = append(c.Spec.PublicKeys, public)
+				}
+			})
+			for _, key := range keys {
+				if _, ok := key.(*ecdsa.PrivateKey); !ok {
+					continue // The guide's agent uses ES256.
+				}
+				der, err := x509.MarshalPKCS8PrivateKey(key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				file := filepath.Join(t.TempDir(), "key.pem")
+				if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				m.wantCalled(t, c, "key", "PRIVATE_KEY_FILE="+file)
+			}
+		})
+	}
+}
+
+// testServiceAccount checks that an agent in a Pod can present the Pod's token. The SDK doesn't
+// send a client ID with it.
+func (m *mcpServer) testServiceAccount(t *testing.T) {
+	c := m.create(t, "pod-agent", func(c *v1alpha1.ApiClient) {
+		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: c.Name}}
+		m.inst.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}})
+	})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: c.Name,
+			Containers:         []corev1.Container{{Name: "agent", Image: "agent"}},
+		},
+	}
+	m.inst.Create(t, pod)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences:      []string{m.issuer},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: c.Name}}
+	if err := m.cluster.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(request.Status.Token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.wantCalled(t, c, "token", "TOKEN_FILE="+file)
+}
+
+// testGo calls the tool with the Go SDK as the guide describes.
+func (m *mcpServer) testGo(t *testing.T, clientID, clientSecret string) {
+	handler, err := extauth.NewClientCredentialsHandler(&extauth.ClientCredentialsHandlerConfig{
+		Credentials: &oauthex.ClientCredentials{
+			ClientID:         clientID,
+			ClientSecretAuth: &oauthex.ClientSecretAuth{ClientSecret: clientSecret},
+			Issuer:           m.issuer,
+		},
+		HTTPClient: m.httpClient(t),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1.0.0"}, nil)
+	session, err := agent.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: m.resource, OAuthHandler: handler, DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "whoami"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, ok := result.Content[0].(*mcp.TextContent); !ok || text.Text != clientID {
+		t.Errorf("the tool returned %v, want %q", result.Content, clientID)
+	}
+}
+
+// httpClient returns a client for the MCP server and the token server. Names under localhost may be
+// unknown to the resolver.
+func (m *mcpServer) httpClient(t *testing.T) *http.Client {
+	t.Helper()
+	client := m.server.Client(t)
+	transport, ok := client.Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("the client's transport is %T", client.Transport)
+	}
+	resource, err := url.Parse(m.resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, server := &net.Dialer{}, transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == resource.Host {
+			return direct.DialContext(ctx, network, address)
+		}
+		return server(ctx, network, address)
+	}
+	return client
+}
+
+func (i *installation) startMCP(t *testing.T) *mcpServer {
+	t.Helper()
+	port, err := controlplane.ReservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(port.Release)
+	m := &mcpServer{installation: i, dir: guidePrograms(t), resource: "http://" + port.Address() + "/mcp"}
+	m.realm = install.Realm("agents", func(r *v1alpha1.Realm) {
+		r.Spec.Audiences, r.Spec.Scopes = []string{m.resource}, []string{toolScope, scope}
+	})
+	i.inst.Create(t, m.realm)
+	i.inst.AwaitReady(t, m.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	m.issuer = m.realm.Status.Issuer
+
+	command := m.program(t, "server.js", fmt.Sprintf("PORT=%d", port.Number()))
+	running, err := process.Start(process.Command{Name: "mcp-server", Path: command.Path, Args: command.Args[1:], Dir: m.dir, Env: command.Env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := running.Stop(10 * time.Second); err != nil {
+			t.Errorf("Failed to stop the MCP server: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("End of the MCP server's log:\n%s", running.LogTail())
+		}
+	})
+	err = running.Await(t.Context(), func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.resource, http.NoBody)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// guidePrograms returns a directory with the guide's programs and the packages that they import.
+func guidePrograms(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "docs", "guides", "mcp"))); err != nil {
+		t.Fatal(err)
+	}
+	modules, err := filepath.Abs(filepath.Join("node", "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// program returns a command that runs one of the guide's programs.
+func (m *mcpServer) program(t *testing.T, program string, variables ...string) *exec.Cmd {
+	t.Helper()
+	command := m.node(t.Context(), t, filepath.Join(m.dir, program))
+	command.Env = append(command.Env, "ISSUER="+m.issuer, "RESOURCE="+m.resource, "SCOPE="+toolScope)
+	command.Env = append(command.Env, variables...)
+	return command
+}
+
+// create creates a client of the MCP server's realm.
+func (m *mcpServer) create(t *testing.T, name string, change func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+	t.Helper()
+	c := install.ApiClient(m.client.Namespace, name, m.realm.Name, func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{toolScope}
+		change(c)
+	})
+	m.inst.Create(t, c)
+	m.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	return c
+}
+
+// agent runs the guide's agent with one of its providers. It returns the standard output and the
+// error with the standard error.
+func (m *mcpServer) agent(t *testing.T, c *v1alpha1.ApiClient, provider string, variables ...string) (string, error) {
+	t.Helper()
+	command := m.program(t, "agent.js", append([]string{"CLIENT_ID=" + c.Status.ClientID}, variables...)...)
+	command.Args = append(command.Args, provider)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, stderr.String())
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+func (m *mcpServer) wantCalled(t *testing.T, c *v1alpha1.ApiClient, provider string, variables ...string) {
+	t.Helper()
+	if got, err := m.agent(t, c, provider, variables...); err != nil || got != c.Status.ClientID {
+		t.Errorf("the tool returned %q, %v, want %q", got, err, c.Status.ClientID)
+	}
+}
+
+func (m *mcpServer) wantFailed(t *testing.T, c *v1alpha1.ApiClient, message, provider string, variables ...string) {
+	t.Helper()
+	if got, err := m.agent(t, c, provider, variables...); err == nil || !strings.Contains(err.Error(), message) {
+		t.Errorf("the tool returned %q, %v, want an error with %q", got, err, message)
+	}
+}
+
+func ecdsaKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func rsaKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
