@@ -212,9 +212,11 @@ type cost struct {
 	mallocs uint64
 }
 
+// batch is the number of calls between two measurements.
+const batch = 100
+
 func (c *cost) add(b *testing.B, call func() error) {
 	b.Helper()
-	const batch = 100
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	start := cpuTime()

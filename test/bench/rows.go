@@ -45,6 +45,9 @@ var rows = []row{
 	{"documents/metadata", server, "Documents/metadata", "ratio", target{atLeast: 0.95}},
 	{"audit", server, "Audit", "ratio", target{atLeast: 0.95}},
 	{"wrong secrets/p99 of other clients", server, "WrongSecrets", "ratio", target{atMost: 2}},
+	{"federated/ES256", server, "Federated", "ratio", target{atLeast: 0.70}},
+	{"DPoP/token", server, "DPoP/token", "ratio", target{atMost: 1.5}},
+	{"DPoP/verify", server, "DPoP/verify", "ratio", target{atMost: 1.5}},
 	{"handler/time", server, "Handler", "ratio", target{atMost: 1.35}},
 	{"handler/allocations", server, "Handler", "allocs-surplus", target{atMost: 15}},
 	{"claims/16 on 10,000 clients", server, "Claims", "ratio", target{atLeast: 0.95}},
@@ -62,11 +65,13 @@ var rows = []row{
 const limits = `Ratios compare with a limit that is measured in the same round:
   tokens, verify, introspect: 1/(1/plain + 1/sign) or 1/(1/plain + 1/verify). Plain is a net/http
     server without timeouts that returns the same bytes. Sign and verify use only crypto/*.
+  federated: 1/(1/plain + 1/verify + 1/sign), because the foreign token is verified too.
   tokens over TLS: the same with a net/http server over TLS.
   documents: the product's HTTP server with a handler that only returns the same bytes.
   audit: the same without an audit log.   wrong secrets: the same without wrong secrets.
   lookup: a realm with 10 clients.        records: 100 instead of 100,000 clients.
   claims: the same without claims.
+  DPoP: the same request without a proof, and one verification, on one core.
   handler: one ES256 signature, on one core. Its allocations are those beyond the signature.
 noisy: the row misses its target, but other processes used more than 10 % of the cores. Repeat on
   an idle machine.`
@@ -110,7 +115,7 @@ func (r row) missed(values []float64) bool {
 // robust reports whether other processes hardly affect the metric: memory, and the CPU time and the
 // allocations in calls without a socket.
 func (r row) robust() bool {
-	return r.benchmark == "Handler" || r.parent() == "ClaimsHandler" || r.metric == "KiB/client"
+	return r.benchmark == "Handler" || r.parent() == "DPoP" || r.parent() == "ClaimsHandler" || r.metric == "KiB/client"
 }
 
 // parent returns the name of the benchmark without the name of the sub-benchmark.
