@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -55,9 +56,7 @@ func (p proof) sign(t testing.TB) string {
 		p.issuedAt = now
 	}
 	header := map[string]any{"typ": "dpop+jwt", "alg": p.key.Algorithm, "jwk": p.key.Public()}
-	for name, value := range p.header {
-		header[name] = value
-	}
+	maps.Copy(header, p.header)
 	claims := map[string]any{"jti": p.id, "htm": p.method, "htu": p.url, "iat": p.issuedAt.Unix()}
 	if p.token != "" {
 		sum := sha256.Sum256([]byte(p.token))

@@ -1,6 +1,7 @@
 package jws_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
@@ -49,7 +50,7 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if got.Algorithm != tc.want.Algorithm || got.KeyID != tc.want.KeyID || got.Type != tc.want.Type || string(got.Key) != string(tc.want.Key) || string(got.Payload) != payload {
+			if got.Algorithm != tc.want.Algorithm || got.KeyID != tc.want.KeyID || got.Type != tc.want.Type || !bytes.Equal(got.Key, tc.want.Key) || string(got.Payload) != payload {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
