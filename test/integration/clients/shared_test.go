@@ -22,6 +22,7 @@ func TestClients(t *testing.T) {
 		"imported hashes":                   testImportedHashes,
 		"service accounts":                  testServiceAccounts,
 		"tokens per second":                 testTokensPerSecond,
+		"fixed claims":                      testFixedClaims,
 		"rejected specs":                    testRejectedSpecs,
 		"client ID conflict":                testClientIDConflict,
 		"client ID is held without a grant": testClientIDIsHeldWithoutGrant,

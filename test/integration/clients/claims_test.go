@@ -1,0 +1,96 @@
+package clients_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// The tokens of each token server have the claims of the realm and of the client, and changes apply
+// to new tokens.
+func testFixedClaims(t *testing.T, inst *install.Installation) {
+	realm, c := scenario.NewClient(t, inst, "claims")
+	credentials := inst.CredentialsSecret(t, c)
+	awaitClaims(t, inst, credentials, nil)
+
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.Claims = v1alpha1.Claims{{Name: "tier", String: "gold"}}
+		r.Spec.AllowedClaims = []v1alpha1.ClaimName{"tenant", "seats", "regions"}
+	})
+	awaitClaims(t, inst, credentials, map[string]any{"tier": "gold"})
+
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
+		c.Spec.Claims = v1alpha1.Claims{
+			{Name: "tenant", String: `acme "<&>"` + "\r\n\u2028ä"}, {Name: "seats", Integer: new(int64)}, {Name: "regions", Strings: []string{"eu", "us"}},
+		}
+	})
+	awaitClaims(t, inst, credentials, map[string]any{
+		"tier": "gold", "tenant": `acme "<&>"` + "\r\n\u2028ä", "seats": 0.0, "regions": []any{"eu", "us"},
+	})
+	scenario.AwaitUsable(t, inst, c)
+
+	// A claim that the realm no longer allows stops the client until it is removed.
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.AllowedClaims = []v1alpha1.ClaimName{"tenant"} })
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonClaimNotInRealm)
+	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "regions, seats", "spec.allowedClaims", `"claims"`)
+	inst.AwaitTokens(t, credentials, false)
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Claims = v1alpha1.Claims{{Name: "tenant", String: "acme"}} })
+	awaitClaims(t, inst, credentials, map[string]any{"tier": "gold", "tenant": "acme"})
+
+	// The API server counts characters, and the operator the encoded claims of both objects.
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.Claims = v1alpha1.Claims{{Name: "tier", Strings: []string{strings.Repeat("<", 169), strings.Repeat("<", 168)}}}
+	})
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonClaimsTooLarge)
+	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "2 claims with 2053 bytes", `"claims"`)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.Claims = v1alpha1.Claims{{Name: "tier", Strings: []string{strings.Repeat("<", 256), strings.Repeat("<", 256)}}}
+	})
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonClaimsTooLarge)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Claims = nil })
+	awaitClaims(t, inst, credentials, map[string]any{"tenant": "acme"})
+}
+
+// awaitClaims waits until the tokens of each token server have these claims in addition to those of
+// every token.
+func awaitClaims(t *testing.T, inst *install.Installation, credentials *corev1.Secret, want map[string]any) {
+	t.Helper()
+	for _, s := range inst.Servers() {
+		httpClient := s.Client(t)
+		install.Eventually(t, "the claims of tokens from "+s.Name, func() error {
+			a, err := install.RequestToken(t, s, httpClient, credentials)
+			if err != nil {
+				return err
+			}
+			parsed, err := jwt.ParseSigned(a.AccessToken, []jose.SignatureAlgorithm{jose.ES256})
+			if err != nil {
+				return fmt.Errorf("status %d %s: %w", a.Status, a.Error, err)
+			}
+			got := map[string]any{}
+			if err := parsed.UnsafeClaimsWithoutVerification(&got); err != nil {
+				return err
+			}
+			maps.DeleteFunc(got, func(name string, _ any) bool {
+				return slices.Contains(v1alpha1.ReservedClaims, name)
+			})
+			if diff := cmp.Diff(want, got); len(want)+len(got) > 0 && diff != "" {
+				return errors.New("claims (-want +got):\n" + diff)
+			}
+			return nil
+		})
+	}
+}
