@@ -3,6 +3,7 @@ package tokenserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -64,4 +65,29 @@ func TestLargestStaticClaims(t *testing.T) {
 	claims.WriteString(strings.Repeat(" ", 2048-claims.Len()))
 	s := startWithClaims(t, claims.String())
 	checkValid(t, s, issued(t, s, "claiming", ""), true)
+}
+
+// The requirements of a gateway can also be in the query. A claim that the token doesn't have is no
+// reason to reject it, and a rejected request gets no claims.
+func TestVerificationRepeatsClaimsOnlyOfAcceptedTokens(t *testing.T) {
+	s := startWithClaims(t, mixedClaims)
+	for name, test := range map[string]struct {
+		client, query string
+		wantStatus    int
+		want          []string
+	}{
+		"accepted":             {"claiming", "claims=plan_name+seats&scope=stock", http.StatusOK, []string{`free%20"trial"%2C%C3%A4`}},
+		"client without them":  {"billing", "claims=plan_name", http.StatusOK, []string{""}},
+		"claims not asked for": {"claiming", "scope=stock", http.StatusOK, nil},
+		"scope missing":        {"claiming", "claims=plan_name&scope=admin", http.StatusForbidden, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{
+				method: http.MethodGet, path: verifyPath, query: test.query, authorization: "Bearer " + issued(t, s, test.client, ""),
+			})
+			if diff := cmp.Diff(test.want, got.header.Values("X-Auth-Claim-Plan-Name")); got.status != test.wantStatus || diff != "" {
+				t.Errorf("got %d, want %d; header (-want +got):\n%s", got.status, test.wantStatus, diff)
+			}
+		})
+	}
 }
