@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -29,23 +30,28 @@ const (
 type bank struct {
 	inst    *install.Installation
 	victims []*holder
+	ci      *issuer.Static // a trusted issuer of the realm
 
-	mu sync.Mutex // serializes changes to the realm
+	mu      sync.Mutex               // serializes changes to the realm
+	granted map[*testing.T][]*tenant // the tenants with a grant, by attempt
 }
 
 func newBank(t *testing.T, inst *install.Installation) *bank {
 	t.Helper()
-	b := &bank{inst: inst}
+	b := &bank{inst: inst, granted: map[*testing.T][]*tenant{}, ci: issuer.NewStatic(t, ciName, ciURL)}
 	owner := newTenant(t, inst)
 	inst.Create(t, install.Realm(bankName, func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read", "admin"}
 		r.Spec.Audiences = []string{productionID, testingID}
+		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{b.ci.Trusted(t)}
 		r.Spec.Grants = []v1alpha1.Grant{grantTo("victim", owner, paymentsID)}
 	}))
 	b.victims = []*holder{
 		newHolder(t, inst, owner.apiClient("payments", bankName, paymentsID, withEverything)),
-		newHolder(t, inst, owner.apiClient("ledger", bankName, "", withEverything)),
+		newHolder(t, inst, owner.apiClient("ledger", bankName, "", withEverything, byWorkload(ledgerSubject), withSecret)),
 	}
+	b.victims[1].workload = b.workload(t, ledgerSubject, nil)
+	b.awaitClientOf(t, "", b.victims[1].workload, b.victims[1].client)
 	return b
 }
 
@@ -54,6 +60,9 @@ func withEverything(c *v1alpha1.ApiClient) {
 	c.Spec.Scopes = []string{"read", "admin"}
 	c.Spec.Audiences = []string{productionID}
 }
+
+// withSecret gives a client a generated secret beside its identities.
+func withSecret(c *v1alpha1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() }
 
 // owner returns the namespace of the victims.
 func (b *bank) owner() string { return b.victims[0].client.Namespace }
@@ -72,6 +81,20 @@ func (b *bank) grant(t *testing.T, to *tenant, clientIDs ...string) {
 	b.change(t, func(r *v1alpha1.Realm) {
 		r.Spec.Grants = append(r.Spec.Grants, grantTo(to.namespace, to, clientIDs...))
 	})
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.granted[t] = append(b.granted[t], to)
+}
+
+// revokeAll removes the grants of an attempt, because a realm can have only 32.
+func (b *bank) revokeAll(t *testing.T) {
+	t.Helper()
+	b.mu.Lock()
+	tenants := b.granted[t]
+	b.mu.Unlock()
+	for _, u := range tenants {
+		b.revoke(t, u)
+	}
 }
 
 // revoke removes the grant of a tenant.

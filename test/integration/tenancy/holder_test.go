@@ -33,6 +33,7 @@ type holder struct {
 	record      *corev1.Secret
 	token       string
 	claims      claims
+	workload    string // a token of a trusted issuer whose subject the client holds; may be empty
 }
 
 // claims are the claims of a token that don't differ between two tokens of the same client.
@@ -132,10 +133,30 @@ func (h *holder) try(t *testing.T, s *install.TokenServer, httpClient *http.Clie
 	if diff := cmp.Diff(h.claims, got); err != nil || diff != "" {
 		return fmt.Errorf("the token of %s differs (-want +got): %s, %w", h.claims.ClientID, diff, err)
 	}
+	if err := h.tryWorkload(t, s, httpClient); err != nil {
+		return err
+	}
 	for _, token := range []string{h.token, response.AccessToken} {
 		if valid, err := verify(t.Context(), httpClient, h.claims.Issuer, token); err != nil || !valid {
 			return fmt.Errorf("a token of %s is not valid, %w", h.claims.ClientID, err)
 		}
+	}
+	return nil
+}
+
+// tryWorkload requests a token with the workload's token alone, which selects the holder.
+func (h *holder) tryWorkload(t *testing.T, s *install.TokenServer, httpClient *http.Client) error {
+	t.Helper()
+	if h.workload == "" {
+		return nil
+	}
+	response, err := install.RequestTokenByGrant(t, s, httpClient, h.claims.Issuer+oauth.TokenPath, "", h.workload)
+	if err != nil || response.AccessToken == "" {
+		return fmt.Errorf("no token for the workload of %s: %+v, %w", h.claims.ClientID, response, err)
+	}
+	got, err := claimsOf(response.AccessToken)
+	if diff := cmp.Diff(h.claims, got); err != nil || diff != "" {
+		return fmt.Errorf("the workload's token of %s differs (-want +got): %s, %w", h.claims.ClientID, diff, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package tenancy_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func TestTwoOperators(t *testing.T) {
 			b.inst.Delete(t, h.client)
 			clients = append(clients[:held], clients[held+1:]...)
 		}
+		contestSubject(t, b, competing, fmt.Sprintf("repo:contested/%d", round))
 	}
 	if err := second.Exited(); err != nil {
 		t.Errorf("the second operator has ended: %v", err)
@@ -64,6 +66,48 @@ func TestTwoOperators(t *testing.T) {
 	takeovers(t)
 	stop()
 	b.expectUnharmed(t)
+}
+
+// contestSubject makes tenants compete for a subject. All of their clients are Ready, but only one
+// holds the subject, until it is deleted.
+func contestSubject(t *testing.T, b *bank, competing []*tenant, subject string) {
+	t.Helper()
+	var creating sync.WaitGroup
+	clients := make([]*v1alpha1.ApiClient, len(competing))
+	for i, u := range competing {
+		creating.Go(func() { clients[i] = u.apiClient("workload", bankName, "", byWorkload(subject))(t) })
+	}
+	creating.Wait()
+	token := b.workload(t, subject, nil)
+	for len(clients) > 0 {
+		for _, c := range clients {
+			b.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		}
+		body, err := subjectHolder(t, b.inst, bankName, ciURL, subject)
+		if err != nil || body == nil {
+			t.Fatalf("all clients are Ready, but the holder is %+v: %v", body, err)
+		}
+		held := slices.IndexFunc(clients, func(c *v1alpha1.ApiClient) bool { return c.UID == body.UID })
+		if held < 0 {
+			t.Fatalf("the holder is %+v, which does not compete", body)
+		}
+		b.awaitClientOf(t, "", token, clients[held])
+		for _, c := range clients {
+			b.awaitClientOf(t, c.EffectiveClientID(), token, c)
+		}
+		b.inst.Delete(t, clients[held])
+		clients = slices.Delete(clients, held, held+1)
+		if len(clients) > 0 {
+			install.Eventually(t, "another client to hold the subject", func() error {
+				now, err := subjectHolder(t, b.inst, bankName, ciURL, subject)
+				if err != nil || now == nil || now.UID == body.UID {
+					return fmt.Errorf("the holder is %+v, %w", now, err)
+				}
+				return nil
+			})
+		}
+	}
+	awaitSubject(t, b.inst, bankName, subject, nil)
 }
 
 // awaitHolder waits until one of the clients is Ready and returns its index.
@@ -83,7 +127,20 @@ func awaitHolder(t *testing.T, inst *install.Installation, clients []*v1alpha1.A
 	return index
 }
 
-// watchHolders watches all records. The returned function stops and reports each record whose holder
+// holding is who holds a client ID or subject.
+type holding struct{ client, identity types.UID }
+
+// holdingIn returns who holds what a record is about.
+func holdingIn(secret *corev1.Secret) (holding, error) {
+	if record.KindOf(secret) == record.KindSubject {
+		body, err := record.ReadSubject(secret)
+		return holding{body.UID, body.UID}, err
+	}
+	body, err := record.ReadClient(secret)
+	return holding{body.UID, body.Identity}, err
+}
+
+// watchHolders watches all records of clients and subjects. The returned function stops and reports each record whose holder
 // or identity has changed while it existed.
 func watchHolders(t *testing.T, inst *install.Installation) (report func(*testing.T)) {
 	t.Helper()
@@ -92,18 +149,18 @@ func watchHolders(t *testing.T, inst *install.Installation) (report func(*testin
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
-	holders := map[types.UID]record.Client{} // by UID of the record
+	holders := map[types.UID]holding{} // by UID of the record
 	var changed []string
 	running.Go(func() {
 		for event := range events.ResultChan() {
 			secret, ok := event.Object.(*corev1.Secret)
-			if !ok || record.KindOf(secret) != record.KindClient {
+			if !ok || record.KindOf(secret) == record.KindRealm || record.KindOf(secret) == "" {
 				continue
 			}
-			now, err := record.ReadClient(secret)
+			now, err := holdingIn(secret)
 			before, known := holders[secret.UID]
-			if err != nil || known && (before.UID != now.UID || before.Identity != now.Identity) {
-				changed = append(changed, fmt.Sprintf("%s: from %s to %s, %v", secret.Name, before.UID, now.UID, err))
+			if err != nil || known && before != now {
+				changed = append(changed, fmt.Sprintf("%s: from %v to %v, %v", secret.Name, before, now, err))
 			}
 			holders[secret.UID] = now
 		}
@@ -139,9 +196,77 @@ func TestStaleOperator(t *testing.T) {
 		b.revoke(t, attacker)
 		c := attacker.apiClient("stale", bankName, "stale")(t)
 		expectRejected(t, inst, c, v1alpha1.ReasonNamespaceNotAllowed)
+		workload := attacker.apiClient("workload", bankName, "", byWorkload("repo:bank/stale"))(t)
+		expectRejected(t, inst, workload, v1alpha1.ReasonNamespaceNotAllowed)
+		awaitSubject(t, inst, bankName, "repo:bank/stale", nil)
 		thaw()
 		b.grant(t, owner, "stale")
 		newHolder(t, inst, owner.apiClient("stale", bankName, "stale"))
+		awaitSubject(t, inst, bankName, "repo:bank/stale", b.ready(t, owner, "workload", byWorkload("repo:bank/stale")))
+	})
+
+	t.Run("lost subject", func(t *testing.T) {
+		attacker, owner := newTenant(t, inst), newTenant(t, inst)
+		b.grant(t, attacker)
+		b.grant(t, owner)
+		before := b.ready(t, attacker, "lost", byWorkload("repo:bank/lost"))
+		after := b.ready(t, owner, "heir", byWorkload("repo:bank/lost"))
+		expectSubject(t, inst, bankName, "repo:bank/lost", before)
+		// The operator knows only that the attacker lists and holds the subject. While it is suspended,
+		// another operator gives the subject to the other tenant.
+		thawSecrets, thawClients, resume := proxy.FreezeWatches("secrets"), proxy.FreezeWatches("apiclients"), inst.FreezeOperator(t)
+		defer thawSecrets()
+		defer thawClients()
+		second := inst.StartSecondOperator(t, "")
+		install.Change(t, inst, before, byWorkload("repo:bank/other"))
+		awaitSubject(t, inst, bankName, "repo:bank/lost", after)
+		if err := second.Stop(stopTimeout); err != nil {
+			t.Error(err)
+		}
+		writes := proxy.Writes()
+		resume()
+		b.change(t, func(r *v1alpha1.Realm) { r.Spec.Scopes = append(r.Spec.Scopes, "stale") })
+		install.Eventually(t, "the stale operator to try to write", func() error {
+			if proxy.Writes() < writes+2 {
+				return fmt.Errorf("it has made %d writes", proxy.Writes()-writes)
+			}
+			return nil
+		})
+		expectSubject(t, inst, bankName, "repo:bank/lost", after)
+		thawSecrets()
+		thawClients()
+		b.inst.AwaitReady(t, before, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		awaitSubject(t, inst, bankName, "repo:bank/other", before)
+		expectSubject(t, inst, bankName, "repo:bank/lost", after)
+		b.awaitClientOf(t, "", b.workload(t, "repo:bank/lost", nil), after)
+	})
+
+	t.Run("subject that is listed again", func(t *testing.T) {
+		attacker, owner := newTenant(t, inst), newTenant(t, inst)
+		b.grant(t, attacker)
+		b.grant(t, owner)
+		c := b.ready(t, owner, "again", byWorkload("repo:bank/before"))
+		awaitSubject(t, inst, bankName, "repo:bank/before", c)
+		// The operator doesn't see that the client lists another subject, which a second operator gives
+		// to it. It takes that subject for one that the client no longer lists.
+		thaw := proxy.FreezeWatches("apiclients")
+		defer thaw()
+		install.Change(t, inst, c, byWorkload("repo:bank/after"))
+		second := inst.StartSecondOperator(t, "")
+		awaitSubject(t, inst, bankName, "repo:bank/after", c)
+		takeovers := watchHolders(t, inst)
+		b.ready(t, attacker, "thief", byWorkload("repo:bank/after"))
+		install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} })
+		awaitSubject(t, inst, bankName, "repo:bank/before", c) // the stale operator has acted
+		expectSubject(t, inst, bankName, "repo:bank/after", c)
+		if err := second.Stop(stopTimeout); err != nil {
+			t.Error(err)
+		}
+		thaw()
+		awaitSubject(t, inst, bankName, "repo:bank/before", nil)
+		expectSubject(t, inst, bankName, "repo:bank/after", c)
+		takeovers(t)
+		b.awaitClientOf(t, "", b.workload(t, "repo:bank/after", nil), c)
 	})
 
 	t.Run("lost client ID", func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 )
 
 // TestTakeover is the takeover corpus: attempts of a tenant to obtain, interrupt, or imitate the
-// clients of another tenant. The victims are one client with an explicit client ID and one with the
-// default client ID. They fetch tokens from every token server throughout, and nothing about them
+// clients of another tenant. The victims are one client with an explicit client ID, and one with the
+// default client ID that also holds a subject of a trusted issuer. They fetch tokens from every token server throughout, and nothing about them
 // may change. The attempts run in parallel, and each attacker has exactly the permissions that make
 // it dangerous, never those of an administrator.
 func TestTakeover(t *testing.T) {
@@ -39,11 +39,21 @@ func TestTakeover(t *testing.T) {
 			"introspection of foreign tokens":          testForeignIntrospection,
 			"forged status":                            testForgedStatus,
 			"service account of the same name":         testForeignServiceAccount,
+			"subject of another tenant":                testForeignSubject,
+			"subject before its owner":                 testSquattedSubject,
+			"claims of another tenant's repository":    testForeignClaims,
+			"subject after a lost grant":               testSubjectAfterLostGrant,
+			"recreated holder of a subject":            testRecreatedSubjectHolder,
+			"released holder of a subject":             testReleasedSubject,
+			"service account of another namespace":     testForeignAccountSubject,
+			"subject in another realm":                 testSubjectInOtherRealm,
+			"renamed and re-pointed issuer":            testRepointedIssuer,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				attempt(t, b)
 				b.expectUnharmed(t)
+				b.revokeAll(t)
 			})
 		}
 	})
