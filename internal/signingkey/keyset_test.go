@@ -146,7 +146,7 @@ func TestParseKeySetIsSorted(t *testing.T) {
 	if err != nil || len(want) != 5 {
 		t.Fatalf("%d keys and error %v, want 5", len(want), err)
 	}
-	for range len(entries) {
+	for range entries {
 		entries = append(entries[1:], entries[0])
 		got, _, err := signingkey.ParseKeySet(setOf(t, entries...))
 		if err != nil || !slices.EqualFunc(got, want, signingkey.PublicKey.Equal) {

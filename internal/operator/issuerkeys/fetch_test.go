@@ -143,7 +143,7 @@ func TestFetch(t *testing.T) {
 		}, ErrResponse},
 		"server is down":      {func(f *foreign, _ *Issuer) { f.Close() }, ErrConnection},
 		"unknown host":        {func(_ *foreign, i *Issuer) { i.URL = "https://issuer.invalid" }, ErrHost},
-		"metadata of another": {func(f *foreign, i *Issuer) { i.URL += "/" }, ErrIssuer},
+		"metadata of another": {func(_ *foreign, i *Issuer) { i.URL += "/" }, ErrIssuer},
 		"keys without HTTPS": {func(f *foreign, _ *Issuer) {
 			f.metadata = body(fmt.Appendf(nil, `{"issuer":%q,"jwks_uri":%q}`, f.URL, strings.Replace(f.URL, "https", "http", 1)+"/keys"))
 		}, ErrMetadata},
@@ -241,9 +241,9 @@ func (trickle) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "openid-configuration") {
 		time.Sleep(8 * time.Second)
 		metadata := `{"issuer":"https://issuer.example.com","jwks_uri":"https://issuer.example.com/keys"}`
-		return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(metadata))}, nil
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(metadata))}, nil
 	}
-	return &http.Response{StatusCode: 200, Body: io.NopCloser(slowBody{r.Context()})}, nil
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(slowBody{r.Context()})}, nil
 }
 
 type slowBody struct{ ctx context.Context }

@@ -55,11 +55,10 @@ type Fetcher struct {
 	metrics    *metrics.Metrics
 	newSource  func(Issuer) (keySource, error) // tests replace it
 
-	mu      sync.Mutex
-	leading context.Context               // of Start; nil before
-	realms  map[string]map[string]*worker // by realm and issuer name
-	running sync.WaitGroup
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+	mu     sync.Mutex
+	spawn  func(*worker)                 // starts a worker; nil while the operator isn't the leader
+	realms map[string]map[string]*worker // by realm and issuer name
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // keySource returns the current keys of one issuer. The error is a FetchError.
@@ -113,7 +112,7 @@ func (f *Fetcher) Want(realm string, issuers []Issuer) {
 	if f.realms[realm] = wanted; len(wanted) == 0 {
 		delete(f.realms, realm)
 	}
-	f.startAll()
+	f.spawnAll()
 }
 
 // Forget stops the fetches for a deleted Realm.
@@ -144,27 +143,30 @@ func (f *Fetcher) Request(realm, issuer string) {
 
 // Start fetches until ctx is canceled.
 func (f *Fetcher) Start(ctx context.Context) error {
+	var running sync.WaitGroup
 	f.mu.Lock()
-	f.leading = ctx
-	f.startAll()
+	f.spawn = func(w *worker) {
+		var own context.Context
+		own, w.cancel = context.WithCancel(ctx)
+		f.metrics.IssuerWanted(w.realm, w.issuer.Name, f.now())
+		running.Go(func() { f.run(own, w) })
+	}
+	f.spawnAll()
 	f.mu.Unlock()
 	<-ctx.Done()
-	f.running.Wait()
+	f.mu.Lock()
+	f.spawn = nil
+	f.mu.Unlock()
+	running.Wait()
 	return nil
 }
 
-// startAll starts the workers that don't run yet. The caller must hold mu.
-func (f *Fetcher) startAll() {
-	if f.leading == nil || f.leading.Err() != nil {
-		return
-	}
+// spawnAll starts the workers that don't run yet. The caller must hold mu.
+func (f *Fetcher) spawnAll() {
 	for _, workers := range f.realms {
 		for _, w := range workers {
-			if w.cancel == nil {
-				var ctx context.Context
-				ctx, w.cancel = context.WithCancel(f.leading)
-				f.metrics.IssuerWanted(w.realm, w.issuer.Name, f.now())
-				f.running.Go(func() { f.run(ctx, w) })
+			if w.cancel == nil && f.spawn != nil {
+				f.spawn(w)
 			}
 		}
 	}

@@ -123,11 +123,12 @@ func (n *network) since(url string, start time.Time) (after []time.Duration) {
 	return after
 }
 
-func ids(keys []signingkey.PublicKey) (ids string) {
+func ids(keys []signingkey.PublicKey) string {
+	var all []string
 	for _, k := range keys {
-		ids += k.ID()
+		all = append(all, k.ID())
 	}
-	return ids
+	return strings.Join(all, " ")
 }
 
 func at(name string, url string) Issuer { return Issuer{Name: name, URL: url, Source: name + url} }

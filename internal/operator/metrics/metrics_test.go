@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,13 +65,13 @@ func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 			for _, label := range metric.GetLabel() {
 				labels[label.GetName()] = label.GetValue()
 			}
-			name := family.GetName() + "{" + labels["realm"] + labels["kind"]
+			values := []string{labels["realm"] + labels["kind"]}
 			for _, label := range []string{"issuer", "outcome"} {
 				if value := labels[label]; value != "" {
-					name += "," + value
+					values = append(values, value)
 				}
 			}
-			got[name+"}"] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
+			got[family.GetName()+"{"+strings.Join(values, ",")+"}"] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue()
 		}
 	}
 	return got

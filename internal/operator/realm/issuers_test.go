@@ -254,14 +254,14 @@ func TestIssuerFailures(t *testing.T) {
 			if ready := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionReady)); ready.Status != "True" {
 				t.Errorf("Ready is %v", ready)
 			}
-			event := ""
+			var events []string
 			failure, recovery := issuersChanged(realm, got.TrustedIssuers)
 			for _, e := range []*notice.Event{failure, recovery} {
 				if e != nil {
-					event += e.Type + " " + string(e.Reason)
+					events = append(events, e.Type+" "+string(e.Reason))
 				}
 			}
-			if event != test.wantEvent {
+			if event := strings.Join(events, ", "); event != test.wantEvent {
 				t.Errorf("event %q, want %q", event, test.wantEvent)
 			}
 		})
