@@ -50,7 +50,10 @@ type queryResult struct {
 // that every alert is a valid Prometheus query.
 func TestDashboardAndAlerts(t *testing.T) {
 	cluster := env.Start(t)
-	inst, _, c := scenario.InUse(t, cluster)
+	inst, realm, c := scenario.InUse(t, cluster)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: "https://issuer.invalid"}}
+	})
 	use := newUsage(t, inst, c)
 	portal := inst.StartPortal(t)
 
