@@ -1,0 +1,206 @@
+package federation_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"encoding/pem"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+// localIssuer is the issuer of the cluster that Realmkeeper runs in. Other clusters often have the
+// same one.
+const localIssuer = "https://kubernetes.default.svc"
+
+// foreignCluster is a second Kubernetes cluster, whose Pods are clients of a realm.
+type foreignCluster struct {
+	issuer       string
+	controlPlane *controlplane.ControlPlane
+	client       client.Client
+	key          []byte // signs its tokens
+}
+
+func startForeignCluster(t *testing.T, cluster *env.Env, issuer string) *foreignCluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f := &foreignCluster{issuer: issuer}
+	var err error
+	f.controlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: t.TempDir(), BinDir: cluster.BinDir, ServiceAccountIssuer: issuer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.controlPlane.Stop(); err != nil {
+			t.Errorf("Failed to stop the foreign cluster: %v", err)
+		}
+	})
+	f.setKeys(t, newKey(t))
+	if f.client, err = client.New(f.controlPlane.RESTConfig(), client.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	// As in the guide: everybody can read the public keys.
+	f.create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "public-service-account-keys"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:service-account-issuer-discovery"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:unauthenticated"}},
+	})
+	return f
+}
+
+func newKey(t *testing.T) []byte {
+	t.Helper()
+	key, err := controlplane.NewServiceAccountKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// setKeys restarts the API server with these keys. The first one signs tokens.
+func (f *foreignCluster) setKeys(t *testing.T, keys ...[]byte) {
+	t.Helper()
+	f.key = keys[0]
+	if err := f.controlPlane.SetServiceAccountKeys(keys...); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.controlPlane.StopAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := f.controlPlane.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// url returns keys that the operator gets from the API server.
+func (f *foreignCluster) url() v1alpha1.IssuerKeys {
+	config := f.controlPlane.RESTConfig()
+	return v1alpha1.IssuerKeys{JWKSURI: config.Host + "/openid/v1/jwks", CABundle: v1alpha1.IssuerCABundle(config.CAData)}
+}
+
+// inline returns the current keys, as an administrator would copy them into the Realm.
+func (f *foreignCluster) inline(t *testing.T) v1alpha1.IssuerKeys {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(f.controlPlane.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := clients.RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)}
+}
+
+func (f *foreignCluster) create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	create(t, f.client, objects...)
+}
+
+func create(t *testing.T, c client.Client, objects ...client.Object) {
+	t.Helper()
+	for _, obj := range objects {
+		if err := c.Create(t.Context(), obj); err != nil {
+			t.Fatalf("Failed to create %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
+		}
+	}
+}
+
+// createPod creates a Pod and its service account.
+func createPod(t *testing.T, c client.Client, namespace, account string) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: account,
+			Containers:         []corev1.Container{{Name: "workload", Image: "workload"}},
+		},
+	}
+	create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}, pod)
+	return pod
+}
+
+// podToken returns a token like the one that the kubelet mounts into a Pod.
+func podToken(t *testing.T, c client.Client, pod *corev1.Pod, audience string) string {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		Audiences:      []string{audience},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
+	if err := c.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// subject returns the subject of a Pod's tokens.
+func subject(pod *corev1.Pod) string {
+	return "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName
+}
+
+var clusterAlgorithms = []jose.SignatureAlgorithm{jose.ES256}
+
+// resigned returns a copy of a token with changed claims and the same key ID, signed with the given
+// key. A nil value removes a claim.
+func resigned(t *testing.T, token string, key []byte, change map[string]any) string {
+	t.Helper()
+	parsed, err := jwt.ParseSigned(token, clusterAlgorithms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims map[string]any
+	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(claims, change)
+	maps.DeleteFunc(claims, func(_ string, value any) bool { return value == nil })
+	signed := jose.JSONWebKey{Key: parseKey(t, key), KeyID: parsed.Headers[0].KeyID}
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: signed}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func parseKey(t *testing.T, data []byte) *ecdsa.PrivateKey {
+	t.Helper()
+	block, _ := pem.Decode(data)
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func keyID(t *testing.T, token string) string {
+	t.Helper()
+	parsed, err := jwt.ParseSigned(token, clusterAlgorithms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Headers[0].KeyID
+}

@@ -1,0 +1,240 @@
+package federation_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4/jwt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// Pods of a second cluster get tokens with their own service account tokens. Both clusters have a
+// Pod with the same name and service account, so only the keys tell their tokens apart if the
+// clusters also have the same issuer.
+func TestSecondCluster(t *testing.T) {
+	for name, tc := range map[string]struct {
+		issuer string
+		keys   func(*testing.T, *foreignCluster) v1alpha1.IssuerKeys
+	}{
+		"same issuer, keys by URL": {localIssuer, byURL},
+		"other issuer, inline keys": {"https://edge.example.com", func(t *testing.T, f *foreignCluster) v1alpha1.IssuerKeys {
+			t.Helper()
+			return f.inline(t)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClusters(t, tc.issuer, often, tc.keys)
+			c.testAccepted(t)
+			c.testRejected(t)
+			c.testWithdrawnKey(t, tc.keys)
+		})
+	}
+}
+
+// clusters are a cluster with Realmkeeper and a foreign one, each with a Pod that is a client of the
+// realm. The Pods have the same subject.
+type clusters struct {
+	inst                   *install.Installation
+	foreign                *foreignCluster
+	realm                  *v1alpha1.Realm
+	foreignPod, localPod   *corev1.Pod
+	otherPod               *corev1.Pod // of the foreign cluster, which no client lists
+	foreignClient, inHouse *v1alpha1.ApiClient
+}
+
+func newClusters(t *testing.T, issuer string, factor int, keys func(*testing.T, *foreignCluster) v1alpha1.IssuerKeys) *clusters {
+	t.Helper()
+	cluster := env.Start(t)
+	c := &clusters{foreign: startForeignCluster(t, cluster, issuer), inst: install.New(t, cluster, install.Settings{SpeedUp: factor, LocalIssuers: true})}
+	namespace := cluster.Namespace(t)
+	c.localPod = createPod(t, cluster.Client, namespace, "worker")
+	c.foreign.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	c.foreignPod = createPod(t, c.foreign.client, namespace, "worker")
+	c.otherPod = createPod(t, c.foreign.client, namespace, "other")
+
+	c.inst.StartOperator(t, "")
+	c.inst.StartTokenServer(t)
+	c.inst.StartTokenServer(t)
+	c.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: v1alpha1.IssuerURL(issuer), Keys: keys(t, c.foreign)}}
+	})
+	c.foreignClient = install.ApiClient(namespace, "edge-worker", c.realm.Name, func(a *v1alpha1.ApiClient) {
+		a.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: "edge", Subject: subject(c.foreignPod)}}
+	})
+	c.inHouse = install.ApiClient(namespace, "worker", c.realm.Name, func(a *v1alpha1.ApiClient) {
+		a.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: c.localPod.Spec.ServiceAccountName}}
+	})
+	c.inst.Create(t, c.realm, c.foreignClient, c.inHouse)
+	c.inst.AwaitReady(t, c.foreignClient, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	c.inst.AwaitReady(t, c.inHouse, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	awaitKeys(t, c.inst, c.realm, keyID(t, c.token(t)))
+	return c
+}
+
+// awaitKeys waits until the realm's status lists exactly these keys of its first issuer.
+func awaitKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, ids ...string) {
+	t.Helper()
+	install.Eventually(t, fmt.Sprintf("the realm to list the keys %v", ids), func() error {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		resolved := meta.IsStatusConditionTrue(realm.Status.Conditions, string(v1alpha1.ConditionIssuersResolved))
+		issuers := realm.Status.TrustedIssuers
+		if !resolved || len(issuers) == 0 || !sameElements(issuers[0].KeyIDs, ids) {
+			return fmt.Errorf("resolved=%t, issuers %+v", resolved, issuers)
+		}
+		return nil
+	})
+}
+
+// awaitResolved waits until the operator has the keys of all issuers of the realm.
+func awaitResolved(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
+	t.Helper()
+	install.Eventually(t, "the issuers of the realm to be resolved", func() error {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		if resolved := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionIssuersResolved)); resolved == nil || resolved.Status != metav1.ConditionTrue {
+			return fmt.Errorf("the condition is %+v", resolved)
+		}
+		return nil
+	})
+}
+
+// token returns a new token of the foreign Pod.
+func (c *clusters) token(t *testing.T) string {
+	t.Helper()
+	return podToken(t, c.foreign.client, c.foreignPod, c.issuer(t))
+}
+
+// issuer returns the realm's issuer, which is the audience of its clients' tokens.
+func (c *clusters) issuer(t *testing.T) string {
+	t.Helper()
+	install.Eventually(t, "the realm to have an issuer", func() error {
+		if err := c.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c.realm), c.realm); err != nil || c.realm.Status.Issuer != "" {
+			return err
+		}
+		return fmt.Errorf("it is missing in %+v", c.realm.Status)
+	})
+	return c.realm.Status.Issuer
+}
+
+func (c *clusters) testAccepted(t *testing.T) {
+	local := podToken(t, c.inst.Env.Client, c.localPod, c.issuer(t))
+	for name, tc := range map[string]struct {
+		token, clientID, want string
+	}{
+		"foreign Pod":                    {c.token(t), "", c.foreignClient.Status.ClientID},
+		"foreign Pod with its client ID": {c.token(t), c.foreignClient.Status.ClientID, c.foreignClient.Status.ClientID},
+		"local Pod":                      {local, "", c.inHouse.Status.ClientID},
+		"local Pod with its client ID":   {local, c.inHouse.Status.ClientID, c.inHouse.Status.ClientID},
+	} {
+		for _, s := range c.inst.Servers() {
+			for _, way := range presentations {
+				install.Eventually(t, fmt.Sprintf("%s to accept the %s by %s", s.Name, name, way.name), func() error {
+					got, err := way.request(t, s, s.Client(t), c.realm.Status.TokenEndpoint, tc.clientID, tc.token)
+					if err != nil {
+						return err
+					}
+					if got.Status != http.StatusOK || clientOf(t, got.AccessToken) != tc.want {
+						return fmt.Errorf("the response is %+v, want a token for %s", got, tc.want)
+					}
+					return nil
+				})
+			}
+		}
+	}
+}
+
+func (c *clusters) testRejected(t *testing.T) {
+	token, id := c.token(t), c.foreignClient.Status.ClientID
+	local := podToken(t, c.inst.Env.Client, c.localPod, c.issuer(t))
+	stranger := podToken(t, c.foreign.client, c.otherPod, c.issuer(t))
+	n := 0
+	past, future := time.Now().Add(-time.Minute).Unix(), time.Now().Add(48*time.Hour).Unix()
+	for name, tc := range map[string]struct {
+		token, clientID string
+		unheld          bool // the token is valid, but no client holds its subject
+	}{
+		"subject of another Pod":                 {token: stranger, clientID: id},
+		"subject that no client holds":           {token: stranger, unheld: true},
+		"audience of the API server":             {token: podToken(t, c.foreign.client, c.foreignPod, localIssuer), clientID: id},
+		"audience of another realm":              {token: podToken(t, c.foreign.client, c.foreignPod, c.issuer(t)+"-2"), clientID: id},
+		"second audience":                        {token: resigned(t, token, c.foreign.key, map[string]any{"aud": []string{c.issuer(t), "x"}}), clientID: id},
+		"expired":                                {token: resigned(t, token, c.foreign.key, map[string]any{"exp": past}), clientID: id},
+		"expired without client ID":              {token: resigned(t, token, c.foreign.key, map[string]any{"exp": past})},
+		"no expiration":                          {token: resigned(t, token, c.foreign.key, map[string]any{"exp": nil}), clientID: id},
+		"valid for two days":                     {token: resigned(t, token, c.foreign.key, map[string]any{"exp": future}), clientID: id},
+		"not valid yet":                          {token: resigned(t, token, c.foreign.key, map[string]any{"nbf": future}), clientID: id},
+		"key of another issuer, same key ID":     {token: resigned(t, token, newKey(t), nil), clientID: id},
+		"no client ID, another key, same key ID": {token: resigned(t, token, newKey(t), nil)},
+		"issuer of the realm":                    {token: resigned(t, token, c.foreign.key, map[string]any{"iss": c.issuer(t)}), clientID: id},
+		"unknown issuer":                         {token: resigned(t, token, c.foreign.key, map[string]any{"iss": "https://x.example.com"}), clientID: id},
+		"foreign Pod as the local one":           {token: token, clientID: c.inHouse.Status.ClientID},
+		"local Pod as the foreign one":           {token: local, clientID: id},
+	} {
+		// The servers take turns, because each limits the failures of a client.
+		n++
+		s := c.inst.Servers()[n%2]
+		t.Run(name, func(t *testing.T) {
+			for _, way := range presentations {
+				want, wantStatus := way.rejection, way.status
+				if tc.unheld {
+					want, wantStatus = "invalid_request", http.StatusBadRequest
+				}
+				got, err := way.request(t, s, s.Client(t), c.realm.Status.TokenEndpoint, tc.clientID, tc.token)
+				if err != nil || got.Status != wantStatus || got.Error != want {
+					t.Errorf("%s by %s: response %+v, %v, want %d %s", s.Name, way.name, got, err, wantStatus, want)
+				}
+			}
+		})
+	}
+}
+
+// testWithdrawnKey checks that tokens are rejected once their key is no longer published.
+func (c *clusters) testWithdrawnKey(t *testing.T, keys func(*testing.T, *foreignCluster) v1alpha1.IssuerKeys) {
+	before := c.token(t)
+	c.foreign.setKeys(t, newKey(t))
+	after := c.token(t)
+	install.Change(t, c.inst, c.realm, func(r *v1alpha1.Realm) { r.Spec.TrustedIssuers[0].Keys = keys(t, c.foreign) })
+	awaitKeys(t, c.inst, c.realm, keyID(t, after))
+	for _, s := range c.inst.Servers() {
+		for _, way := range presentations {
+			install.Eventually(t, s.Name+" to accept the new key and reject the old one by "+way.name, func() error {
+				httpClient, url := s.Client(t), c.realm.Status.TokenEndpoint
+				if got, err := way.request(t, s, httpClient, url, "", after); err != nil || got.Status != http.StatusOK {
+					return fmt.Errorf("new key: %+v, %w", got, err)
+				}
+				if got, err := way.request(t, s, httpClient, url, c.foreignClient.Status.ClientID, before); err != nil || got.Error != way.rejection {
+					return fmt.Errorf("old key: %+v, %w", got, err)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// clientOf returns the client ID in an access token.
+func clientOf(t *testing.T, token string) string {
+	t.Helper()
+	parsed, err := jwt.ParseSigned(token, clusterAlgorithms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims struct {
+		ClientID string `json:"client_id"`
+	}
+	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+		t.Fatal(err)
+	}
+	return claims.ClientID
+}
