@@ -56,16 +56,20 @@ func StateOf(t *testing.T, inst *install.Installation, team string) State {
 			if ns := obj.GetNamespace(); ns != "" && ns != inst.Namespace && ns != inst.RecordsNamespace && ns != team {
 				continue
 			}
-			got[mask.Replace(kind.Kind+" "+nameOf(&obj))] = maskRandom(mask.Replace(contentOf(t, &obj)))
+			got[mask.Replace(kind.Kind+" "+nameOf(t, &obj))] = maskRandom(mask.Replace(contentOf(t, &obj)))
 		}
 	}
 	return got
 }
 
 // nameOf returns the name of an object. Names of records contain a UID, so for a record it returns
-// the owner's name instead.
-func nameOf(obj *unstructured.Unstructured) string {
+// the owner's name and, if there is one, the subject instead.
+func nameOf(t *testing.T, obj *unstructured.Unstructured) string {
+	t.Helper()
 	if owner, ok := obj.GetAnnotations()[v1alpha1.OwnerAnnotation]; ok {
+		if held, err := record.ReadSubject(secretOf(t, obj)); err == nil {
+			return "record of " + owner + " with subject " + held.Subject + " of " + held.Issuer
+		}
 		return "record of " + owner
 	}
 	return obj.GetNamespace() + "/" + obj.GetName()
@@ -98,12 +102,8 @@ func contentOf(t *testing.T, obj *unstructured.Unstructured) string {
 // dataOf returns the data of a Secret as text, except for certificates and keys.
 func dataOf(t *testing.T, obj *unstructured.Unstructured) map[string]string {
 	t.Helper()
-	secret := &corev1.Secret{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, secret); err != nil {
-		t.Fatal(err)
-	}
 	data := map[string]string{}
-	for key, value := range secret.Data {
+	for key, value := range secretOf(t, obj).Data {
 		data[key] = string(value)
 		if key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey || key == "ca.crt" {
 			data[key] = "PEM"
@@ -112,12 +112,22 @@ func dataOf(t *testing.T, obj *unstructured.Unstructured) map[string]string {
 	return data
 }
 
+func secretOf(t *testing.T, obj *unstructured.Unstructured) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
 // maskRandom replaces values that differ between otherwise identical runs.
 func maskRandom(s string) string {
 	for _, pattern := range []struct{ find, put string }{
 		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "TIME"},
 		{`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`, "UID"},
 		{`UID/\d+`, "VERSION"},
+		{`\b[0-9a-f]{64}\b`, "SHA256"},
 		{`rk_[0-9A-Za-z]+`, "SECRET"},
 		{`\$hmac-sha256\$[^"\\]+`, "HASH"},
 		{`(\\?"(kid|keyId|x|y|d|id)\\?": ?\\?")[^"\\]+`, "${1}RANDOM"},

@@ -55,11 +55,11 @@ func (m *model) changeRealm(t *testing.T) {
 	t.Helper()
 	realm := m.realms[unstable]
 	if realm == nil {
-		m.realms[unstable] = realmOf(unstable)
+		m.realms[unstable] = m.newRealm(t, unstable)
 		m.inst.Create(t, m.realms[unstable])
 		return
 	}
-	switch m.random.IntN(4) {
+	switch m.random.IntN(5) {
 	case 0:
 		m.inst.Delete(t, realm)
 		delete(m.realms, unstable)
@@ -67,6 +67,15 @@ func (m *model) changeRealm(t *testing.T) {
 		install.Change(t, m.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = !r.Spec.Suspend })
 	case 2:
 		install.Change(t, m.inst, realm, func(r *v1alpha1.Realm) { r.Spec.Scopes = m.someScopes() })
+	case 3:
+		trusted := []v1alpha1.TrustedIssuer{m.ci.Trusted(t)}
+		install.Change(t, m.inst, realm, func(r *v1alpha1.Realm) {
+			if len(r.Spec.TrustedIssuers) > 0 {
+				r.Spec.TrustedIssuers = nil
+				return
+			}
+			r.Spec.TrustedIssuers = trusted
+		})
 	default:
 		m.rotateKeys(t, unstable)
 	}
@@ -112,7 +121,7 @@ func (m *model) changeClient(t *testing.T, name string) {
 	}
 	m.noteChosen(name)
 	set := func(change func(*v1alpha1.ApiClient)) { install.Change(t, m.inst, c, change) }
-	switch m.random.IntN(10) {
+	switch m.random.IntN(12) {
 	case 0:
 		m.inst.Delete(t, c)
 		delete(m.clients, name)
@@ -134,6 +143,9 @@ func (m *model) changeClient(t *testing.T, name string) {
 		if err := m.inst.Env.Client.Delete(t.Context(), credentials); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
+	case 8, 9:
+		identities := m.someIdentities(name)
+		set(func(c *v1alpha1.ApiClient) { c.Spec.FederatedIdentities = identities })
 	default:
 		m.rotateSecret(t, name)
 	}
@@ -150,7 +162,8 @@ func (m *model) repair(t *testing.T) {
 	if m.realms[unstable] == nil {
 		m.changeRealm(t)
 	}
-	install.Change(t, m.inst, m.realms[unstable], func(r *v1alpha1.Realm) { r.Spec.Scopes = allScopes })
+	trusted := []v1alpha1.TrustedIssuer{m.ci.Trusted(t)}
+	install.Change(t, m.inst, m.realms[unstable], func(r *v1alpha1.Realm) { r.Spec.Scopes, r.Spec.TrustedIssuers = allScopes, trusted })
 	for i := range changingClients {
 		if name := fmt.Sprint(prefix, i); m.external[name] == nil {
 			m.changeProvided(t, name)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -29,6 +30,7 @@ type model struct {
 	clients  map[string]*v1alpha1.ApiClient // except deleted ones
 	external map[string]*corev1.Secret      // provided Secrets by client name
 	hashed   map[string]string              // secrets by hash
+	ci       *issuer.Static                 // the trusted issuer of the realms
 
 	mu   sync.Mutex
 	seen map[credential]bool
@@ -43,11 +45,13 @@ const (
 
 var allScopes = []string{"admin", "read", "write"}
 
-func newModel(inst *install.Installation, team string, seed uint64) *model {
+func newModel(t *testing.T, inst *install.Installation, team string, seed uint64) *model {
+	t.Helper()
 	m := emptyModel(inst, team)
+	m.ci = issuer.NewStatic(t, "ci", "https://ci.example.com")
 	m.random = rand.New(rand.NewPCG(seed, 1))
 	for _, name := range []string{stable, unstable} {
-		m.realms[name] = realmOf(name)
+		m.realms[name] = m.newRealm(t, name)
 	}
 	m.clients[stable] = install.ApiClient(team, stable, stable, func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	for i := range changingClients {
@@ -65,8 +69,10 @@ func emptyModel(inst *install.Installation, team string) *model {
 	}
 }
 
-func realmOf(name string) *v1alpha1.Realm {
+func (m *model) newRealm(t *testing.T, name string) *v1alpha1.Realm {
+	t.Helper()
 	return install.Realm(name, func(r *v1alpha1.Realm) {
+		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{m.ci.Trusted(t)}
 		r.Spec.Scopes = allScopes
 		r.Spec.Signing.PublishAhead = &v1alpha1.Duration{Duration: 10 * time.Minute}
 	})
@@ -74,7 +80,19 @@ func realmOf(name string) *v1alpha1.Realm {
 
 func (m *model) newClient(name string) *v1alpha1.ApiClient {
 	realm := []string{stable, unstable}[m.random.IntN(2)]
-	return install.ApiClient(m.team, name, realm, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = m.someScopes() })
+	return install.ApiClient(m.team, name, realm, func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes, c.Spec.Secret, c.Spec.FederatedIdentities = m.someScopes(), install.GeneratedSecret(), m.someIdentities(name)
+	})
+}
+
+// subjectsOf returns the subjects that a client can list. Clients do not compete, because which one
+// is first depends on the faults.
+func subjectsOf(client string) []string {
+	return []string{"repo:" + client + "/a", "repo:" + client + "/b"}
+}
+
+func (m *model) someIdentities(client string) []v1alpha1.FederatedIdentity {
+	return byWorkload(slices.DeleteFunc(subjectsOf(client), func(string) bool { return m.random.IntN(2) == 0 })...)
 }
 
 func (m *model) someScopes() []string {

@@ -5,17 +5,21 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -63,7 +67,7 @@ func TestConvergesUnderRandomFaults(t *testing.T) {
 // and the final state.
 func runWithRandomFaults(t *testing.T, cluster *env.Env) (*model, scenario.State) {
 	inst, proxy := startBehindProxy(t, cluster)
-	m := newModel(inst, cluster.Namespace(t), *faultSeed)
+	m := newModel(t, inst, cluster.Namespace(t), *faultSeed)
 	for _, obj := range m.all() {
 		inst.Create(t, obj)
 	}
@@ -92,6 +96,7 @@ func runWithRandomFaults(t *testing.T, cluster *env.Env) (*model, scenario.State
 	settles(t, m, proxy)
 	prober.Stop(t)
 	m.tryAll(t)
+	m.tryWorkloads(t)
 	return m, withoutHistory(scenario.StateOf(t, inst, m.team))
 }
 
@@ -197,6 +202,30 @@ func (m *model) tryAll(t *testing.T) {
 	}
 	tried.Wait()
 	t.Logf("Tried %d valid secrets, and made %d attempts with invalid ones", len(valid), rejected)
+}
+
+// tryWorkloads tries every subject that a client can list. Without a client ID, every token server must
+// issue tokens exactly for those that a Ready client lists.
+func (m *model) tryWorkloads(t *testing.T) {
+	t.Helper()
+	for i := range changingClients {
+		name := fmt.Sprint(prefix, i)
+		c := m.clients[name]
+		if c == nil {
+			continue
+		}
+		ready := meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady))
+		for _, subject := range subjectsOf(name) {
+			want := ready && slices.ContainsFunc(c.Spec.FederatedIdentities, func(f v1alpha1.FederatedIdentity) bool { return f.Subject == subject })
+			token := m.ci.Token(t, strings.TrimSuffix(c.Status.TokenEndpoint, oauth.TokenPath), subject, nil)
+			for _, s := range m.inst.Servers() {
+				a, err := install.RequestTokenByGrant(t, s, s.Client(t), c.Status.TokenEndpoint, "", token)
+				if err != nil || (a.Status == http.StatusOK) != want {
+					t.Errorf("%s responded incorrectly to subject %s (listed by a Ready client: %t): %+v, %v", s.Name, subject, want, a, err)
+				}
+			}
+		}
+	}
 }
 
 // withoutHistory removes the parts of a state that depend on the sequence of changes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -29,10 +32,23 @@ type changeScenario struct {
 	// deleted, the credentials Secret is deleted, the provided secret changes, the hash changes, and
 	// the client switches to a different kind of secret.
 	rotated, deleted, lost, provided, hashed, moved *v1alpha1.ApiClient
-	// holder loses its grant and is released, and heir then acquires its client ID.
+	// holder loses its grant and is released, and heir then acquires its client ID and subject.
 	holder, heir         *v1alpha1.ApiClient
+	ci                   *issuer.Static // a trusted issuer of the realm
 	external, other      *corev1.Secret
 	before, after, third string // client secrets chosen by users
+}
+
+// Subjects of the trusted issuer. Workloads of the client "moved" change.
+const inheritedSubject, movedSubject, newSubject = "repo:acme/inherited", "repo:acme/moved", "repo:acme/new"
+
+// byWorkload returns the identities of a client whose workloads have one of the subjects.
+func byWorkload(subjects ...string) []v1alpha1.FederatedIdentity {
+	var identities []v1alpha1.FederatedIdentity
+	for _, subject := range subjects {
+		identities = append(identities, v1alpha1.FederatedIdentity{Issuer: "ci", Subject: subject})
+	}
+	return identities
 }
 
 // granted is an audience that the realm's grant covers throughout, and withdrawn is one that it
@@ -43,7 +59,9 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	t.Helper()
 	s := &changeScenario{inst: install.New(t, cluster, install.Settings{SpeedUp: 3600}), team: cluster.Namespace(t)}
 	s.before, s.after, s.third = generateSecret(t), generateSecret(t), generateSecret(t)
+	s.ci = issuer.NewStatic(t, "ci", "https://ci.example.com")
 	s.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{s.ci.Trusted(t)}
 		r.Spec.Scopes, r.Spec.Audiences = []string{"read"}, []string{granted, withdrawn}
 	})
 	s.external, s.other = labeledSecret(s.team, "external", s.before), labeledSecret(s.team, "other", s.third)
@@ -52,10 +70,13 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	s.lost = install.ApiClient(s.team, "lost", "acme")
 	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.external, 3600*time.Hour) })
 	s.hashed = install.ApiClient(s.team, "hashed", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
-	s.moved = install.ApiClient(s.team, "moved", "acme")
+	s.moved = install.ApiClient(s.team, "moved", "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret, c.Spec.FederatedIdentities = install.GeneratedSecret(), byWorkload(movedSubject)
+	})
 	introspecting := func(audience string) func(*v1alpha1.ApiClient) {
 		return func(c *v1alpha1.ApiClient) {
 			c.Spec.ClientID, c.Spec.Introspection.Audiences = "inherited", []string{audience}
+			c.Spec.Secret, c.Spec.FederatedIdentities = install.GeneratedSecret(), byWorkload(inheritedSubject)
 		}
 	}
 	s.holder = install.ApiClient(s.team, "holder", "acme", introspecting(withdrawn))
@@ -136,7 +157,9 @@ func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former ma
 	s.inst.Delete(t, former[s.lost])
 	install.Change(t, s.inst, s.external, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
 	install.Change(t, s.inst, s.hashed, func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
-	install.Change(t, s.inst, s.moved, func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.other, time.Second) })
+	install.Change(t, s.inst, s.moved, func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret, c.Spec.FederatedIdentities = providedBy(s.other, time.Second), byWorkload(newSubject)
+	})
 }
 
 // inherit releases the client that has lost its grant, so that the other one acquires its ID.
@@ -158,8 +181,9 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 	scenario.AwaitSecretRotated(t, s.inst, s.rotated)
 	scenario.AwaitSigningKeys(t, s.inst, s.realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
 	install.Eventually(t, "obsolete objects to be deleted", func() error {
-		if records := scenario.Records(t, s.inst); len(records) != 7 {
-			return fmt.Errorf("there are %d records, want 7", len(records))
+		// One of the realm, one of each of the six clients, and two of subjects.
+		if records := scenario.Records(t, s.inst); len(records) != 9 {
+			return fmt.Errorf("there are %d records, want 9", len(records))
 		}
 		for _, c := range []*v1alpha1.ApiClient{s.deleted, s.moved} {
 			if err := install.NotFound(s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})); err != nil {
@@ -186,7 +210,27 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
 	s.inst.AwaitReady(t, s.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	for subject, holder := range map[string]*v1alpha1.ApiClient{inheritedSubject: s.heir, newSubject: s.moved, movedSubject: nil} {
+		s.awaitHolder(t, subject, holder)
+	}
 	scenario.AwaitPublishedKeys(t, s.inst, s.realm, s.inst.CredentialsSecret(t, s.lost))
+}
+
+// awaitHolder waits until a workload's token without a client ID selects a client on every token server;
+// nil means none.
+func (s *changeScenario) awaitHolder(t *testing.T, subject string, want *v1alpha1.ApiClient) {
+	t.Helper()
+	endpoint := s.heir.Status.TokenEndpoint
+	token := s.ci.Token(t, strings.TrimSuffix(endpoint, oauth.TokenPath), subject, nil)
+	for _, server := range s.inst.Servers() {
+		install.Eventually(t, server.Name+" to know the holder of "+subject, func() error {
+			response, err := install.RequestTokenByGrant(t, server, server.Client(t), endpoint, "", token)
+			if err != nil || (response.AccessToken != "") != (want != nil) {
+				return fmt.Errorf("the response is %+v, %w", response, err)
+			}
+			return nil
+		})
+	}
 }
 
 // providedBy returns a secret source that refers to the given Secret.
