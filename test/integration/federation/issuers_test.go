@@ -76,9 +76,17 @@ func TestHostileIssuers(t *testing.T) {
 		issuers[name] = issuer.StartDiscovered(t, name)
 		realm.Spec.TrustedIssuers = append(realm.Spec.TrustedIssuers, issuers[name].Trusted())
 	}
-	inst.Create(t, realm)
+	users := []*issuer.Discovered{good, issuers["slow"], issuers["html"], issuers["private-key"], issuers["down"]}
+	c := install.ApiClient(inst.Env.Namespace(t), "orders", "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = nil
+		for _, user := range users {
+			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1alpha1.FederatedIdentity{Issuer: user.Trusted().Name, Subject: "workload"})
+		}
+	})
+	inst.Create(t, realm, c)
 	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime
 
 	for name, behavior := range behaviors {
@@ -99,6 +107,9 @@ func TestHostileIssuers(t *testing.T) {
 	})
 	if s := statusOf(realm, "good"); s.FailingSince != nil {
 		t.Errorf("the good issuer is failing: %s", s.Message)
+	}
+	for _, user := range users {
+		expectToken(t, inst, c, user.Token(t, realm.Status.Issuer, "workload", nil))
 	}
 	awaitFetches(t, inst, good, "good")
 	awaitEvents(t, inst, realm, v1alpha1.EventIssuerNotResolved, corev1.EventTypeWarning)
@@ -192,6 +203,17 @@ func TestRotatingIssuer(t *testing.T) {
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if again := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime; !again.Equal(&ready) {
 		t.Error("the Realm was not Ready in the meantime")
+	}
+}
+
+// expectToken checks that all token servers accept a token of a trusted issuer.
+func expectToken(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, assertion string) {
+	t.Helper()
+	for _, s := range inst.Servers() {
+		response, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, "", assertion)
+		if err != nil || response.AccessToken == "" {
+			t.Errorf("%s responded with %+v, %v", s.Name, response, err)
+		}
 	}
 }
 
