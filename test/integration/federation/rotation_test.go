@@ -15,13 +15,17 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
+// seldom makes the operator get keys every 10 seconds, so that a key that isn't published ahead is
+// unknown at first.
+const seldom = 60
+
 // unscaled makes TestUnannouncedKey get keys as rarely as in production.
 var unscaled = flag.Bool("unscaled", false, "Get keys of issuers as rarely as in production")
 
 // A foreign cluster rotates its key while its Pods request tokens. The key is published one refresh
 // before it signs. No request fails.
 func TestForeignKeyRotation(t *testing.T) {
-	c := newClusters(t, "https://edge.example.com", often, byURL)
+	c := newClusters(t, "https://edge.example.com", seldom, byURL)
 	load := startLoad(t, c)
 	before, next := c.foreign.key, newKey(t)
 	c.foreign.setKeys(t, before, next)
@@ -43,7 +47,7 @@ func TestForeignKeyRotation(t *testing.T) {
 // A foreign cluster signs with a key that it has just published. The first token makes the token
 // servers ask for the key. The test reports how long that takes.
 func TestUnannouncedKey(t *testing.T) {
-	factor := often
+	factor := seldom
 	if *unscaled {
 		factor = 1
 	}
