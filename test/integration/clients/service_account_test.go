@@ -183,7 +183,7 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 		"a changed expiry":          {token: mutated(t, good, `"exp":`, `"exp":1`)},
 		"a changed signature":       {token: good[:len(good)-10] + "AAAAAAAAAA"},
 		"different client":          {token: good, clientID: "unknown"},
-		"no client":                 {token: good, clientID: "-", wantError: "invalid_request"},
+		"no client, not held":       {token: projected(t, cluster, unlisted, true, issuer), clientID: "-", wantError: "invalid_request"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantError, clientID := "invalid_client", c.Status.ClientID
@@ -196,6 +196,12 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 				t.Errorf("the response is %+v, want %s", a, wantError)
 			}
 		})
+	}
+	// The client holds its service account, so that its requests need no client ID.
+	for _, s := range inst.Servers() {
+		if a := requestToken(t, s, c, "", good); a.AccessToken == "" {
+			t.Errorf("%s did not issue a token without a client ID: %+v", s.Name, a)
+		}
 	}
 	// A token that is signed again with a different but valid expiration is accepted. So the tokens
 	// above must have been rejected because of their claims.
