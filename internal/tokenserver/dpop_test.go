@@ -225,6 +225,23 @@ func TestProofsAtTheTokenEndpoint(t *testing.T) {
 	}
 }
 
+// The URL of the token endpoint comes from configuration, so a server that clients are tricked into
+// calling can't forward their proofs.
+func TestHostDoesNotChangeTheURLOfProofs(t *testing.T) {
+	s := startWithDPoP(t)
+	const other = "attacker.example.com"
+	for _, headers := range []string{"", "X-Forwarded-Host: " + other + "\r\n", "Forwarded: host=" + other + "\r\n"} {
+		question := "POST " + tokenPath + "?" + grant + " HTTP/1.1\r\nHost: " + other + "\r\nConnection: close\r\nContent-Length: 0\r\n" + headers +
+			"Authorization: " + basic("plain", secret) + "\r\nDPoP: "
+		for url, want := range map[string]int{"https://" + other + tokenPath: http.StatusBadRequest, tokenURL: http.StatusOK} {
+			got := responses(t, s.exchange(t, question+proof{url: url}.sign(t)+"\r\n\r\n"))
+			if len(got) != 1 || got[0].status != want {
+				t.Errorf("%s with headers %q: got %+v, want %d", url, headers, got, want)
+			}
+		}
+	}
+}
+
 // A proof is accepted once. A request that fails doesn't use it up.
 func TestProofIsAcceptedOnce(t *testing.T) {
 	s := startWithDPoP(t)

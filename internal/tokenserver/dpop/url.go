@@ -40,7 +40,7 @@ func normalize(raw string) (string, bool) {
 	}
 	// net/url would decode an escaped slash in some paths, so it parses only what precedes the path.
 	parsed, err := url.Parse(scheme + "://" + authority)
-	if err != nil || parsed.User != nil || parsed.Hostname() == "" || strings.ContainsAny(authority, "@%") {
+	if err != nil || parsed.User != nil || parsed.Hostname() == "" || strings.Contains(authority, "%") {
 		return "", false
 	}
 	port, known := defaultPorts[parsed.Scheme]
