@@ -109,13 +109,14 @@ func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm,
 		return a.bySecret(ctx, realm, credentials, source, now)
 	}
 	identity, err := a.byAssertion(ctx, realm, p, now)
-	return identity, a.conclude(realm, &identity, err, source, now)
+	err = a.conclude(realm, identity, err, source, now)
+	return identity, err
 }
 
 // conclude logs and counts the result of an assertion, and limits failures.
 //
 // The error is err or oauth.ErrTooManyFailures.
-func (a *Authenticator) conclude(realm *registry.Realm, identity *Identity, err error, source netip.Addr, now time.Time) error {
+func (a *Authenticator) conclude(realm *registry.Realm, identity Identity, err error, source netip.Addr, now time.Time) error {
 	a.count(realm.Name, cmp.Or(identity.Issuer, identity.issuer), resultOf(err))
 	if err != nil {
 		a.logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", identity.Issuer, "reason", err)
