@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -100,7 +101,7 @@ func sendForged(ctx context.Context, client *http.Client, number int) error {
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	token := encode([]byte(`{"alg":"ES256","kid":"`+keyID+`"}`)) + "." +
-		encode([]byte(`{"iss":"`+target.Issuer+`","sub":"`+fmt.Sprint(number)+`","aud":"x","exp":9999999999}`)) + "." + encode(make([]byte, 64))
+		encode([]byte(`{"iss":"`+target.Issuer+`","sub":"`+strconv.Itoa(number)+`","aud":"x","exp":9999999999}`)) + "." + encode(make([]byte, 64))
 	form := url.Values{
 		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {token},
 		"client_id": {fmt.Sprintf("team-%03d.service-%05d", number%100, number%100)},
