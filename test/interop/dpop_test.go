@@ -40,6 +40,7 @@ func testDPoP(t *testing.T, i *installation) {
 	}
 	environment := func(command *exec.Cmd) {
 		command.Env = append(command.Env, "NODE_EXTRA_CA_CERTS="+both, "API_URL="+n.url+"/orders",
+			"CLUSTER_TOKEN_URL="+string(bound.Data["cluster_token_url"]),
 			"BOUND_CLIENT_ID="+string(bound.Data["client_id"]), "BOUND_CLIENT_SECRET="+string(bound.Data["client_secret"]))
 	}
 	var steps []string

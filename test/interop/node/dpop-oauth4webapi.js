@@ -5,7 +5,7 @@ import * as oauth from 'oauth4webapi'
 
 import { privateKey } from './key.js'
 
-const { ISSUER, BOUND_CLIENT_ID, BOUND_CLIENT_SECRET, KEY_CLIENT_ID, AUDIENCE, SCOPE, API_URL } = process.env
+const { ISSUER, BOUND_CLIENT_ID, BOUND_CLIENT_SECRET, KEY_CLIENT_ID, AUDIENCE, SCOPE, API_URL, CLUSTER_TOKEN_URL } = process.env
 const issuer = new URL(ISSUER)
 const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm: 'oauth2' }))
 
@@ -20,6 +20,12 @@ for (const [method, [id, authentication]] of Object.entries(credentials)) {
   const response = await oauth.clientCredentialsGrantRequest(server, client, authentication, { scope: SCOPE, resource: AUDIENCE }, { DPoP })
   const { access_token, token_type } = await oauth.processClientCredentialsResponse(server, client, response)
   assert.equal(token_type, 'dpop')
+
+  // A Pod sends its request to the URL inside the cluster.
+  const inside = oauth.DPoP(client, await oauth.generateKeyPair('ES256'), {
+    [oauth.modifyAssertion]: (_, payload) => { payload.htu = CLUSTER_TOKEN_URL },
+  })
+  assert.equal((await oauth.clientCredentialsGrantRequest(server, client, authentication, {}, { DPoP: inside })).status, 200)
 
   // The API validates the token and the proof itself.
   let call
