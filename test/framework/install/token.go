@@ -30,6 +30,12 @@ type TokenResponse struct {
 // query, and an empty body.
 func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, credentials *corev1.Secret) (TokenResponse, error) {
 	t.Helper()
+	return RequestTokenWithProof(t, s, httpClient, credentials, "")
+}
+
+// RequestTokenWithProof requests a token like RequestToken, with a DPoP proof unless it is empty.
+func RequestTokenWithProof(t testing.TB, s *TokenServer, httpClient *http.Client, credentials *corev1.Secret, proof string) (TokenResponse, error) {
+	t.Helper()
 	data := credentials.Data
 	endpoint := string(data[v1alpha1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, http.NoBody)
@@ -37,6 +43,9 @@ func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, credent
 		return TokenResponse{}, err
 	}
 	req.SetBasicAuth(string(data[v1alpha1.SecretKeyClientID]), string(data[v1alpha1.SecretKeyClientSecret]))
+	if proof != "" {
+		req.Header.Set("DPoP", proof)
+	}
 	return send(s, httpClient, req)
 }
 

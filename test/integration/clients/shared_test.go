@@ -23,6 +23,7 @@ func TestClients(t *testing.T) {
 		"service accounts":                  testServiceAccounts,
 		"tokens per second":                 testTokensPerSecond,
 		"fixed claims":                      testFixedClaims,
+		"DPoP":                              testDPoP,
 		"rejected specs":                    testRejectedSpecs,
 		"client ID conflict":                testClientIDConflict,
 		"client ID is held without a grant": testClientIDIsHeldWithoutGrant,
