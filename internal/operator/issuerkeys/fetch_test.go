@@ -170,6 +170,31 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// The operator stops reading a large response, so that it doesn't fill its memory.
+func TestFetchStopsReading(t *testing.T) {
+	f, sent := startForeign(t), make(chan int, 1)
+	f.metadata = func(w http.ResponseWriter, _ *http.Request) {
+		total := 0
+		for chunk := make([]byte, 1<<20); total < 64<<20; {
+			n, err := w.Write(chunk)
+			if total += n; err != nil {
+				break
+			}
+		}
+		sent <- total
+	}
+	g, err := newGetter(f.issuer(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.keys(t.Context()); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("error %v, want %v", err, ErrTooLarge)
+	}
+	if n := <-sent; n >= 64<<20 {
+		t.Errorf("the server sent %d bytes", n)
+	}
+}
+
 // Local addresses get no connection, also if a host name resolves to one.
 func TestFetchDeniesLocalAddresses(t *testing.T) {
 	f := startForeign(t)
