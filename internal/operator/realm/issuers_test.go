@@ -76,6 +76,23 @@ func TestIssuersAreRecorded(t *testing.T) {
 	}
 }
 
+// The record contains what DPoP proofs and the metadata of protected resources need.
+func TestURLsAndAudiencesAreRecorded(t *testing.T) {
+	realm := acme(func(r *v1alpha1.Realm) { r.Spec.Audiences = v1alpha1.Audiences{"https://b.example.com", "https://a.example.com"} })
+	settings := instance()
+	settings.SystemNamespace = "system"
+	d, err := decide(observed{realm: realm}, settings, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "https://realmkeeper-token-server.system.svc/acme"; d.record.ClusterIssuerURL != want {
+		t.Errorf("URL inside the cluster %s, want %s", d.record.ClusterIssuerURL, want)
+	}
+	if diff := cmp.Diff([]string{"https://a.example.com", "https://b.example.com"}, d.record.Audiences); diff != "" {
+		t.Errorf("audiences (-want +got):\n%s", diff)
+	}
+}
+
 // Keys of the record stay in use until there are fetched ones, but never those of another source.
 func TestRecordedKeysBelongToSource(t *testing.T) {
 	key, set := issuerKey(t)

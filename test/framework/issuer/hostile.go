@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -185,7 +186,7 @@ func (d *Discovered) ServeManyKeys(n int) {
 		set := jose.JSONWebKeySet{}
 		for i := range n {
 			key := d.key.Public()
-			key.KeyID = fmt.Sprint(i)
+			key.KeyID = strconv.Itoa(i)
 			set.Keys = append(set.Keys, key)
 		}
 		_ = json.NewEncoder(w).Encode(set)
