@@ -29,6 +29,7 @@ func TestClients(t *testing.T) {
 		"client ID is held without a grant": testClientIDIsHeldWithoutGrant,
 		"new namespace limits a prefix":     testNewNamespaceLimitsPrefix,
 		"record labels are restored":        testRecordLabelsAreRestored,
+		"records of subjects are restored":  testSubjectRecordIsRestored,
 		"unowned Secret is not changed":     testUnownedSecretIsNotChanged,
 		"credentials Secret is restored":    testCredentialsSecretIsRestored,
 		"revoke and restore access":         testRevokeAndRestoreAccess,
