@@ -83,6 +83,10 @@ func testForeignServiceAccount(t *testing.T, b *bank) {
 		}
 		tokens[u] = request.Status.Token
 	}
+	// Without a client ID, each token selects the client in its own namespace.
+	for u, token := range tokens {
+		b.awaitClientOf(t, "", token, clients[u])
+	}
 	for _, s := range b.inst.Servers() {
 		for user, want := range map[*tenant]bool{owner: true, attacker: false} {
 			response, err := install.RequestTokenByAssertion(t, s, s.Client(t), b.issuer(bankName)+"/oauth2/token", clients[owner].Status.ClientID, tokens[user])
