@@ -172,11 +172,11 @@ type ApiClientSpec struct {
 
 	// serviceAccounts lists at most 8 service accounts in the client's namespace that can
 	// authenticate as the client. A Pod presents its projected service account token, issued for
-	// the realm's issuer as audience, as the client assertion. A listed service account does not
-	// need to exist yet; but if none exists and the client has no other way to authenticate, the
-	// client is not Accepted (ServiceAccountNotFound). A service account that is deleted and
-	// created again is a different one: its old tokens do not become valid again. If unset, no
-	// service account can authenticate as the client.
+	// the realm's issuer as audience, as the client assertion or with the JWT bearer grant (RFC
+	// 7523). A listed service account does not need to exist yet; but if none exists and the client
+	// has no other way to authenticate, the client is not Accepted (ServiceAccountNotFound). A
+	// service account that is deleted and created again is a different one: its old tokens do not
+	// become valid again. If unset, no service account can authenticate as the client.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
@@ -197,10 +197,10 @@ type ApiClientSpec struct {
 	// +optional
 	FederatedIdentities []FederatedIdentity `json:"federatedIdentities,omitempty"`
 
-	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires DPoP
-	// proofs (RFC 9449) in token requests and wherever a token is used. If unset, the tokens of
-	// requests with a proof are bound, and others are not, unless the grant that covers the client
-	// requires it.
+	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires a DPoP
+	// proof (RFC 9449) in every token request and every API request with such a token. If unset, the
+	// tokens of requests with a proof are bound, and others are not, unless the grant that covers
+	// the client requires it.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 

@@ -10,7 +10,7 @@ type Claim struct {
 	// +required
 	Name ClaimName `json:"name,omitempty"`
 
-	// string is a text of 1 to 512 characters. If unset, the claim has another type.
+	// string is a string of 1 to 512 characters. If unset, the claim has another type.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
@@ -23,7 +23,7 @@ type Claim struct {
 	// +optional
 	Integer *int64 `json:"integer,omitempty"`
 
-	// strings is a list of 1 to 16 texts of 1 to 256 characters. If unset, the claim has another
+	// strings is a list of 1 to 16 strings of 1 to 256 characters. If unset, the claim has another
 	// type.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -34,7 +34,7 @@ type Claim struct {
 	Strings []string `json:"strings,omitempty"`
 }
 
-// Claims is a list of fixed claims. The size of the encoded claims, which the operator checks too,
+// Claims is a list of fixed claims. The size of the encoded claims, which the operator also checks,
 // cannot be below their number of characters.
 //
 // +kubebuilder:validation:MaxItems=16

@@ -153,7 +153,8 @@ const (
 
 	// ReasonNotGranted is used with the Accepted condition when it is False because grants of the
 	// realm include the client's namespace, but none of them covers all of the client's scopes,
-	// audiences, issuers, and client ID. The message names the grant that comes nearest and what it lacks.
+	// audiences, issuers, and client ID. The message names the grant that comes nearest and what it
+	// lacks.
 	ReasonNotGranted ConditionReason = "NotGranted"
 
 	// ReasonLifetimeExceedsRealm is used with the Accepted condition when it is False because
@@ -238,8 +239,8 @@ const (
 	ReasonPublicKeyNotSupported ConditionReason = "PublicKeyNotSupported"
 
 	// ReasonServiceAccountNotFound is used with the Accepted condition when it is False because
-	// none of the service accounts in spec.serviceAccounts exists, and the client has neither
-	// public keys nor a secret. It resolves when one of them is created.
+	// none of the service accounts in spec.serviceAccounts and spec.federatedIdentities exists, and
+	// the client has no other way to authenticate. It resolves when one of them is created.
 	ReasonServiceAccountNotFound ConditionReason = "ServiceAccountNotFound"
 
 	// ReasonIssuerNotInRealm is used with the Accepted condition when it is False because

@@ -58,8 +58,8 @@ type Grant struct {
 	Issuers []string `json:"issuers,omitempty"`
 
 	// senderConstraint requires that the tokens of the ApiClients that the grant covers are bound to
-	// a key. DPoP requires DPoP proofs (RFC 9449) in token requests and wherever a token is used. If
-	// unset, the ApiClient decides.
+	// a key. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request with
+	// such a token. If unset, the ApiClient decides.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 }

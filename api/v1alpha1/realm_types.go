@@ -105,10 +105,11 @@ type RealmSpec struct {
 	// +optional
 	Grants []Grant `json:"grants,omitempty"`
 
-	// releasedClients lists at most 256 ApiClients that give up their client IDs in this realm. An
-	// ApiClient normally keeps its client ID until it is deleted, even if no grant covers it any
-	// longer. A listed ApiClient is not Accepted (ClientIdReleased), and another ApiClient that a
-	// grant covers can use its client ID. If unset, every ApiClient keeps its client ID.
+	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
+	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
+	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIdReleased),
+	// and another ApiClient that a grant covers can use its client ID. If unset, every ApiClient
+	// keeps its client ID.
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=map
 	// +listMapKey=namespace

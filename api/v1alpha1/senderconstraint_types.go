@@ -1,6 +1,7 @@
 package v1alpha1
 
-// SenderConstraint is a way to bind tokens to a key that their sender must prove to have.
+// SenderConstraint is a way to bind tokens to a key. The sender of a token must prove possession of
+// the key.
 //
 // +kubebuilder:validation:Enum=DPoP
 type SenderConstraint string

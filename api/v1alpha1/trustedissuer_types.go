@@ -5,8 +5,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
 // cluster or a CI system. ApiClients select its tokens with spec.federatedIdentities.
 //
-// The tokens of an issuer that serves strangers too, such as a public CI system, must be bounded by
-// requiredClaims.
+// If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
+// limit its tokens to your organization.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.requiredClaims) || !(self.issuer in ['https://token.actions.githubusercontent.com', 'https://gitlab.com', 'https://agent.buildkite.com', 'https://app.terraform.io'])`,reason=FieldValueRequired,fieldPath=".requiredClaims",message="this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
 // +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksUri)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksUri"
@@ -41,7 +41,8 @@ type TrustedIssuer struct {
 	Keys IssuerKeys `json:"keys,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
 	// requiredClaims lists at most 8 claims that every token of the issuer must have with exactly
-	// these string values. It is required for issuers that serve strangers too. If unset, no
+	// these string values. Set it for an issuer that is shared with other organizations. It is
+	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
 	// +optional
 	RequiredClaims ClaimMatch `json:"requiredClaims,omitempty"`
@@ -127,7 +128,7 @@ type TrustedIssuerStatus struct {
 	// +optional
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
 
-	// message tells why the operator cannot get the keys. Unset while it succeeds.
+	// message describes why the operator cannot get the keys. Unset while it succeeds.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +optional

@@ -8,8 +8,8 @@ const FieldOwner = "realmkeeper"
 const ReservedPrefix = "auth.realmkeeper.dev/"
 
 const (
-	// RecordLabel marks a record: a Secret in the records namespace that describes one Realm or
-	// ApiClient for the token servers. Its value is RecordRealm, RecordClient, or RecordSubject.
+	// RecordLabel marks a record: a Secret in the records namespace that tells the token servers
+	// about one Realm, one ApiClient, or one subject that an ApiClient holds. Its value is RecordRealm, RecordClient, or RecordSubject.
 	RecordLabel = "auth.realmkeeper.dev/record"
 
 	// RecordRealm is the value of RecordLabel on the record of a Realm.

@@ -85,11 +85,11 @@ type ApiClientSpecApplyConfiguration struct {
 	PublicKeys []PublicKeyApplyConfiguration `json:"publicKeys,omitempty"`
 	// serviceAccounts lists at most 8 service accounts in the client's namespace that can
 	// authenticate as the client. A Pod presents its projected service account token, issued for
-	// the realm's issuer as audience, as the client assertion. A listed service account does not
-	// need to exist yet; but if none exists and the client has no other way to authenticate, the
-	// client is not Accepted (ServiceAccountNotFound). A service account that is deleted and
-	// created again is a different one: its old tokens do not become valid again. If unset, no
-	// service account can authenticate as the client.
+	// the realm's issuer as audience, as the client assertion or with the JWT bearer grant (RFC
+	// 7523). A listed service account does not need to exist yet; but if none exists and the client
+	// has no other way to authenticate, the client is not Accepted (ServiceAccountNotFound). A
+	// service account that is deleted and created again is a different one: its old tokens do not
+	// become valid again. If unset, no service account can authenticate as the client.
 	ServiceAccounts []ServiceAccountReferenceApplyConfiguration `json:"serviceAccounts,omitempty"`
 	// federatedIdentities lists at most 8 identities of other systems that can authenticate as the
 	// client with a token that they already have, for example CI jobs and Pods of other clusters.
@@ -99,10 +99,10 @@ type ApiClientSpecApplyConfiguration struct {
 	// otherwise the client is not Accepted (FederatedIdentityNotSupported). If unset, no such
 	// identity can authenticate as the client.
 	FederatedIdentities []FederatedIdentityApplyConfiguration `json:"federatedIdentities,omitempty"`
-	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires DPoP
-	// proofs (RFC 9449) in token requests and wherever a token is used. If unset, the tokens of
-	// requests with a proof are bound, and others are not, unless the grant that covers the client
-	// requires it.
+	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires a DPoP
+	// proof (RFC 9449) in every token request and every API request with such a token. If unset, the
+	// tokens of requests with a proof are bound, and others are not, unless the grant that covers
+	// the client requires it.
 	SenderConstraint *apiv1alpha1.SenderConstraint `json:"senderConstraint,omitempty"`
 	// claims lists at most 16 fixed claims that the client's tokens contain, in addition to those of
 	// the realm. The realm must list their names in allowedClaims; otherwise the client is not

@@ -18,12 +18,12 @@ type ClaimApplyConfiguration struct {
 	// at most 64 characters. The names of claims that a standard or the token server defines are
 	// reserved, regardless of case.
 	Name *apiv1alpha1.ClaimName `json:"name,omitempty"`
-	// string is a text of 1 to 512 characters. If unset, the claim has another type.
+	// string is a string of 1 to 512 characters. If unset, the claim has another type.
 	String *string `json:"string,omitempty"`
 	// integer is a number from -9007199254740991 to 9007199254740991, which is the range that every
 	// JSON parser represents exactly (RFC 8259, section 6). If unset, the claim has another type.
 	Integer *int64 `json:"integer,omitempty"`
-	// strings is a list of 1 to 16 texts of 1 to 256 characters. If unset, the claim has another
+	// strings is a list of 1 to 16 strings of 1 to 256 characters. If unset, the claim has another
 	// type.
 	Strings []string `json:"strings,omitempty"`
 }

@@ -40,8 +40,8 @@ type GrantApplyConfiguration struct {
 	// ApiClient can use every issuer of the realm and the service accounts of its namespace.
 	Issuers []string `json:"issuers,omitempty"`
 	// senderConstraint requires that the tokens of the ApiClients that the grant covers are bound to
-	// a key. DPoP requires DPoP proofs (RFC 9449) in token requests and wherever a token is used. If
-	// unset, the ApiClient decides.
+	// a key. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request with
+	// such a token. If unset, the ApiClient decides.
 	SenderConstraint *apiv1alpha1.SenderConstraint `json:"senderConstraint,omitempty"`
 }
 

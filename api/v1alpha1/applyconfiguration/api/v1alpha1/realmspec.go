@@ -45,10 +45,11 @@ type RealmSpecApplyConfiguration struct {
 	// are never combined. If you remove a grant, the clients that only it covers can no longer get
 	// tokens, but they keep their client IDs; see releasedClients.
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
-	// releasedClients lists at most 256 ApiClients that give up their client IDs in this realm. An
-	// ApiClient normally keeps its client ID until it is deleted, even if no grant covers it any
-	// longer. A listed ApiClient is not Accepted (ClientIdReleased), and another ApiClient that a
-	// grant covers can use its client ID. If unset, every ApiClient keeps its client ID.
+	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
+	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
+	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIdReleased),
+	// and another ApiClient that a grant covers can use its client ID. If unset, every ApiClient
+	// keeps its client ID.
 	ReleasedClients []ApiClientReferenceApplyConfiguration `json:"releasedClients,omitempty"`
 	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
 	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every

@@ -15,8 +15,8 @@ import (
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
 // cluster or a CI system. ApiClients select its tokens with spec.federatedIdentities.
 //
-// The tokens of an issuer that serves strangers too, such as a public CI system, must be bounded by
-// requiredClaims.
+// If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
+// limit its tokens to your organization.
 type TrustedIssuerApplyConfiguration struct {
 	// name identifies the issuer in ApiClients, grants, and messages: at most 63 lowercase letters,
 	// digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes", which
@@ -36,7 +36,8 @@ type TrustedIssuerApplyConfiguration struct {
 	// (OpenID Connect Discovery 1.0, section 4), and the keys from the jwks_uri in it.
 	Keys *IssuerKeysApplyConfiguration `json:"keys,omitempty"`
 	// requiredClaims lists at most 8 claims that every token of the issuer must have with exactly
-	// these string values. It is required for issuers that serve strangers too. If unset, no
+	// these string values. Set it for an issuer that is shared with other organizations. It is
+	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
 	RequiredClaims *apiv1alpha1.ClaimMatch `json:"requiredClaims,omitempty"`
 }
