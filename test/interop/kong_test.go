@@ -1,6 +1,7 @@
 package interop_test
 
 import (
+	"encoding/base64"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,13 +22,15 @@ func testKongFunction(t *testing.T, i *installation) {
 	function := i.kongFunction(t)
 	good := i.token(t)
 	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
+	metadata := i.issuer + "/oauth2/resource-metadata/" + base64.RawURLEncoding.EncodeToString([]byte(audience))
+	parameters := `resource_metadata="` + metadata + `", scope="` + scope + `"`
 	tests := map[string]struct {
 		authorization string
 		want          kongRequest
 	}{
 		"valid token":     {"Bearer " + good, kongRequest{passed: identity}},
-		"truncated token": {"Bearer " + good[:len(good)-8], kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token"`}}},
-		"no token":        {"", kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": "Bearer"}}},
+		"truncated token": {"Bearer " + good[:len(good)-8], kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": `Bearer error="invalid_token", ` + parameters}}},
+		"no token":        {"", kongRequest{status: 401, headers: map[string]string{"WWW-Authenticate": "Bearer " + parameters}}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
