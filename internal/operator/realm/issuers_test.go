@@ -2,6 +2,9 @@ package realm
 
 import (
 	"crypto/rand"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -76,9 +79,19 @@ func TestIssuersAreRecorded(t *testing.T) {
 	}
 }
 
+// authority returns the certificate of a certificate authority.
+func authority(t *testing.T) v1alpha1.IssuerCABundle {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	return v1alpha1.IssuerCABundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+}
+
 // The record contains what DPoP proofs and the metadata of protected resources need.
 func TestURLsAndAudiencesAreRecorded(t *testing.T) {
-	realm := acme(func(r *v1alpha1.Realm) { r.Spec.Audiences = v1alpha1.Audiences{"https://b.example.com", "https://a.example.com"} })
+	realm := acme(func(r *v1alpha1.Realm) {
+		r.Spec.Audiences = v1alpha1.Audiences{"https://b.example.com", "https://a.example.com"}
+	})
 	settings := instance()
 	settings.SystemNamespace = "system"
 	d, err := decide(observed{realm: realm}, settings, now, rand.Reader)
@@ -116,6 +129,7 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 		"renamed":                  {with(func(i *v1alpha1.TrustedIssuer) { i.Name = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
 		"other audience":           {with(func(i *v1alpha1.TrustedIssuer) { i.Audience = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
 		"other URL of the keys":    {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), issuerkeys.State{}, nil},
+		"other authorities":        {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.CABundle = authority(t) }), issuerkeys.State{}, nil},
 		"discovered":               {with(func(i *v1alpha1.TrustedIssuer) { i.Keys = v1alpha1.IssuerKeys{} }), issuerkeys.State{}, nil},
 		"other issuer":             {with(func(i *v1alpha1.TrustedIssuer) { i.Issuer = inline }), issuerkeys.State{}, nil},
 		"keys in the spec instead": {with(func(i *v1alpha1.TrustedIssuer) { i.Keys = v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)} }), issuerkeys.State{}, []signingkey.PublicKey{key}},
