@@ -399,8 +399,9 @@ func TestForeignClusterWithoutLocalKeys(t *testing.T) {
 	client := s.clientOf(t, "HTTP/2")
 	checkToken(t, s.send(t, client, byAssertion(edgeToken(t, nil, nil), "")), "stock", nil)
 	checkRejection(t, s.send(t, client, byAssertion(edgeToken(t, members{"kid": "new"}, nil), "")), 401, "invalid_client", "acme")
+	close(asked)
 	if got := <-asked; got != "acme/edge-cluster" {
-		t.Errorf("asked for the keys of %s, want acme/edge-cluster", got)
+		t.Errorf("asked for the keys of %q, want acme/edge-cluster", got)
 	}
 }
 
