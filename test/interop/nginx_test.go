@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,7 @@ func testNginx(t *testing.T, i *installation) {
 			}
 		})
 	}
+	n.wantMetadata(t, i.issuer)
 	install.Change(t, i.inst, i.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
 	n.awaitStatus(t, good, http.StatusUnauthorized)
 	install.Change(t, i.inst, i.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
@@ -246,6 +249,28 @@ func (n *nginx) received() map[string]string {
 		return headers
 	default:
 		return nil
+	}
+}
+
+// wantMetadata checks that a client without a token finds the realm at the API's well-known path
+// (RFC 9728 §3).
+func (n *nginx) wantMetadata(t *testing.T, issuer string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url+"/.well-known/oauth-protected-resource", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := n.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var got struct {
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+	}
+	if err := json.NewDecoder(response.Body).Decode(&got); err != nil || got.Resource != audience || !slices.Equal(got.Servers, []string{issuer}) {
+		t.Errorf("status %d and metadata %+v, want %s and %s: %v", response.StatusCode, got, audience, issuer, err)
 	}
 }
 

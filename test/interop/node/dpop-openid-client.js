@@ -63,6 +63,14 @@ for (const [method, [id, authentication]] of Object.entries(credentials)) {
     assert.deepEqual(await fresh((o) => o, API_URL + '?page=2'), [200, undefined], 'the query does not count')
     assert.deepEqual(await fresh((o) => o, API_URL + '/1'), [401, 'invalid_dpop_proof'], 'another URL')
     assert.deepEqual(await fresh((o) => ({ ...o, method: 'POST' })), [401, 'invalid_dpop_proof'], 'another method')
+    const forged = (o) => {
+      const headers = new Headers(o.headers)
+      headers.set('X-Original-URL', API_URL)
+      headers.set('X-Original-Method', 'GET')
+      return { ...o, headers }
+    }
+    assert.deepEqual(await fresh(forged), [200, undefined])
+    assert.deepEqual(await fresh(forged, API_URL + '/1'), [401, 'invalid_dpop_proof'], 'headers that only nginx may set')
     config[client.customFetch] = fetch
 
     await rejected(call({}), 'invalid_token') // the bound token as Bearer
