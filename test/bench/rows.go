@@ -59,6 +59,7 @@ var rows = []row{
 	{"lookup/1,000,000 clients, all active", registry, "Lookup/1000000-all-active", "ratio", target{}},
 	{"lookup/time of 1,000,000 clients", registry, "Lookup/1000000-all-active", "µs", target{atMost: 2}},
 	{"records/memory per client", feed, "Records", "KiB/client", target{atMost: 1.5}},
+	{"records/memory per federated client", feed, "FederatedRecords", "KiB/client", target{atMost: 2.5}},
 	{"records/time of a change", feed, "Records", "ratio", target{atMost: 2}},
 }
 
