@@ -39,8 +39,10 @@ func accessToken(header http.Header, bound bool) (scheme, token string, err erro
 }
 
 // apiRequest returns the method and the URL of the API request as the gateway states them in the
-// given headers. They are empty if a header is missing or repeated: then it isn't certain that the
-// gateway set it, and no proof is for them.
+// given headers. They are empty, so that no proof is for them, if a header is missing or repeated:
+// then it isn't certain that the gateway set it. They are also empty if the host contains a character
+// that ends it. A gateway may get the host from the caller, who could otherwise turn the path into a
+// query or a fragment, which don't count.
 func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url string) {
 	single := func(name string) (string, bool) {
 		values := header[name]
@@ -52,7 +54,9 @@ func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url strin
 	if stated == oauth.DPoPOriginal {
 		method, okMethod := single("X-Original-Method")
 		url, okURL := single("X-Original-Url")
-		if !okMethod || !okURL {
+		_, afterScheme, _ := strings.Cut(url, "://")
+		hostEnd := strings.IndexAny(afterScheme, "/?#")
+		if !okMethod || !okURL || hostEnd >= 0 && afterScheme[hostEnd] != '/' {
 			return "", ""
 		}
 		return method, url
@@ -61,7 +65,7 @@ func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url strin
 	proto, okProto := single("X-Forwarded-Proto")
 	host, okHost := single("X-Forwarded-Host")
 	uri, okURI := single("X-Forwarded-Uri")
-	if !okMethod || !okProto || !okHost || !okURI || !strings.HasPrefix(uri, "/") {
+	if !okMethod || !okProto || !okHost || !okURI || strings.ContainsAny(proto+host, `/?#\@`) || !strings.HasPrefix(uri, "/") {
 		return "", ""
 	}
 	return method, proto + "://" + host + uri

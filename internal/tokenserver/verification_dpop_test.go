@@ -151,6 +151,40 @@ func TestVerificationOfBoundTokens(t *testing.T) {
 	}
 }
 
+// A host that ends early would turn the path into a query or a fragment, which don't count. Callers
+// can choose the host at some gateways, so such a host is rejected.
+func TestHostStatedByTheGatewayEndsAtThePath(t *testing.T) {
+	s := startWithDPoP(t)
+	token := bound(t, s, "billing")
+	const root, path = "https://orders.example.com/", "/v1/admin/delete"
+	check := func(stated string, want int, header http.Header) {
+		t.Helper()
+		query := "dpop=original"
+		if header["X-Forwarded-Host"] != nil {
+			query = "dpop=forwarded"
+		}
+		header["Authorization"], header["Dpop"] = []string{"DPoP " + token}, []string{proof{method: "GET", url: root, token: token}.sign(t)}
+		if got := s.verify(t, query, header); got.status != want || want == 401 && got.header.Get("WWW-Authenticate") != dpopInvalidProof {
+			t.Errorf("%s: got %d with challenge %q, want %d", stated, got.status, got.header.Get("WWW-Authenticate"), want)
+		}
+	}
+	for url, want := range map[string]int{
+		"https://orders.example.com?" + path: 401, "https://orders.example.com#" + path: 401, "https://orders.example.com?": 401,
+		root + "?page=1": 200, root + "#a": 200, "https://orders.example.com": 200, root + path: 401,
+	} {
+		check(url, want, http.Header{"X-Original-Method": {"GET"}, "X-Original-Url": {url}})
+	}
+	forwarded := func(proto, host, uri string) http.Header {
+		return http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Proto": {proto}, "X-Forwarded-Host": {host}, "X-Forwarded-Uri": {uri}}
+	}
+	for _, end := range []string{"?", "#", "/", "/?", "/#", `\`, `\?`, "@", "@orders.example.com"} {
+		check("host with "+end, 401, forwarded("https", "orders.example.com"+end, path))
+		check("host with "+end+" and no path", 401, forwarded("https", "orders.example.com"+end, "/"))
+	}
+	check("scheme with a URL", 401, forwarded(root+"?", "orders.example.com", path))
+	check("host with a port", 200, forwarded("https", "orders.example.com:443", "/?page=1"))
+}
+
 // The requirements in the path select the headers too, and the caller of the API can't change that.
 func TestDPoPRequirementInThePath(t *testing.T) {
 	s := startWithDPoP(t)
