@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// Limits of the static claims of a token. MaxClaimBytes is the limit of EncodeClaims.
+// Limits of the fixed claims of a token. MaxClaimBytes is the limit of EncodeClaims.
 const (
 	MaxClaims     = 16
 	MaxClaimBytes = 2048
@@ -19,7 +19,7 @@ const (
 // 6).
 const maxInteger = 1<<53 - 1
 
-// Claim is a static claim: a member that is added to every token of a client.
+// Claim is a fixed claim: a member that is added to every token of a client.
 type Claim struct {
 	Name string `json:"name"`
 	// Value is a JSON string, integer, or list of strings.

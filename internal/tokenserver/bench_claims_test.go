@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// BenchmarkClaims measures tokens per second over loopback of clients with 16 static claims. The
+// BenchmarkClaims measures tokens per second over loopback of clients with 16 fixed claims. The
 // baseline is the same without claims.
 func BenchmarkClaims(b *testing.B) {
 	with, without := claimingPopulation(b, benchClaims(10)), benchPopulation(b, signingkey.ES256)
@@ -51,7 +51,7 @@ func BenchmarkClaimsHandler(b *testing.B) {
 	}
 }
 
-// claimingPopulation returns a population whose clients have static claims, each in memory of its
+// claimingPopulation returns a population whose clients have fixed claims, each in memory of its
 // own, as when they are loaded from records.
 func claimingPopulation(b *testing.B, claims []byte) *population {
 	b.Helper()

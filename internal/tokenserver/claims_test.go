@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// startWithClaims runs a token server with the client "claiming", which has static claims.
+// startWithClaims runs a token server with the client "claiming", which has fixed claims.
 func startWithClaims(t *testing.T, claims string) *server {
 	t.Helper()
 	s := startLoaded(t)

@@ -44,7 +44,7 @@ type Client struct {
 	ServiceAccounts []clientassertion.ServiceAccount
 	// Identities lists the tokens of the realm's trusted issuers that authenticate the client.
 	Identities []Identity
-	// Claims are the static claims in the client's tokens, as encoded members of a JSON object, each
+	// Claims are the fixed claims in the client's tokens, as encoded members of a JSON object, each
 	// preceded by a comma.
 	Claims []byte
 	// DPoP means that the client gets only tokens that are bound to a key (RFC 9449).

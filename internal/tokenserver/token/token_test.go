@@ -66,7 +66,7 @@ func TestSign(t *testing.T) {
 				"iat": json.Number("1772366400"), "exp": json.Number("1772370000"), "jti": wantID,
 			},
 		},
-		"static claims, bound to a key": {
+		"fixed claims, bound to a key": {
 			claims: token.Claims{
 				Issuer: "i", ClientID: "c", Identity: "3", Audience: []string{"a"}, Scope: "s", IssuedAt: now, Lifetime: time.Hour,
 				Extra: []byte(`,"seats":25,"regions":["eu","us"]`), JKT: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I",
