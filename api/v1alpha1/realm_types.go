@@ -96,9 +96,9 @@ type RealmSpec struct {
 
 	// grants lists 1 to 32 grants. A grant allows the ApiClients in some namespaces to use the
 	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
-	// covers everything that it requests: its namespace, scopes, audiences, and client ID. Grants
-	// are never combined. If you remove a grant, the clients that only it covers can no longer get
-	// tokens, but they keep their client IDs; see releasedClients.
+	// covers everything that it requests: its namespace, scopes, audiences, issuers, and client
+	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
+	// longer get tokens, but they keep their client IDs; see releasedClients.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name

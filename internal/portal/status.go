@@ -74,7 +74,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonScopeNotInRealm:                "The client uses scopes that the realm doesn't define.",
 	v1alpha1.ReasonAudienceNotInRealm:             "The client uses audiences that the realm doesn't define.",
 	v1alpha1.ReasonLifetimeExceedsRealm:           "The client's token lifetime is longer than the realm allows.",
-	v1alpha1.ReasonNotGranted:                     "No single grant of the realm covers the client's scopes, audiences, and client ID.",
+	v1alpha1.ReasonNotGranted:                     "No single grant of the realm covers the client's scopes, audiences, issuers, and client ID.",
 	v1alpha1.ReasonClientIDConflict:               "Another client in the realm holds the client ID.",
 	v1alpha1.ReasonClientIDReleased:               "The realm has released the client's ID, so the client can't use it.",
 	v1alpha1.ReasonCredentialsSecretsDisabled:     "This installation stores no client secrets in Secrets. Use a hashed secret, a public key, a service account, or a federated identity.",

@@ -41,9 +41,9 @@ type RealmSpecApplyConfiguration struct {
 	Scopes *apiv1alpha1.Scopes `json:"scopes,omitempty"`
 	// grants lists 1 to 32 grants. A grant allows the ApiClients in some namespaces to use the
 	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
-	// covers everything that it requests: its namespace, scopes, audiences, and client ID. Grants
-	// are never combined. If you remove a grant, the clients that only it covers can no longer get
-	// tokens, but they keep their client IDs; see releasedClients.
+	// covers everything that it requests: its namespace, scopes, audiences, issuers, and client
+	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
+	// longer get tokens, but they keep their client IDs; see releasedClients.
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
 	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
 	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
