@@ -100,17 +100,17 @@ var (
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")
 	// ErrNoToken is for introspection. The others are for verification (RFC 6750 §3, RFC 9449 §7.1).
 	ErrNoToken            = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must include the token parameter.")
-	ErrUnknownRequirement = newError(http.StatusBadRequest, codeInvalidRequest, "The only parameters of this endpoint are audience, claims, dpop and scope.")
+	ErrUnknownRequirement = newError(http.StatusBadRequest, codeInvalidRequest, "The only parameters of this endpoint are audience, claims, dpop, and scope.")
 	ErrEmptyRequirement   = newError(http.StatusBadRequest, codeInvalidRequest, "Parameters must not be empty if present. Separate scopes with one space.")
 	ErrClaimNames         = newError(http.StatusBadRequest, codeInvalidRequest,
-		"claims must be 1 to 16 names of letters, digits, hyphens and underscores, separated by one space. Their headers must differ.")
+		"claims must be 1 to 16 names of letters, digits, hyphens, and underscores, separated by one space. Their headers must differ.")
 	ErrDPoPHeaders      = newError(http.StatusBadRequest, codeInvalidRequest, "dpop must be original or forwarded.")
 	ErrRequirementsPath = newError(http.StatusBadRequest, codeInvalidRequest,
 		"A path below this endpoint must start with require/ and the requirements in base64url without padding.")
 	ErrTokenMissing  = newError(http.StatusUnauthorized, codeInvalidToken, "The Authorization header must contain an access token.")
 	ErrInvalidToken  = newError(http.StatusUnauthorized, codeInvalidToken, "The access token is malformed, expired, revoked, or issued by another realm.")
 	ErrProofAtVerify = newError(http.StatusUnauthorized, codeInvalidDPoPProof,
-		"The DPoP proof is missing, malformed, used before, or not for this token, time and request.")
+		"The DPoP proof is missing, malformed, used before, or not for this token, time, and request.")
 	ErrInsufficientScope = newError(http.StatusForbidden, codeInsufficientScope, "The access token lacks a required scope or audience.")
 	ErrServer            = newError(http.StatusInternalServerError, codeServerError, "The server could not process the request.")
 )

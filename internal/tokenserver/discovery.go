@@ -7,9 +7,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// discovery serves the documents that a realm publishes: its keys, its metadata and those of the APIs that accept its
-// tokens. The documents
-// are encoded when the realm changes, not on each request.
+// discovery serves the documents that a realm publishes: its keys, its metadata, and the metadata of
+// the APIs that accept its tokens. The documents are encoded when the realm changes, not on each
+// request.
 type discovery struct {
 	registry *registry.Registry
 }

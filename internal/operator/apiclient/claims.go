@@ -41,5 +41,5 @@ func claimsWithinSize(seen observed, _ *config.Instance) *condition.Result {
 	if excess == "" {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonClaimsTooLarge, "Realm %q and this client have together %s. Remove or shorten claims in spec.claims of one of them.", seen.realm.Name, excess)
+	return notReady(v1alpha1.ReasonClaimsTooLarge, "Realm %q and this client together have %s. Remove or shorten claims in spec.claims of one of them.", seen.realm.Name, excess)
 }

@@ -8,9 +8,10 @@ import (
 	"net"
 )
 
-// FetchError tells in fixed words why the keys of an issuer can't be fetched. Conditions, Events, and logs
-// show it. It never contains anything that the issuer sent, and no resolved address: the user who
-// configures an issuer must not learn what is at an address that only the operator reaches.
+// FetchError describes in fixed words why the keys of an issuer can't be fetched. Conditions, Events,
+// and logs contain it. It contains nothing that the issuer sent except for the HTTP status, and no
+// resolved address: the user who configures an issuer must not learn what is at an address that only
+// the operator can reach.
 type FetchError string
 
 // Reasons. They complete the sentence "Failed to get the keys: ...".

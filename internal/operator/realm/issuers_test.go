@@ -225,7 +225,7 @@ func TestIssuerFailures(t *testing.T) {
 		"first failure": {
 			state: timeout,
 			want:  v1alpha1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
-			wantEvent: failed, wantWords: "rejected until then",
+			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"failure with keys": {
 			recorded: &issuer, keys: keys, state: timeout,

@@ -86,7 +86,7 @@ func issuersResolved(realm *v1alpha1.Realm, issuers []v1alpha1.TrustedIssuerStat
 func failure(spec *v1alpha1.TrustedIssuer, s v1alpha1.TrustedIssuerStatus) string {
 	consequence := "Token servers keep using the last keys."
 	if len(s.KeyIDs) == 0 {
-		consequence = "Its tokens are rejected until then."
+		consequence = "Its tokens are rejected until the operator has its keys."
 	}
 	return fmt.Sprintf("Failed to get the keys of issuer %q (%s) since %s: %s. %s %s",
 		spec.Name, spec.Issuer, s.FailingSince.UTC().Format(time.RFC3339), s.Message, consequence, issuerkeys.FetchError(s.Message).Remedy())
