@@ -1,6 +1,7 @@
 package tokenserver_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	tokenjws "github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -388,24 +391,71 @@ func TestIssuerWithKeyOfTheCluster(t *testing.T) {
 	checkRejection(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), "&client_id=edge")), 401, "invalid_client", "acme")
 }
 
-// Until the cluster's keys are known, tokens of an issuer with the same URL work, and the others are
-// not reported as a failure of the server.
-func TestForeignClusterWithoutLocalKeys(t *testing.T) {
+// rotated is a cluster that has begun to sign with a key that this server gets on demand.
+type rotated struct {
+	clusterOf
+
+	loaded *atomic.Bool
+}
+
+func (r rotated) Known(id string) (string, signingkey.PublicKey, error) {
+	if !r.loaded.Load() {
+		return "", signingkey.PublicKey{}, tokenjws.ErrKey
+	}
+	return r.clusterOf.Known(id)
+}
+
+func (r rotated) Key(_ context.Context, id string) (string, signingkey.PublicKey, error) {
+	r.loaded.Store(true)
+	return r.Known(id)
+}
+
+func (r rotated) RuleOut(context.Context, string, string) error {
+	r.loaded.Store(true)
+	return nil
+}
+
+// An issuer that publishes the cluster's new key gains nothing before this server knows the key.
+func TestIssuerWithNewKeyOfTheCluster(t *testing.T) {
+	local := keys()[signingkey.RS256]
+	trust := func(s *server) {
+		s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
+			r.Issuers = []registry.Issuer{{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
+		}))
+	}
+	for _, more := range []string{"", "&client_id=pod"} {
+		s := startFederated(t, func(o *tokenserver.Options) { o.Cluster = rotated{clusterOf{&local}, new(atomic.Bool)} })
+		trust(s)
+		if id := clientIn(t, s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(accountToken(t, nil, nil), more))); id != "pod" {
+			t.Errorf("%q: token for client %s, want pod", more, id)
+		}
+	}
+	// Without the cluster's keys, it is unknown whose token it is.
+	s := startFederated(t, func(o *tokenserver.Options) { o.Cluster = clusterOf{} })
+	trust(s)
+	checkRejection(t, s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(accountToken(t, nil, nil), "")), 503, "temporarily_unavailable", "acme")
+}
+
+// Until the cluster's keys are known, service account tokens can't be verified, and other tokens of
+// third parties can. An unknown key is requested from the issuer nevertheless.
+func TestForeignTokensWithoutLocalKeys(t *testing.T) {
 	asked := make(chan string, 10)
 	s := startFederated(t, func(o *tokenserver.Options) {
 		o.Cluster = clusterOf{}
 		o.RefreshKeys = func(realm, issuer string) { asked <- realm + "/" + issuer }
 	})
 	client := s.clientOf(t, "HTTP/2")
-	checkToken(t, s.send(t, client, byAssertion(edgeToken(t, nil, nil), "")), "stock", nil)
-	checkRejection(t, s.send(t, client, byAssertion(edgeToken(t, members{"kid": "new"}, nil), "")), 401, "invalid_client", "acme")
+	checkToken(t, s.send(t, client, byAssertion(githubToken(t, nil, nil), "")), "stock", nil)
+	for _, token := range []string{edgeToken(t, nil, nil), edgeToken(t, members{"kid": "new"}, nil), accountToken(t, nil, nil)} {
+		checkRejection(t, s.send(t, client, byAssertion(token, "")), 503, "temporarily_unavailable", "acme")
+	}
 	close(asked)
 	if got := <-asked; got != "acme/edge-cluster" {
 		t.Errorf("asked for the keys of %q, want acme/edge-cluster", got)
 	}
 }
 
-// Only a token with an unknown kid asks for the issuer's keys.
+// Only a token that no known key verifies asks for the issuer's keys.
 func TestUnknownKeyAsksForKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		token string
@@ -414,8 +464,8 @@ func TestUnknownKeyAsksForKeys(t *testing.T) {
 		"unknown kid":                   {githubToken(t, members{"kid": "gh3"}, nil), true},
 		"valid":                         {githubToken(t, nil, nil), false},
 		"no kid":                        {githubToken(t, members{"kid": nil}, nil), false},
-		"wrong signature":               {githubToken(t, members{"kid": "gh2"}, nil), false},
-		"other algorithm":               {githubToken(t, members{"alg": "RS256"}, nil), false},
+		"wrong signature":               {githubToken(t, members{"kid": "gh2"}, nil), true},
+		"other algorithm":               {githubToken(t, members{"alg": "RS256"}, nil), true},
 		"expired":                       {githubToken(t, nil, members{"exp": 1}), false},
 		"unknown issuer":                {githubToken(t, members{"kid": "gh3"}, members{"iss": "https://example.com"}), false},
 		"local Pod":                     {accountToken(t, nil, nil), false},

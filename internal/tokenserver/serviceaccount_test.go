@@ -34,6 +34,14 @@ func (c clusterOf) Known(id string) (string, signingkey.PublicKey, error) {
 	return clusterIssuer, c.key.Public(), nil
 }
 
+// RuleOut reports that the API server is unavailable until the keys are known.
+func (c clusterOf) RuleOut(context.Context, string, string) error {
+	if c.key == nil {
+		return clientassertion.ErrNoKeys
+	}
+	return nil
+}
+
 // accountToken returns a token for a Pod with the service account apps/billing. It is valid except
 // for the given changes.
 func accountToken(t testing.TB, header, claims members) string {

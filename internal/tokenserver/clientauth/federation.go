@@ -2,6 +2,7 @@ package clientauth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -117,27 +118,45 @@ func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Re
 	keys, known := issuer.KeysOf(assertion.KeyID, assertion.Algorithm)
 	for _, key := range keys {
 		if assertion.Verify(key) == nil {
-			token := proven{issuer: issuer, assertion: assertion}
-			if err := assertion.CheckForeign(issuer.Audience, issuer.RequiredClaims, now); err != nil {
-				return token, wrongAssertion(err)
-			}
-			return token, nil
+			return a.verifyForeign(ctx, realm, issuer, assertion, now)
 		}
 	}
+	// The issuer may have begun to sign with a key that isn't known yet, or has replaced one.
+	a.refreshKeys(realm.Name, issuer.Name)
 	if assertion.OfServiceAccount() {
-		// The cluster may have begun to sign with a key that isn't known yet.
-		if token, err := a.verifyServiceAccount(ctx, realm, assertion, now); err == nil || token.assertion != nil {
+		// So may the cluster.
+		token, err := a.verifyServiceAccount(ctx, realm, assertion, now)
+		if err == nil || token.assertion != nil || errors.Is(err, oauth.ErrNoClusterKeys) {
 			return token, err
 		}
 	}
 	switch {
 	case !known:
-		a.refreshKeys(realm.Name, issuer.Name)
 		return proven{}, fmt.Errorf("%w: %w", errUnknownKey, jws.ErrKey)
 	case len(keys) == 0:
 		return proven{}, wrongAssertion(jws.ErrKey)
 	}
 	return proven{}, wrongAssertion(jws.ErrSignature)
+}
+
+// verifyForeign verifies a token whose signature a key of a trusted issuer verifies. If it is for a
+// service account, the cluster may have begun to sign with this key, and the issuer publishes it, too.
+//
+// Errors: oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
+func (a *Authenticator) verifyForeign(ctx context.Context, realm *registry.Realm, issuer *registry.Issuer, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
+	if assertion.OfServiceAccount() && a.clusterKeys != nil {
+		if a.clusterKeys.RuleOut(ctx, issuer.URL, assertion.KeyID) != nil {
+			return proven{}, oauth.ErrNoClusterKeys
+		}
+		if a.signedByCluster(assertion) {
+			return a.verifyServiceAccount(ctx, realm, assertion, now)
+		}
+	}
+	token := proven{issuer: issuer, assertion: assertion}
+	if err := assertion.CheckForeign(issuer.Audience, issuer.RequiredClaims, now); err != nil {
+		return token, wrongAssertion(err)
+	}
+	return token, nil
 }
 
 // holder returns the client that holds the subject of the token, or nil.

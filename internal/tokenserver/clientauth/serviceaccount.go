@@ -20,6 +20,11 @@ type ClusterKeys interface {
 	Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error)
 	// Known is like Key, but never refreshes the keys.
 	Known(id string) (issuer string, key signingkey.PublicKey, err error)
+	// RuleOut refreshes the keys if the cluster may have a key with the given ID that isn't known.
+	// It is for tokens of the given issuer that another key verifies.
+	//
+	// Errors: clientassertion.ErrNoKeys if the API server can't be asked.
+	RuleOut(ctx context.Context, issuer, id string) error
 }
 
 var errServiceAccountsDisabled = errors.New("service account tokens are not accepted")

@@ -26,6 +26,11 @@ type documents struct {
 	keys   map[string]signingkey.PublicKey // by key ID
 }
 
+func (d *documents) has(id string) bool {
+	_, ok := d.keys[id]
+	return ok
+}
+
 func (d *documents) equal(other documents) bool {
 	return d.issuer == other.issuer && maps.EqualFunc(d.keys, other.keys, func(a, b signingkey.PublicKey) bool {
 		return a.Equal(b)

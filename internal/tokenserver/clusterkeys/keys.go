@@ -27,6 +27,8 @@ const (
 	retryInterval = 10 * time.Second
 	// minInterval is the minimum time between refreshes, even if requests use unknown keys.
 	minInterval = time.Second
+	// maxAbsent is the maximum number of key IDs of other issuers to remember.
+	maxAbsent = 1024
 	// fetchTimeout limits the wait for the API server, and therefore the delay of a request with an
 	// unknown key.
 	fetchTimeout = 3 * time.Second
@@ -50,12 +52,14 @@ type Keys struct {
 	success prometheus.Gauge
 
 	mu        sync.Mutex
-	attempted time.Time // when the last refresh started
+	attempted time.Time       // when the last refresh started
+	failed    bool            // whether the last refresh failed
+	absent    map[string]bool // key IDs that the cluster didn't publish when RuleOut first saw them
 }
 
 // New returns an empty Keys. Run keeps it up to date.
 func New(o Options) *Keys {
-	k := &Keys{Options: o, success: prometheus.NewGauge(prometheus.GaugeOpts{
+	k := &Keys{Options: o, absent: map[string]bool{}, success: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_cluster_keys_last_success_timestamp_seconds",
 		Help: "Time at which this server last fetched the keys for service account tokens. If it is several minutes old, fetching fails and this server uses the last known good keys.",
 	})}
@@ -109,6 +113,37 @@ func (k *Keys) Known(id string) (string, signingkey.PublicKey, error) {
 	return current.issuer, key, nil
 }
 
+// RuleOut makes sure that the cluster's key with the given ID is known if there is one: it refreshes
+// the keys when it sees an unknown ID for the first time. It is for tokens that another issuer's key
+// verifies, so that an issuer with the cluster's URL can't use the cluster's keys before they are
+// known here. A token of an issuer with another URL needs no refresh.
+//
+// Errors: clientassertion.ErrNoKeys if the API server can't be asked.
+func (k *Keys) RuleOut(ctx context.Context, issuer, id string) error {
+	current := k.current.Load()
+	if current != nil && (current.issuer != issuer || current.has(id)) {
+		return nil
+	}
+	k.mu.Lock()
+	absent := k.absent[id]
+	k.mu.Unlock()
+	if absent {
+		return nil
+	}
+	err := k.refresh(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// Keys that were loaded less than a second ago are current.
+	if k.current.Load() == nil || k.failed || err != nil && !errors.Is(err, errTooSoon) {
+		return clientassertion.ErrNoKeys
+	}
+	if len(k.absent) >= maxAbsent {
+		clear(k.absent)
+	}
+	k.absent[id] = true
+	return nil
+}
+
 var errTooSoon = errors.New("the keys were refreshed less than a second ago")
 
 // refresh fetches the keys once for all concurrent callers. Canceling a caller's context doesn't
@@ -120,7 +155,11 @@ func (k *Keys) refresh(ctx context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
-		return nil, k.fetch(ctx)
+		err := k.fetch(ctx)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.failed = err != nil
+		return nil, err
 	})
 	select {
 	case <-ctx.Done():

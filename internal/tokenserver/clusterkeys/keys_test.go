@@ -140,6 +140,45 @@ func TestUnknownKey(t *testing.T) {
 	want(t, k, old, jws.ErrKey) // withdrawn
 }
 
+// A key ID of another issuer with the cluster's URL is looked up once, and not at all if the URL
+// differs. While the API server is unavailable, it is unknown whose key it is.
+func TestRuleOut(t *testing.T) {
+	const issuer = "https://kubernetes.default.svc"
+	k, s := newKeys(t)
+	own, next, foreign := newKey(t), newKey(t), newKey(t)
+	ruleOut := func(issuer string, key signingkey.PublicKey, want error, wantRequests int64) {
+		t.Helper()
+		if err := k.RuleOut(t.Context(), issuer, key.ID()); !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		if n := s.requests.Load(); n != wantRequests {
+			t.Errorf("%d requests, want %d", n, wantRequests)
+		}
+		s.pass(time.Second)
+	}
+	s.set(func(s *apiServer) { s.unavailable, s.keys = true, []any{own} })
+	ruleOut("https://example.com", foreign, clientassertion.ErrNoKeys, 0)
+	s.set(func(s *apiServer) { s.unavailable = false })
+	ruleOut(issuer, own, nil, 1)
+	ruleOut(issuer, own, nil, 1)
+	ruleOut("https://example.com", foreign, nil, 1)
+	s.set(func(s *apiServer) { s.unavailable = true })
+	ruleOut(issuer, foreign, clientassertion.ErrNoKeys, 1)
+	s.set(func(s *apiServer) { s.unavailable, s.keys = false, []any{own, next} })
+	ruleOut(issuer, next, nil, 2)
+	if _, key, err := k.Known(next.ID()); err != nil || !key.Equal(next) {
+		t.Errorf("new key of the cluster: %v", err)
+	}
+	ruleOut(issuer, foreign, nil, 3)
+	s.set(func(s *apiServer) { s.unavailable = true })
+	ruleOut(issuer, foreign, nil, 3)
+	// The regular refresh failed meanwhile. A caller that is too early must not rely on it.
+	_ = k.RuleOut(t.Context(), issuer, newKey(t).ID())
+	if err := k.RuleOut(t.Context(), issuer, newKey(t).ID()); !errors.Is(err, clientassertion.ErrNoKeys) {
+		t.Errorf("too soon after a failure: %v, want %v", err, clientassertion.ErrNoKeys)
+	}
+}
+
 // Concurrent callers share one request.
 func TestSharedRequest(t *testing.T) {
 	k, s := newKeys(t)
