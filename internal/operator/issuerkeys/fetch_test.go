@@ -188,7 +188,7 @@ func TestFetchStopsReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := g.keys(t.Context()); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("error %v, want %v", err, ErrTooLarge)
+		t.Fatalf("error %v, want %v", err, ErrTooLarge)
 	}
 	if n := <-sent; n >= 64<<20 {
 		t.Errorf("the server sent %d bytes", n)
