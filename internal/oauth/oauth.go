@@ -84,7 +84,7 @@ type OpenIDConfiguration struct {
 
 // NewMetadata returns the metadata of the realm with the given issuer. RFC 8414 requires
 // response_types_supported. It is empty because no response type is supported at the authorization
-// endpoint, which exists only for client libraries: the SDKs of the Model Context Protocol refuse
+// endpoint, which exists only for client libraries: the SDKs of the Model Context Protocol reject
 // metadata without authorization_endpoint or without the PKCE method S256, also if they never use
 // them.
 func NewMetadata(issuer string, scopes []string) Metadata {

@@ -26,7 +26,7 @@ const mixedClaims = `,"plan_name":"free \"trial\",ä","regions":["eu","us,ca"],"
 
 // A token has the claims of its client in addition to those that every token has, and introspection
 // returns all of them. Other clients don't have them.
-func TestStaticClaims(t *testing.T) {
+func TestFixedClaims(t *testing.T) {
 	s := startWithClaims(t, mixedClaims)
 	token := issued(t, s, "claiming", "")
 	got := payload(t, token)
@@ -57,7 +57,7 @@ func TestStaticClaims(t *testing.T) {
 }
 
 // A token with the largest claims that the API allows can be issued, verified and introspected.
-func TestLargestStaticClaims(t *testing.T) {
+func TestLargestFixedClaims(t *testing.T) {
 	var claims strings.Builder
 	for i := range 16 {
 		fmt.Fprintf(&claims, `,"claim%02d":"%s"`, i, strings.Repeat("a", 115))

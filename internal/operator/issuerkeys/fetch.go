@@ -98,7 +98,7 @@ func (g *getter) get(ctx context.Context, location string) ([]byte, error) {
 	if err != nil {
 		return nil, ErrConnection
 	}
-	// There is no Accept header, because the API server refuses application/json for its keys.
+	// There is no Accept header, because the API server rejects application/json for its keys.
 	request.Header.Set("User-Agent", "realmkeeper-operator")
 	response, err := g.client.Do(request)
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 // Error returns the text.
 func (r FetchError) Error() string { return string(r) }
 
-// Remedy returns a sentence that tells what to do.
+// Remedy returns a sentence that says what to do.
 func (r FetchError) Remedy() string {
 	switch r {
 	case ErrAddress:
@@ -55,7 +55,7 @@ func badStatus(status int) FetchError {
 	return FetchError(fmt.Sprintf("its HTTP status is %d, not 200", status))
 }
 
-// fetchErrorOf returns the FetchError for the error of a request. connected tells whether there was a
+// fetchErrorOf returns the FetchError for the error of a request. connected means that there was a
 // connection.
 func fetchErrorOf(err error, connected bool) FetchError {
 	if reason, ok := errors.AsType[FetchError](err); ok {

@@ -19,7 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Issuer tells where the keys of a trusted issuer come from.
+// Issuer describes where the keys of a trusted issuer come from.
 type Issuer struct {
 	Name string // in the Realm
 	URL  string // the "iss" claim
@@ -90,8 +90,8 @@ func (f *Fetcher) Source() source.Source {
 	})
 }
 
-// Want sets the issuers of a Realm whose keys are fetched. An issuer whose source is unchanged goes on
-// as before.
+// Want sets the issuers of a Realm whose keys are fetched. An issuer whose source is unchanged keeps
+// its schedule.
 func (f *Fetcher) Want(realm string, issuers []Issuer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,7 +177,7 @@ func (f *Fetcher) record(ctx context.Context, w *worker, keys []signingkey.Publi
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {
-		return // the issuer isn't wanted any more
+		return // the issuer is no longer wanted
 	}
 	before := w.state
 	if err == nil {

@@ -253,8 +253,8 @@ func TestNewLeader(t *testing.T) {
 	})
 }
 
-// Want replaces the issuers of one Realm. What is unchanged goes on; what is not wanted any more stops
-// immediately, without a trace.
+// Want replaces the issuers of one Realm. Unchanged issuers keep their schedule. Fetches for issuers
+// that are no longer wanted stop immediately.
 func TestWant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := lead(t)

@@ -92,7 +92,7 @@ func failure(spec *v1alpha1.TrustedIssuer, s v1alpha1.TrustedIssuerStatus) strin
 		spec.Name, spec.Issuer, s.FailingSince.UTC().Format(time.RFC3339), s.Message, consequence, issuerkeys.FetchError(s.Message).Remedy())
 }
 
-// issuersChanged returns the Events for issuers that can't be resolved any more, and for those that
+// issuersChanged returns the Events for issuers that can no longer be resolved, and for those that
 // can be resolved again; nil if there are none. One Event names all of them, because Events for the
 // same version of an object are merged.
 func issuersChanged(realm *v1alpha1.Realm, after []v1alpha1.TrustedIssuerStatus) (failed, resolved *notice.Event) {
