@@ -83,6 +83,24 @@ type nginx struct {
 	got         chan http.Header
 }
 
+// nginxMain is the main configuration of nginx. It includes the servers in orders.conf.
+const nginxMain = `daemon off;
+user root;  # ignored unless the test runs as root
+worker_processes 1;
+pid nginx.pid;
+error_log stderr;
+events {}
+http {
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    include orders.conf;
+}
+`
+
 // asDocumented leaves the guide's configuration unchanged.
 func asDocumented(config string) string { return config }
 
@@ -115,22 +133,7 @@ func (i *installation) startNginx(t *testing.T, change func(config string) strin
 		"orders.crt":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}),
 		"orders.key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 		"orders.conf": []byte(change(i.nginxConfig(t, dir, port.Address(), api.Listener.Addr().String()))),
-		"nginx.conf": []byte(`daemon off;
-user root;  # ignored unless the test runs as root
-worker_processes 1;
-pid nginx.pid;
-error_log stderr;
-events {}
-http {
-    access_log off;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi;
-    scgi_temp_path scgi;
-    include orders.conf;
-}
-`),
+		"nginx.conf": []byte(nginxMain),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
