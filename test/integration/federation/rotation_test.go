@@ -137,6 +137,7 @@ func startLoad(t *testing.T, c *clusters) *podLoad {
 		c.awaitAccepted(t, s, c.token(t))
 	}
 	p.use(c.token(t))
+	url := c.realm.Status.TokenEndpoint // The test reads the realm again meanwhile.
 	for _, s := range c.inst.Servers() {
 		for _, way := range presentations {
 			httpClient := s.Client(t)
@@ -144,7 +145,7 @@ func startLoad(t *testing.T, c *clusters) *podLoad {
 				tick := time.NewTicker(20 * time.Millisecond)
 				defer tick.Stop()
 				for ctx.Err() == nil {
-					got, err := way.request(t, s, httpClient, c.realm.Status.TokenEndpoint, "", *p.token.Load())
+					got, err := way.request(t, s, httpClient, url, "", *p.token.Load())
 					p.note(fmt.Sprintf("%s by %s: %+v, %v", s.Name, way.name, got, err), err == nil && got.Status == http.StatusOK)
 					select {
 					case <-tick.C:
