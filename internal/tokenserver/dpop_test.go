@@ -264,6 +264,24 @@ func TestProofIsAcceptedOnce(t *testing.T) {
 	}
 }
 
+// A tenant with many clients can't fill the memory of used proofs for other tenants.
+func TestMemoryOfProofsIsSharedBetweenNamespaces(t *testing.T) {
+	s := startWithDPoP(t, tokenserver.WithStoredProofs(9))
+	stored := func(namespace, id string) int {
+		t.Helper()
+		s.registry.SetClient(newClient(t, "acme", id, func(c *registry.Client) { c.Namespace = namespace }))
+		return s.withProofs(t, id, proof{}.sign(t)).status
+	}
+	for i, want := range []int{200, 200, 200, 503, 503} {
+		if got := stored("busy", "busy-"+strconv.Itoa(i)); got != want {
+			t.Errorf("client %d of one namespace: got %d, want %d", i, got, want)
+		}
+	}
+	if got := stored("idle", "idle"); got != http.StatusOK {
+		t.Errorf("client in another namespace: got %d, want 200", got)
+	}
+}
+
 // One client can't fill the memory of used proofs for others.
 func TestMemoryOfProofsIsFull(t *testing.T) {
 	s := startWithDPoP(t, tokenserver.WithStoredProofs(8))

@@ -65,7 +65,7 @@ func parseProof(header http.Header) (*dpop.Proof, error) {
 // Errors: replay.ErrUsed; oauth.ErrProofsFull.
 func (p *proofs) use(endpoint string, client *registry.Client, proof *dpop.Proof, now time.Time) error {
 	// A client may run with several keys, which choose their IDs independently.
-	switch err := p.used.Use(client.UID, proof.JKT+proof.ID, proof.Expires(), now); {
+	switch err := p.used.Use(replay.Owner{Namespace: client.Namespace, UID: client.UID}, proof.JKT+proof.ID, proof.Expires(), now); {
 	case errors.Is(err, replay.ErrFull):
 		p.reject(endpoint, resultFull, err)
 		return oauth.ErrProofsFull

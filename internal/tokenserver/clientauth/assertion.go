@@ -58,7 +58,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	if err := checkUsable(realm, client, now); err != nil {
 		return identity, err
 	}
-	switch err := a.usedAssertions.Use(client.UID, assertion.Claims.ID, assertion.Claims.Expiry.Time(), now); {
+	switch err := a.usedAssertions.Use(replay.Owner{Namespace: client.Namespace, UID: client.UID}, assertion.Claims.ID, assertion.Claims.Expiry.Time(), now); {
 	case errors.Is(err, replay.ErrFull):
 		return identity, oauth.ErrAssertionsFull
 	case err != nil:

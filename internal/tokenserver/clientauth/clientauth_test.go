@@ -73,10 +73,10 @@ func TestClientWithTooManyAssertionsIsAskedToWait(t *testing.T) {
 	a := clientauth.New(clientauth.Options{
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	if err := a.FillAssertions("client", now); err != nil {
+	_, realm := newRealm(t, key)
+	if err := a.FillAssertions(realm.Client("signing"), now); err != nil {
 		t.Fatal(err)
 	}
-	_, realm := newRealm(t, key)
 	p := &oauth.Parameters{ClientAssertion: assertionOf(t, key), ClientAssertionType: oauth.AssertionTypeJWT}
 	_, err = a.Authenticate(t.Context(), realm, http.Header{}, p, netip.Addr{}, now)
 	if !errors.Is(err, oauth.ErrAssertionsFull) {

@@ -144,6 +144,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 	return &registry.Client{
 		Record:           secret.Name,
 		UID:              string(c.UID),
+		Namespace:        c.Namespace,
 		Identity:         string(c.Identity),
 		RealmUID:         string(c.RealmUID),
 		ID:               c.ClientID,

@@ -66,7 +66,7 @@ func TestFederationRecords(t *testing.T) {
 		t.Fatal("the subject has no holder")
 	}
 	want := &registry.Client{
-		Record: client.Name, UID: "c1", RealmUID: string(realmUID), ID: "apps.deploy", Identity: "c1",
+		Record: client.Name, UID: "c1", RealmUID: string(realmUID), ID: "apps.deploy", Namespace: "apps", Identity: "c1",
 		Audiences:  []string{"https://orders.example.com"},
 		Identities: []registry.Identity{{Issuer: gitlab, Subject: project}, {Issuer: gitlab, Claims: map[string]string{"project_id": "42"}}},
 		Claims:     []byte(`,"tenant":"acme"`), DPoP: true,

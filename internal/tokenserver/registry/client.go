@@ -19,6 +19,8 @@ type Client struct {
 	UID      string
 	RealmUID string
 	ID       string // client_id, unique within the realm
+	// Namespace is the namespace of the client's ApiClient.
+	Namespace string
 	// Identity is the client's identity in tokens. Tokens with another identity are not valid.
 	Identity string
 	// Disabled clients can't get tokens, and their existing tokens are not valid.

@@ -21,6 +21,9 @@ const (
 	// shareDivisor limits each owner to a quarter of the free space, so that there is always space
 	// for other owners.
 	shareDivisor = 4
+	// namespaceShareDivisor limits all owners in a namespace to half of the free space, so that a
+	// tenant with many owners leaves space for other tenants.
+	namespaceShareDivisor = 2
 
 	// bucketLength is the range of expiration times covered by one bucket.
 	bucketLength = 30 * time.Second
@@ -36,13 +39,19 @@ type Memory struct {
 	mu      sync.Mutex
 	buckets map[int64]*bucket // by expiration, in units of bucketLength
 	used    int
-	usedBy  map[string]int // number of stored IDs by owner
+	usedBy  map[Owner]int // number of stored IDs by owner, and by namespace in an Owner without a UID
+}
+
+// Owner is a client that uses IDs.
+type Owner struct {
+	Namespace string
+	UID       string // not empty
 }
 
 // bucket contains IDs that expire at about the same time.
 type bucket struct {
 	used   map[identity]struct{}
-	usedBy map[string]int
+	usedBy map[Owner]int
 }
 
 // identity identifies an ID and its owner.
@@ -50,7 +59,7 @@ type identity [16]byte
 
 // New returns an empty Memory for at most limit IDs. Each one uses about 40 bytes.
 func New(limit int) *Memory {
-	return &Memory{limit: limit, buckets: map[int64]*bucket{}, usedBy: map[string]int{}}
+	return &Memory{limit: limit, buckets: map[int64]*bucket{}, usedBy: map[Owner]int{}}
 }
 
 // LimitOfOne returns how many IDs of one owner the Memory stores if no other owner has any.
@@ -60,8 +69,8 @@ func (m *Memory) LimitOfOne() int { return (m.limit + 1) / (shareDivisor + 1) }
 // the JWT, so that nobody else can use up the owner's IDs.
 //
 // Errors: ErrUsed, ErrFull.
-func (m *Memory) Use(owner, id string, expires, now time.Time) error {
-	key, expiry := identify(owner, id), expires.Unix()/int64(bucketLength/time.Second)
+func (m *Memory) Use(owner Owner, id string, expires, now time.Time) error {
+	key, expiry := identify(owner.UID, id), expires.Unix()/int64(bucketLength/time.Second)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dropExpired(now)
@@ -71,18 +80,21 @@ func (m *Memory) Use(owner, id string, expires, now time.Time) error {
 			return ErrUsed
 		}
 	}
-	if m.usedBy[owner] >= (m.limit-m.used)/shareDivisor {
+	free, namespace := m.limit-m.used, Owner{Namespace: owner.Namespace}
+	if m.usedBy[owner] >= free/shareDivisor || m.usedBy[namespace] >= free/namespaceShareDivisor {
 		return ErrFull
 	}
 	b, ok := m.buckets[expiry]
 	if !ok {
-		b = &bucket{used: map[identity]struct{}{}, usedBy: map[string]int{}}
+		b = &bucket{used: map[identity]struct{}{}, usedBy: map[Owner]int{}}
 		m.buckets[expiry] = b
 	}
 	b.used[key] = struct{}{}
-	b.usedBy[owner]++
 	m.used++
-	m.usedBy[owner]++
+	for _, account := range []Owner{owner, namespace} {
+		b.usedBy[account]++
+		m.usedBy[account]++
+	}
 	return nil
 }
 

@@ -13,11 +13,14 @@ import (
 
 var now = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
 
+// ownerOf returns an owner in a namespace of its own.
+func ownerOf(uid string) replay.Owner { return replay.Owner{Namespace: "of-" + uid, UID: uid} }
+
 func TestMemory(t *testing.T) {
 	m := replay.New(1000)
 	use := func(owner, id string, expiresIn, after time.Duration, want error) {
 		t.Helper()
-		if err := m.Use(owner, id, now.Add(expiresIn), now.Add(after)); !errors.Is(err, want) {
+		if err := m.Use(ownerOf(owner), id, now.Add(expiresIn), now.Add(after)); !errors.Is(err, want) {
 			t.Errorf("ID %s of owner %s after %s: error %v, want %v", id, owner, after, err, want)
 		}
 	}
@@ -42,7 +45,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 12 {
 		owner, stored := strconv.Itoa(i), 0
 		for ; ; stored++ {
-			err := m.Use(owner, strconv.Itoa(stored), now.Add(time.Minute), now)
+			err := m.Use(ownerOf(owner), strconv.Itoa(stored), now.Add(time.Minute), now)
 			if errors.Is(err, replay.ErrFull) {
 				break
 			}
@@ -58,14 +61,46 @@ func TestMemoryIsBounded(t *testing.T) {
 	if total > limit {
 		t.Errorf("stored %d IDs, want at most %d", total, limit)
 	}
-	if err := m.Use("other", "one", now.Add(time.Minute), now); err != nil {
+	if err := m.Use(ownerOf("other"), "one", now.Add(time.Minute), now); err != nil {
 		t.Errorf("first ID of another owner: %v", err)
 	}
-	if err := m.Use("0", "0", now.Add(time.Minute), now); !errors.Is(err, replay.ErrUsed) {
+	if err := m.Use(ownerOf("0"), "0", now.Add(time.Minute), now); !errors.Is(err, replay.ErrUsed) {
 		t.Errorf("oldest ID again: error %v, want %v", err, replay.ErrUsed)
 	}
-	if err := m.Use("0", "0", now.Add(time.Hour), now.Add(10*time.Minute)); err != nil {
+	if err := m.Use(ownerOf("0"), "0", now.Add(time.Hour), now.Add(10*time.Minute)); err != nil {
 		t.Errorf("after all IDs expired: %v", err)
+	}
+}
+
+// The owners in one namespace leave most of the space to other namespaces, also if they are many, and
+// get it back after their IDs have expired. A namespace with the name of an owner is not that owner.
+func TestMemoryIsSharedBetweenNamespaces(t *testing.T) {
+	const limit = 3 << 10
+	m := replay.New(limit)
+	fill := func(after time.Duration) int {
+		stored := 0
+		for i := range limit {
+			if m.Use(replay.Owner{Namespace: "busy", UID: strconv.Itoa(i % 100)}, strconv.Itoa(i)+after.String(), now.Add(after+time.Minute), now.Add(after)) == nil {
+				stored++
+			}
+		}
+		return stored
+	}
+	if got := fill(0); got != limit/3 {
+		t.Errorf("stored %d IDs of one namespace, want %d", got, limit/3)
+	}
+	if err := m.Use(replay.Owner{Namespace: "busy", UID: "another"}, "one", now.Add(time.Minute), now); !errors.Is(err, replay.ErrFull) {
+		t.Errorf("another owner in the namespace: error %v, want %v", err, replay.ErrFull)
+	}
+	stored := 0
+	for m.Use(replay.Owner{Namespace: "idle", UID: "busy"}, strconv.Itoa(stored), now.Add(time.Minute), now) == nil {
+		stored++
+	}
+	if want := 2 * limit / 15; stored < want-1 || stored > want+1 {
+		t.Errorf("stored %d IDs of one owner in another namespace, want about %d", stored, want)
+	}
+	if got := fill(time.Hour); got != limit/3 {
+		t.Errorf("stored %d IDs of the namespace after the others expired, want %d", got, limit/3)
 	}
 }
 
@@ -76,7 +111,7 @@ func TestMemoryAcceptsConcurrentUseOnce(t *testing.T) {
 	var running sync.WaitGroup
 	for range 50 {
 		running.Go(func() {
-			if m.Use("a", "one", now.Add(time.Minute), now) == nil {
+			if m.Use(ownerOf("a"), "one", now.Add(time.Minute), now) == nil {
 				accepted.Add(1)
 			}
 		})
