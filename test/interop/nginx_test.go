@@ -133,7 +133,7 @@ func (i *installation) startNginx(t *testing.T, change func(config string) strin
 		"orders.crt":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}),
 		"orders.key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 		"orders.conf": []byte(change(i.nginxConfig(t, dir, port.Address(), api.Listener.Addr().String()))),
-		"nginx.conf": []byte(nginxMain),
+		"nginx.conf":  []byte(nginxMain),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)

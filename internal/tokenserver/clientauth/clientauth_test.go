@@ -20,6 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
@@ -41,7 +42,7 @@ func newRealm(t *testing.T, key signingkey.Key) (*registry.Registry, *registry.R
 	}
 	reg := registry.New()
 	reg.SetRealm(realm)
-	reg.SetClient(&registry.Client{UID: "client", RealmUID: "realm", ID: "signing", PublicKeys: []signingkey.PublicKey{key.Public()}})
+	reg.SetClient(&registry.Client{UID: "client", Namespace: "apps", RealmUID: "realm", ID: "signing", PublicKeys: []signingkey.PublicKey{key.Public()}})
 	return reg, realm
 }
 
@@ -81,6 +82,30 @@ func TestClientWithTooManyAssertionsIsAskedToWait(t *testing.T) {
 	_, err = a.Authenticate(t.Context(), realm, http.Header{}, p, netip.Addr{}, now)
 	if !errors.Is(err, oauth.ErrAssertionsFull) {
 		t.Errorf("got error %v, want %v", err, oauth.ErrAssertionsFull)
+	}
+}
+
+// The clients in one namespace have a limit together, which doesn't affect other namespaces.
+func TestAssertionsOfOneNamespaceAreLimited(t *testing.T) {
+	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, realm := newRealm(t, key)
+	for namespace, want := range map[string]error{"apps": oauth.ErrAssertionsFull, "others": nil} {
+		a := clientauth.New(clientauth.Options{
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		for _, uid := range []string{"one", "two"} {
+			err = a.FillAssertions(&registry.Client{Namespace: namespace, UID: uid}, now)
+		}
+		if !errors.Is(err, replay.ErrFull) {
+			t.Fatalf("%s: got error %v, want %v", namespace, err, replay.ErrFull)
+		}
+		p := &oauth.Parameters{ClientAssertion: assertionOf(t, key), ClientAssertionType: oauth.AssertionTypeJWT}
+		if _, err := a.Authenticate(t.Context(), realm, http.Header{}, p, netip.Addr{}, now); !errors.Is(err, want) {
+			t.Errorf("limit of the namespace %s reached: got error %v, want %v", namespace, err, want)
+		}
 	}
 }
 
