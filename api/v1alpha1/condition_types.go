@@ -48,7 +48,7 @@ const (
 
 	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It
 	// reports whether the operator can get the public keys of every trusted issuer. It does not
-	// affect Ready, because token servers keep using the last keys.
+	// affect Ready, because token servers keep using the last keys unless the issuer revoked them.
 	//
 	// It is True with the reason ReasonIssuersResolved.
 	//
@@ -117,8 +117,8 @@ const (
 	ReasonIssuersResolved ConditionReason = "IssuersResolved"
 
 	// ReasonIssuerNotResolved is used with the IssuersResolved condition when it is False because
-	// the operator cannot get the keys of a trusted issuer. It keeps trying, and token servers keep
-	// using the last keys.
+	// the operator cannot get the keys of a trusted issuer. It keeps trying. Token servers keep using
+	// the last keys, unless the key set had no supported key, or a private or symmetric one.
 	ReasonIssuerNotResolved ConditionReason = "IssuerNotResolved"
 
 	// ReasonKeysUnreadable is used with the Programmed and Ready conditions when they are False

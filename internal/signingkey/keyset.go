@@ -22,6 +22,10 @@ const (
 	maxKeyIDLength = 256
 )
 
+// ErrNoKeys is the ErrKey of a key set without a supported key: nothing that the third party signs can
+// be verified.
+var ErrNoKeys = fmt.Errorf("%w: the JWK Set has no supported key with a kid", ErrKey)
+
 // ParseKeySet parses the public keys of a third party from a JWK Set (RFC 7517 §5): the tokens that
 // the third party issues are verified with these keys. The keys are sorted, so that the same keys
 // are equal in every order. Several keys may have the same ID.
@@ -32,8 +36,8 @@ const (
 // Trust Domain and Bundle §4.2.2). An RSA key without "alg" is for RS256, the default of OpenID
 // Connect.
 //
-// The error is ErrKey if data is not a JWK Set, if it has no supported key, more than 64 entries or
-// more than 32 supported keys. It is ErrPrivateKey if any entry is a private or symmetric key,
+// The error is ErrKey if data is not a JWK Set, if it has no supported key (ErrNoKeys), more than 64
+// entries or more than 32 supported keys. It is ErrPrivateKey if any entry is a private or symmetric key,
 // because this third party can no longer be trusted to keep its keys. It never contains values from
 // the set.
 func ParseKeySet(data []byte) (keys []PublicKey, skipped int, err error) {
@@ -58,7 +62,7 @@ func ParseKeySet(data []byte) (keys []PublicKey, skipped int, err error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, skipped, fmt.Errorf("%w: the JWK Set has no supported key with a kid", ErrKey)
+		return nil, skipped, ErrNoKeys
 	}
 	if len(keys) > maxSetKeys {
 		return nil, skipped, fmt.Errorf("%w: the JWK Set has more than %d supported keys", ErrKey, maxSetKeys)

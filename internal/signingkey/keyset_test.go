@@ -100,8 +100,9 @@ func TestParseKeySetRejects(t *testing.T) {
 		"too many keys":            {repeat(33, named), signingkey.ErrKey},
 		"most entries":             {append(append([]byte(`{"keys":[`), slices.Concat(marshal(t, key(nil)), bytes.Repeat([]byte(`,{}`), 63))...), `]}`...), nil},
 		"too many entries":         {append(append([]byte(`{"keys":[`), slices.Concat(marshal(t, key(nil)), bytes.Repeat([]byte(`,{}`), 64))...), `]}`...), signingkey.ErrKey},
-		"no keys":                  {setOf(t), signingkey.ErrKey},
-		"only unsupported":         {repeat(3, skippedEntry), signingkey.ErrKey},
+		"no keys":                  {[]byte(`{"keys":[]}`), signingkey.ErrNoKeys},
+		"null as list":             {setOf(t), signingkey.ErrKey},
+		"only unsupported":         {repeat(3, skippedEntry), signingkey.ErrNoKeys},
 		"no list":                  {[]byte(`{}`), signingkey.ErrKey},
 		"null":                     {[]byte(`null`), signingkey.ErrKey},
 		"list":                     {marshal(t, []any{key(nil)}), signingkey.ErrKey},
@@ -119,7 +120,7 @@ func TestParseKeySetRejects(t *testing.T) {
 			if !errors.Is(err, tc.want) || (err != nil && (!errors.Is(err, signingkey.ErrKey) || keys != nil)) {
 				t.Fatalf("%d keys and error %v, want %v", len(keys), err, tc.want)
 			}
-			if errors.Is(err, signingkey.ErrPrivateKey) != errors.Is(tc.want, signingkey.ErrPrivateKey) {
+			if errors.Is(err, signingkey.ErrPrivateKey) != errors.Is(tc.want, signingkey.ErrPrivateKey) || errors.Is(err, signingkey.ErrNoKeys) != errors.Is(tc.want, signingkey.ErrNoKeys) {
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
 		})

@@ -122,7 +122,7 @@ func TestFetch(t *testing.T) {
 			f.keys = body(append(keySet(t, "a"), bytes.Repeat([]byte(" "), maxBody)...))
 		}, ErrTooLarge},
 		"keys are HTML":    {func(f *foreign, _ *Issuer) { f.keys = body([]byte("<html>" + canary)) }, ErrKeySet},
-		"no keys":          {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[]}`)) }, ErrKeySet},
+		"no keys":          {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[]}`)) }, ErrNoKeys},
 		"private key":      {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[{"kty":"oct","k":"` + canary + `"}]}`)) }, ErrPrivateKey},
 		"compressed keys":  {func(f *foreign, _ *Issuer) { f.keys = zipped(keySet(t, "a")) }, ErrKeySet},
 		"compressed zeros": {func(f *foreign, _ *Issuer) { f.keys = zipped(make([]byte, 1<<20)) }, ErrKeySet}, // ErrTooLarge if they were expanded

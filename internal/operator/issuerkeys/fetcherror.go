@@ -26,12 +26,18 @@ const (
 	ErrTooLarge    FetchError = "its response is larger than 64 KiB"
 	ErrMetadata    FetchError = "its metadata has no valid jwks_uri with HTTPS"
 	ErrIssuer      FetchError = "its metadata is for another issuer"
-	ErrKeySet      FetchError = "its key set has no supported keys or too many"
+	ErrKeySet      FetchError = "its key set is not valid or has too many keys"
+	ErrNoKeys      FetchError = "its key set has no supported keys"
 	ErrPrivateKey  FetchError = "its key set contains a private or symmetric key and must be considered compromised"
 )
 
 // Error returns the text.
 func (r FetchError) Error() string { return string(r) }
+
+// revokes reports whether the issuer itself no longer vouches for the keys that it published before: it
+// publishes none of them, or a private key that anyone can use. After other errors, which anything
+// between the operator and the issuer can cause, the keys remain in use.
+func (r FetchError) revokes() bool { return r == ErrNoKeys || r == ErrPrivateKey }
 
 // Remedy returns a sentence that says what to do.
 func (r FetchError) Remedy() string {
@@ -42,7 +48,7 @@ func (r FetchError) Remedy() string {
 		return "Set keys.caBundle to the certificate authorities of the issuer, or renew its certificate."
 	case ErrPrivateKey:
 		return "Have the issuer replace all keys that it published, and publish only public keys."
-	case ErrKeySet:
+	case ErrKeySet, ErrNoKeys:
 		return "Publish 1 to 32 public keys with a kid for a supported algorithm."
 	case ErrRedirect, ErrMetadata, ErrIssuer:
 		return "Correct the issuer so that it equals that in its metadata, or set keys.jwksUri or keys.jwks."

@@ -37,8 +37,8 @@ type Issuer struct {
 // State is the result of the fetches for an issuer since the operator became the leader. It is zero
 // before the first result.
 type State struct {
-	// Keys are the last fetched keys, sorted; nil if none were fetched yet. The caller must not
-	// modify them.
+	// Keys are the last fetched keys, sorted; nil if none were fetched yet, and empty if the issuer
+	// revoked all of them. The caller must not modify them.
 	Keys []signingkey.PublicKey
 	// FailingSince is the time of the first failure after the last success; zero after a success.
 	FailingSince time.Time
@@ -183,7 +183,9 @@ func (f *Fetcher) record(ctx context.Context, w *worker, keys []signingkey.Publi
 	if err == nil {
 		w.state = State{Keys: keys}
 	} else {
-		w.state.Err = fetchErrorOf(err, false)
+		if w.state.Err = fetchErrorOf(err, false); w.state.Err.revokes() {
+			w.state.Keys = []signingkey.PublicKey{}
+		}
 		if w.state.FailingSince.IsZero() {
 			w.state.FailingSince = f.now()
 		}

@@ -30,7 +30,8 @@ type network struct {
 	registry *prometheus.Registry
 
 	mu      sync.Mutex
-	sets    map[string][]signingkey.PublicKey // by issuer URL; without one, the issuer is down
+	sets    map[string][]signingkey.PublicKey // by issuer URL; without one, the fetch fails
+	errs    map[string]FetchError             // by issuer URL; of fetches that fail, instead of ErrConnection
 	hangs   map[string]bool                   // fetches from these wait until they are canceled
 	fetches map[string][]time.Time
 	changes []string // the names of the Realms that were reconciled
@@ -56,7 +57,7 @@ func lead(t *testing.T) *network {
 // follow returns a Fetcher that isn't the leader.
 func follow(t *testing.T) *network {
 	t.Helper()
-	n := &network{registry: prometheus.NewRegistry(), sets: map[string][]signingkey.PublicKey{}, hangs: map[string]bool{}, fetches: map[string][]time.Time{}}
+	n := &network{registry: prometheus.NewRegistry(), sets: map[string][]signingkey.PublicKey{}, errs: map[string]FetchError{}, hangs: map[string]bool{}, fetches: map[string][]time.Time{}}
 	n.Fetcher = New(&config.Instance{}, metrics.New(n.registry, func() int { return 0 }), time.Now, func() float64 { return 0.5 })
 	n.newSource = func(i Issuer) (keySource, error) { return fakeSource{n, i.URL}, nil }
 	if err := n.Source().Start(t.Context(), reconciled{n: n}); err != nil {
@@ -74,16 +75,19 @@ type fakeSource struct {
 func (s fakeSource) keys(ctx context.Context) ([]signingkey.PublicKey, error) {
 	s.mu.Lock()
 	s.fetches[s.url] = append(s.fetches[s.url], time.Now())
-	set, hangs := s.sets[s.url], s.hangs[s.url]
+	set, hangs, err := s.sets[s.url], s.hangs[s.url], s.errs[s.url]
 	s.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
 		return nil, ErrTimeout
 	}
-	if set == nil {
-		return nil, ErrConnection
+	switch {
+	case set != nil:
+		return set, nil
+	case err != "":
+		return nil, err
 	}
-	return set, nil
+	return nil, ErrConnection
 }
 
 // reconciled is the queue of the Realm controller.
@@ -190,6 +194,33 @@ func TestFailure(t *testing.T) {
 			t.Errorf("state %+v after the recovery", got)
 		}
 	})
+}
+
+// An issuer that publishes none of its keys any more, or a private key, revokes those of before. No
+// other failure does.
+func TestRevocation(t *testing.T) {
+	for _, err := range []FetchError{ErrNoKeys, ErrPrivateKey, ErrKeySet, ErrTooLarge, ErrMetadata, ErrIssuer, badStatus(404), ErrCertificate} {
+		synctest.Test(t, func(t *testing.T) {
+			n := lead(t)
+			n.publish(t, "u", "a")
+			n.Want("acme", []Issuer{at("edge", "u")})
+			time.Sleep(time.Second)
+			n.mu.Lock()
+			delete(n.sets, "u")
+			n.errs["u"] = err
+			n.mu.Unlock()
+			time.Sleep(10 * time.Minute)
+			got := n.State("acme", "edge", "edgeu")
+			if revoked := err == ErrNoKeys || err == ErrPrivateKey; got.Keys == nil || (len(got.Keys) == 0) != revoked || got.Err != err {
+				t.Errorf("%s: state %+v, want keys %t", err, got, !revoked)
+			}
+			n.publish(t, "u", "b")
+			time.Sleep(10 * time.Minute)
+			if got := n.State("acme", "edge", "edgeu"); ids(got.Keys) != "b" || got.Err != "" {
+				t.Errorf("%s: state %+v after the recovery", err, got)
+			}
+		})
+	}
 }
 
 // Requests are honored once a minute, however many there are.

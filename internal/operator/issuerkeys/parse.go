@@ -41,6 +41,8 @@ func parseKeys(data []byte) ([]signingkey.PublicKey, error) {
 	switch {
 	case errors.Is(err, signingkey.ErrPrivateKey):
 		return nil, ErrPrivateKey
+	case errors.Is(err, signingkey.ErrNoKeys):
+		return nil, ErrNoKeys
 	case err != nil:
 		return nil, ErrKeySet
 	}

@@ -126,6 +126,7 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 		"failing":                  {original, issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now}, []signingkey.PublicKey{key}},
 		"fetched":                  {original, issuerkeys.State{Keys: []signingkey.PublicKey{newer}}, []signingkey.PublicKey{newer}},
 		"failing after a success":  {original, issuerkeys.State{Keys: []signingkey.PublicKey{newer}, Err: issuerkeys.ErrTimeout, FailingSince: now}, []signingkey.PublicKey{newer}},
+		"revoked":                  {original, issuerkeys.State{Keys: []signingkey.PublicKey{}, Err: issuerkeys.ErrNoKeys, FailingSince: now}, nil},
 		"renamed":                  {with(func(i *v1alpha1.TrustedIssuer) { i.Name = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
 		"other audience":           {with(func(i *v1alpha1.TrustedIssuer) { i.Audience = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
 		"other URL of the keys":    {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), issuerkeys.State{}, nil},
@@ -254,6 +255,11 @@ func TestIssuerFailures(t *testing.T) {
 			recorded: &issuer, keys: keys, before: wasFailing, state: failedLater,
 			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)},
 			wantReason: v1alpha1.ReasonIssuerNotResolved,
+		},
+		"revocation": {
+			recorded: &issuer, keys: keys, state: issuerkeys.State{Keys: []signingkey.PublicKey{}, Err: issuerkeys.ErrPrivateKey, FailingSince: now},
+			want: v1alpha1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrPrivateKey)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"the source has changed": {
 			recorded: &other, keys: keys, before: wasFailing,

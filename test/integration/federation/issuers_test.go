@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,44 +27,46 @@ import (
 // often makes the operator get keys every second.
 const often = 600
 
-// hostile are the responses of issuers that must affect no one else, and words of the condition.
-func hostile(internal string) map[string]struct {
+// behavior is what a hostile issuer does.
+type behavior struct {
 	act  func(*issuer.Discovered)
-	want string
-} {
+	want string // in the condition
+	// revokes means that the issuer thereby revokes its keys.
+	revokes bool
+}
+
+// hostile are the responses of issuers that must affect no one else.
+func hostile(internal string) map[string]behavior {
 	metadata := func(handler http.HandlerFunc) func(*issuer.Discovered) {
 		return func(d *issuer.Discovered) { d.ServeMetadata(handler) }
 	}
 	keys := func(handler http.HandlerFunc) func(*issuer.Discovered) {
 		return func(d *issuer.Discovered) { d.ServeKeys(handler) }
 	}
-	return map[string]struct {
-		act  func(*issuer.Discovered)
-		want string
-	}{
-		"slow":           {keys(issuer.Trickle), "did not respond within 10 seconds"},
-		"huge":           {metadata(issuer.EndlessBody), "larger than 64 KiB"},
-		"endless-header": {metadata(issuer.EndlessHeader), "valid HTTP response"},
-		"gzip-bomb":      {keys(issuer.GzipBomb), "no supported keys"},
-		"redirect":       {metadata(issuer.Redirect(internal)), "redirects"},
-		"redirect-keys":  {keys(issuer.Redirect("http://169.254.169.254/latest/meta-data")), "redirects"},
-		"other-issuer":   {metadata(issuer.Respond(http.StatusOK, `{"issuer":"https://`+issuer.Canary+`.example.com","jwks_uri":"https://issuer.example.com"}`)), "for another issuer"},
-		"plain-http": {func(d *issuer.Discovered) {
+	return map[string]behavior{
+		"slow":           {act: keys(issuer.Trickle), want: "did not respond within 10 seconds"},
+		"huge":           {act: metadata(issuer.EndlessBody), want: "larger than 64 KiB"},
+		"endless-header": {act: metadata(issuer.EndlessHeader), want: "valid HTTP response"},
+		"gzip-bomb":      {act: keys(issuer.GzipBomb), want: "not valid"},
+		"redirect":       {act: metadata(issuer.Redirect(internal)), want: "redirects"},
+		"redirect-keys":  {act: keys(issuer.Redirect("http://169.254.169.254/latest/meta-data")), want: "redirects"},
+		"other-issuer":   {act: metadata(issuer.Respond(http.StatusOK, `{"issuer":"https://`+issuer.Canary+`.example.com","jwks_uri":"https://issuer.example.com"}`)), want: "for another issuer"},
+		"plain-http": {act: func(d *issuer.Discovered) {
 			d.ServeMetadata(issuer.Respond(http.StatusOK, fmt.Sprintf(`{"issuer":%q,"jwks_uri":%q}`, d.URL(), internal)))
-		}, "no valid jwks_uri with HTTPS"},
-		"html":          {metadata(issuer.Respond(http.StatusOK, "<html>"+issuer.Canary)), "no valid jwks_uri"},
-		"error":         {keys(issuer.Respond(http.StatusTeapot, issuer.Canary)), "HTTP status is 418"},
-		"garbage":       {keys(issuer.Garbage), "valid HTTP response"},
-		"private-key":   {(*issuer.Discovered).ServePrivateKey, "private or symmetric key"},
-		"symmetric-key": {keys(issuer.Respond(http.StatusOK, `{"keys":[{"kty":"oct","kid":"1","k":"`+issuer.Canary+`"}]}`)), "private or symmetric key"},
-		"many-keys":     {func(d *issuer.Discovered) { d.ServeManyKeys(33) }, "too many"},
-		"down":          {(*issuer.Discovered).Stop, "the connection failed"},
+		}, want: "no valid jwks_uri with HTTPS"},
+		"html":        {act: metadata(issuer.Respond(http.StatusOK, "<html>"+issuer.Canary)), want: "no valid jwks_uri"},
+		"error":       {act: keys(issuer.Respond(http.StatusTeapot, issuer.Canary)), want: "HTTP status is 418"},
+		"garbage":     {act: keys(issuer.Garbage), want: "valid HTTP response"},
+		"private-key": {act: (*issuer.Discovered).ServePrivateKey, want: "private or symmetric key", revokes: true},
+		"no-keys":     {act: keys(issuer.Respond(http.StatusOK, `{"keys":[]}`)), want: "no supported keys", revokes: true},
+		"many-keys":   {act: func(d *issuer.Discovered) { d.ServeManyKeys(33) }, want: "too many"},
+		"down":        {act: (*issuer.Discovered).Stop, want: "the connection failed"},
 	}
 }
 
 // Hostile and unavailable issuers change nothing for anyone else, and little for themselves: the last
-// keys stay in use. The condition names each of them and the cause, and nothing repeats what they
-// sent.
+// keys stay in use, unless the issuer revokes them. The condition names each of them and the cause,
+// and nothing repeats what they sent.
 func TestHostileIssuers(t *testing.T) {
 	internal, reached := startInternal(t)
 	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often, LocalIssuers: true})
@@ -76,10 +79,11 @@ func TestHostileIssuers(t *testing.T) {
 		issuers[name] = issuer.StartDiscovered(t, name)
 		realm.Spec.TrustedIssuers = append(realm.Spec.TrustedIssuers, issuers[name].Trusted())
 	}
-	users := []*issuer.Discovered{good, issuers["slow"], issuers["html"], issuers["private-key"], issuers["down"]}
+	users := []*issuer.Discovered{good, issuers["slow"], issuers["html"], issuers["garbage"], issuers["down"]}
+	revoked := []*issuer.Discovered{issuers["private-key"], issuers["no-keys"]}
 	c := install.ApiClient(inst.Env.Namespace(t), "orders", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = nil
-		for _, user := range users {
+		for _, user := range slices.Concat(users, revoked) {
 			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1alpha1.FederatedIdentity{Issuer: user.Trusted().Name, Subject: "workload"})
 		}
 	})
@@ -89,6 +93,9 @@ func TestHostileIssuers(t *testing.T) {
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime
 
+	for _, user := range revoked {
+		expectToken(t, inst, c, user.Token(t, realm.Status.Issuer, "workload", nil))
+	}
 	for name, behavior := range behaviors {
 		behavior.act(issuers[name])
 	}
@@ -99,8 +106,8 @@ func TestHostileIssuers(t *testing.T) {
 			if s.FailingSince == nil || !strings.Contains(s.Message, behavior.want) || !strings.Contains(message, fmt.Sprintf("%q (%s)", name, issuers[name].URL())) {
 				return fmt.Errorf("issuer %s has the status %+v, want %q; the condition is %q", name, s, behavior.want, message)
 			}
-			if len(s.KeyIDs) != 1 || s.KeyIDs[0] != name {
-				return fmt.Errorf("issuer %s has the keys %v, want the last ones", name, s.KeyIDs)
+			if behavior.revokes != (len(s.KeyIDs) == 0) || !behavior.revokes && s.KeyIDs[0] != name {
+				return fmt.Errorf("issuer %s has the keys %v, want the last ones: %t", name, s.KeyIDs, !behavior.revokes)
 			}
 		}
 		return nil
@@ -110,6 +117,17 @@ func TestHostileIssuers(t *testing.T) {
 	}
 	for _, user := range users {
 		expectToken(t, inst, c, user.Token(t, realm.Status.Issuer, "workload", nil))
+	}
+	for _, issuer := range revoked {
+		install.Eventually(t, "tokens of "+issuer.URL()+" to be rejected", func() error {
+			for _, s := range inst.Servers() {
+				assertion := issuer.Token(t, realm.Status.Issuer, "workload", nil)
+				if response, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, "", assertion); err != nil || response.AccessToken != "" {
+					return fmt.Errorf("%s responded with %+v, %v", s.Name, response, err)
+				}
+			}
+			return nil
+		})
 	}
 	awaitFetches(t, inst, good, "good")
 	awaitEvents(t, inst, realm, v1alpha1.EventIssuerNotResolved, corev1.EventTypeWarning)
