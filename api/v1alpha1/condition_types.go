@@ -10,8 +10,7 @@ const (
 	//
 	// It is True with the reason ReasonAccepted.
 	//
-	// It is False on a Realm with ReasonLifetimeExceedsInstanceMaximum,
-	// ReasonTrustedIssuerNotSupported, or ReasonClaimsTooLarge.
+	// It is False on a Realm with ReasonLifetimeExceedsInstanceMaximum or ReasonClaimsTooLarge.
 	//
 	// It is False on an ApiClient with ReasonRealmNotFound, ReasonNamespaceNotAllowed,
 	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonNotGranted,
@@ -54,8 +53,8 @@ const (
 	//
 	// It is Unknown with ReasonProgressing until the operator has the first result of every issuer.
 	//
-	// It is False with ReasonIssuerNotResolved. The message names the issuer, the time of the first
-	// failure, and the cause.
+	// It is False with ReasonTrustedIssuerNotSupported or ReasonIssuerNotResolved. The message names
+	// the issuer and the cause, and, for ReasonIssuerNotResolved, the time of the first failure.
 	ConditionIssuersResolved ConditionType = "IssuersResolved"
 
 	// ConditionReconciling is present only while it is True: the operator is reconciling this
@@ -108,9 +107,10 @@ const (
 	// because spec.tokenLifetime exceeds the maximum in the instance configuration.
 	ReasonLifetimeExceedsInstanceMaximum ConditionReason = "LifetimeExceedsInstanceMaximum"
 
-	// ReasonTrustedIssuerNotSupported is used with the Accepted condition when it is False because
-	// an entry of spec.trustedIssuers cannot be used: its keys or certificates cannot be parsed, its
-	// key set has a private, symmetric, or no usable key, or it is the realm's own issuer.
+	// ReasonTrustedIssuerNotSupported is used with the IssuersResolved condition when it is False
+	// because an entry of spec.trustedIssuers cannot be used: its keys or certificates cannot be
+	// parsed, its key set has a private, symmetric, or no supported key, or it is the realm's own
+	// issuer. Its tokens are rejected; the other issuers of the Realm are not affected.
 	ReasonTrustedIssuerNotSupported ConditionReason = "TrustedIssuerNotSupported"
 
 	// ReasonIssuersResolved is used with the IssuersResolved condition when it is True.

@@ -79,6 +79,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.next = next
 	d.nextRotation = signingkey.NextRotation(keys, d.policy)
+	trusted, others := supportedIssuers(realm, instance)
 	d.record = &record.Realm{
 		Name:                 realm.Name,
 		Issuer:               instance.Issuer(realm.Name),
@@ -87,7 +88,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		ClusterIssuerURL:     instance.ClusterURL() + "/" + realm.Name,
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
-		Issuers:              recordedIssuers(seen, current, instance),
+		Issuers:              recordedIssuers(trusted, seen, current, instance),
 		TokensPerSecond:      realm.Spec.Limits.TokensPerSecond,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
@@ -95,8 +96,8 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if realm.Spec.TokensValidAfter != nil {
 		d.record.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
 	}
-	d.fetch = issuersToFetch(realm, d.record.Issuers)
-	d.issuers = issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched)
+	d.fetch = issuersToFetch(trusted, d.record.Issuers)
+	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
 	if seen.record != nil {
 		d.onlyKeys = sameButKeys(current, *d.record)
 		d.rotates = signingkey.ActiveID(current.Keys) != signingkey.ActiveID(keys)
@@ -134,9 +135,6 @@ func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result
 		return condition.NotReady(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
 			"spec.tokenLifetime %s exceeds the instance maximum of %s, so clients cannot get tokens. Shorten it, or ask your administrator to raise security.maximumTokenLifetime.",
 			lifetime, maximum))
-	}
-	if result := issuersSupported(realm, instance); result != nil {
-		return *result
 	}
 	if result := claimsWithinSize(realm); result != nil {
 		return *result

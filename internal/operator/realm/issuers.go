@@ -9,28 +9,27 @@ import (
 	"slices"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// issuersSupported returns nil if all trusted issuers can be used, and otherwise the result for the
-// Accepted condition. It checks what the schema can't.
-func issuersSupported(realm *v1alpha1.Realm, instance *config.Instance) *condition.Result {
-	for i := range realm.Spec.TrustedIssuers {
-		issuer := &realm.Spec.TrustedIssuers[i]
-		if problem := issuerProblem(issuer, instance.Issuer(realm.Name)); problem != "" {
-			result := condition.NotReady(v1alpha1.ReasonTrustedIssuerNotSupported, fmt.Sprintf(
-				"spec.trustedIssuers: %q cannot be used, so clients cannot get tokens: %s", issuer.Name, problem))
-			return &result
+// supportedIssuers returns the trusted issuers that can be used, and the status of the others. One that
+// can't be used affects no other issuer and no other client.
+func supportedIssuers(realm *v1alpha1.Realm, instance *config.Instance) (supported []v1alpha1.TrustedIssuer, others []v1alpha1.TrustedIssuerStatus) {
+	for _, issuer := range realm.Spec.TrustedIssuers {
+		if problem := issuerProblem(&issuer, instance.Issuer(realm.Name)); problem != "" {
+			others = append(others, v1alpha1.TrustedIssuerStatus{Name: issuer.Name, Message: problem})
+			continue
 		}
+		supported = append(supported, issuer)
 	}
-	return nil
+	return supported, others
 }
 
-// issuerProblem returns why an issuer can't be used and what to do, or an empty string.
+// issuerProblem returns why an issuer can't be used and what to do, or an empty string. It checks what
+// the schema can't.
 func issuerProblem(issuer *v1alpha1.TrustedIssuer, own string) string {
 	if string(issuer.Issuer) == own {
 		return "it is the issuer of this Realm, whose tokens do not authenticate clients. Remove it."
@@ -55,12 +54,12 @@ func sourceOf(issuer *v1alpha1.TrustedIssuer) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// recordedIssuers returns the trusted issuers for the record, sorted by name. Their keys are those in
-// the spec, the last fetched ones, or those in the current record, in this order.
-func recordedIssuers(seen observed, current record.Realm, instance *config.Instance) []record.Issuer {
+// recordedIssuers returns trusted issuers for the record, sorted by name. Their keys are those in the
+// spec, the last fetched ones, or those in the current record, in this order.
+func recordedIssuers(trusted []v1alpha1.TrustedIssuer, seen observed, current record.Realm, instance *config.Instance) []record.Issuer {
 	var issuers []record.Issuer
-	for i := range seen.realm.Spec.TrustedIssuers {
-		spec := &seen.realm.Spec.TrustedIssuers[i]
+	for i := range trusted {
+		spec := &trusted[i]
 		issuer := record.Issuer{
 			Name: spec.Name, Issuer: string(spec.Issuer), Source: sourceOf(spec),
 			Audience: cmp.Or(string(spec.Audience), instance.Issuer(seen.realm.Name)),
@@ -94,11 +93,11 @@ func keysOfSource(issuers []record.Issuer, source string) []signingkey.PublicKey
 	return nil
 }
 
-// issuersToFetch returns the issuers whose keys are fetched.
-func issuersToFetch(realm *v1alpha1.Realm, recorded []record.Issuer) []issuerkeys.Issuer {
+// issuersToFetch returns the trusted issuers whose keys are fetched.
+func issuersToFetch(trusted []v1alpha1.TrustedIssuer, recorded []record.Issuer) []issuerkeys.Issuer {
 	var issuers []issuerkeys.Issuer
-	for i := range realm.Spec.TrustedIssuers {
-		spec := &realm.Spec.TrustedIssuers[i]
+	for i := range trusted {
+		spec := &trusted[i]
 		if spec.Keys.JWKS != "" {
 			continue
 		}

@@ -150,8 +150,8 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 	}
 }
 
-// What the schema can't check makes the Realm not Accepted, with a message that names the issuer and
-// repeats no key.
+// An issuer that the schema can't check and that can't be used is left out of the record, and a message
+// names it and repeats no key. The Realm stays Ready, and its other issuers stay in use.
 func TestUnsupportedIssuers(t *testing.T) {
 	_, set := issuerKey(t)
 	withPrivate := strings.Replace(set, `"kty"`, `"d":"c2VjcmV0","kty"`, 1)
@@ -174,17 +174,31 @@ func TestUnsupportedIssuers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			issuer := v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered}
 			test.change(&issuer)
-			got := decided(t, observed{realm: trusting(issuer)})
+			other := v1alpha1.TrustedIssuer{Name: "other", Issuer: inline, Keys: v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)}}
+			realm := trusting(issuer, other)
+			got := decided(t, observed{realm: realm, state: acknowledgement.Acknowledged})
+			acknowledged := acknowledgement.Acknowledged
+			conditions := status(realm, got, &acknowledged, instance(), now).Conditions
+			if got.accepted.Status != "True" {
+				t.Errorf("not Accepted: %s", got.accepted.Message)
+			}
+			resolved := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionIssuersResolved))
 			if test.wantWords == "" {
-				if got.accepted.Status != "True" {
-					t.Errorf("not Accepted: %s", got.accepted.Message)
+				if len(got.record.Issuers) != 2 || resolved.Reason == string(v1alpha1.ReasonTrustedIssuerNotSupported) {
+					t.Errorf("%d issuers in the record, condition %v", len(got.record.Issuers), resolved)
 				}
 				return
 			}
-			if got.accepted.Reason != v1alpha1.ReasonTrustedIssuerNotSupported || got.fetch != nil {
-				t.Fatalf("Accepted is %s, and %d issuers are fetched", got.accepted.Reason, len(got.fetch))
+			if len(got.record.Issuers) != 1 || got.record.Issuers[0].Name != "other" || got.fetch != nil {
+				t.Errorf("issuers %v in the record, and %d are fetched", got.record.Issuers, len(got.fetch))
 			}
-			message := got.accepted.Message
+			if resolved.Status != "False" || resolved.Reason != string(v1alpha1.ReasonTrustedIssuerNotSupported) {
+				t.Errorf("condition %v", resolved)
+			}
+			message := resolved.Message
+			if s := statusOf(got.issuers, "edge"); len(s.Message) > 256 || !strings.HasSuffix(message, s.Message) {
+				t.Errorf("status %+v, condition %q", s, message)
+			}
 			if !strings.Contains(message, `"edge"`) || !strings.Contains(message, test.wantWords) || strings.Contains(message, "c2VjcmV0") {
 				t.Errorf("message %q, want one with %q and without the key", message, test.wantWords)
 			}
@@ -310,12 +324,18 @@ func TestNoIssuersCondition(t *testing.T) {
 	waiting := acknowledgement.Waiting
 	for name, realm := range map[string]*v1alpha1.Realm{
 		"no issuers":   acme(func(*v1alpha1.Realm) {}),
-		"not Accepted": trusting(v1alpha1.TrustedIssuer{Name: "edge", Issuer: "https://api.example.com/acme"}),
+		"not Accepted": trusting(v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered}),
 	} {
+		if name == "not Accepted" {
+			realm.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 24 * time.Hour}
+		}
 		t.Run(name, func(t *testing.T) {
 			got := status(realm, decided(t, observed{realm: realm}), &waiting, instance(), now)
 			if c := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionIssuersResolved)); c != nil {
 				t.Errorf("condition %v", c)
+			}
+			if accepted := meta.IsStatusConditionTrue(got.Conditions, string(v1alpha1.ConditionAccepted)); accepted != (name == "no issuers") {
+				t.Errorf("Accepted is %t", accepted)
 			}
 		})
 	}

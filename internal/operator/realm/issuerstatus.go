@@ -63,17 +63,21 @@ func statusOf(issuers []v1alpha1.TrustedIssuerStatus, name string) v1alpha1.Trus
 
 // issuersResolved returns the result for the IssuersResolved condition.
 func issuersResolved(realm *v1alpha1.Realm, issuers []v1alpha1.TrustedIssuerStatus) condition.Result {
-	var failing, waiting []string
+	var unsupported, failing, waiting []string
 	for i := range realm.Spec.TrustedIssuers {
 		spec := &realm.Spec.TrustedIssuers[i]
 		switch s := statusOf(issuers, spec.Name); {
 		case s.FailingSince != nil:
 			failing = append(failing, failure(spec, s))
+		case s.Message != "":
+			unsupported = append(unsupported, fmt.Sprintf("spec.trustedIssuers: %q cannot be used, so its tokens are rejected: %s", spec.Name, s.Message))
 		case len(s.KeyIDs) == 0:
 			waiting = append(waiting, spec.Name)
 		}
 	}
 	switch {
+	case len(unsupported) > 0:
+		return condition.NotReady(v1alpha1.ReasonTrustedIssuerNotSupported, strings.Join(append(unsupported, failing...), " "))
 	case len(failing) > 0:
 		return condition.NotReady(v1alpha1.ReasonIssuerNotResolved, strings.Join(failing, " "))
 	case len(waiting) > 0:
