@@ -31,7 +31,8 @@ var ErrNoKeys = fmt.Errorf("%w: the JWK Set has no supported key with a kid", Er
 // are equal in every order. Several keys may have the same ID.
 //
 // RFC 7517 §5 asks to skip entries that aren't understood. These entries are skipped and counted:
-// those without a "kid" of 1 to 256 printable ASCII characters (a status shows it), those with an
+// those without a "kid" of 1 to 256 printable ASCII characters that JSON needn't escape (a status shows
+// it, and a record with the keys of many issuers has a limited size), those with an
 // unsupported type, size or algorithm, and those with a "use" other than "sig" and "jwt-svid" (SPIFFE
 // Trust Domain and Bundle §4.2.2). An RSA key without "alg" is for RS256, the default of OpenID
 // Connect.
@@ -86,7 +87,8 @@ func parseSetKey(entry []byte) (PublicKey, error) {
 	return newPublicKey(jwk.KeyID, algorithm, jwk.Key)
 }
 
-func notPrintable(r rune) bool { return r < ' ' || r > '~' }
+// notPrintable reports whether a character isn't printable, or encoding/json escapes it.
+func notPrintable(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"&<>\`, r) }
 
 // sortedSet sorts keys by ID and then by content, and removes repeated keys.
 func sortedSet(keys []PublicKey) []PublicKey {

@@ -49,6 +49,7 @@ func TestParseKeySetEntries(t *testing.T) {
 		"longest kid":            {members(t, signingkey.ES384, map[string]any{"kid": strings.Repeat("k", 256)}), signingkey.ES384},
 		"kid too long":           {members(t, signingkey.ES384, map[string]any{"kid": strings.Repeat("k", 257)}), ""},
 		"kid with a line break":  {members(t, signingkey.ES384, map[string]any{"kid": "a\nb"}), ""},
+		"kid to be escaped":      {members(t, signingkey.ES384, map[string]any{"kid": "a<b"}), ""},
 		"kid outside of ASCII":   {members(t, signingkey.ES384, map[string]any{"kid": "\u202e"}), ""},
 		"no kid":                 {members(t, signingkey.ES384, map[string]any{"kid": nil}), ""},
 		"number as kid":          {members(t, signingkey.ES384, map[string]any{"kid": 7}), ""},
