@@ -51,7 +51,7 @@ type Claims []Claim
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z][A-Za-z0-9_.:/-]*$')`,message="a claim name must begin with an ASCII letter and have only ASCII letters, digits, and characters from _.:/-"
-// +kubebuilder:validation:XValidation:rule=`!(self.lowerAscii() in ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'client_id', 'scope', 'auth_time', 'acr', 'amr', 'groups', 'roles', 'entitlements', 'cnf', 'act', 'may_act', 'authorization_details', 'client_uid', 'active', 'username', 'token_type', 'azp', 'nonce', 'at_hash', 'c_hash', 's_hash', 'sid', 'sub_jwk', 'sub_id', 'txn', 'toe', 'events', '_claim_names', '_claim_sources', 'htm', 'htu', 'ath', 'jkt'])`,messageExpression=`'a claim must not have a reserved name, regardless of case, as ' + self + ' is; choose another name'`
+// +kubebuilder:validation:XValidation:rule=`!(self.lowerAscii() in ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'client_id', 'scope', 'auth_time', 'acr', 'amr', 'groups', 'roles', 'entitlements', 'cnf', 'act', 'may_act', 'authorization_details', 'client_uid', 'scp', 'active', 'username', 'token_type', 'azp', 'nonce', 'at_hash', 'c_hash', 's_hash', 'sid', 'sub_jwk', 'sub_id', 'txn', 'toe', 'events', '_claim_names', '_claim_sources', 'htm', 'htu', 'ath', 'jkt'])`,messageExpression=`'a claim must not have a reserved name, regardless of case, as ' + self + ' is; choose another name'`
 type ClaimName string
 
 // ReservedClaims lists the names, in lowercase, that a fixed claim cannot have. A claim of such a
@@ -61,6 +61,7 @@ var ReservedClaims = []string{
 	"client_id", "scope", "auth_time", "acr", "amr", "groups", "roles", "entitlements", // RFC 9068, section 2.2
 	"cnf", "act", "may_act", "authorization_details", // RFC 7800, RFC 8693, and RFC 9396
 	"client_uid",                       // private claim of the token server
+	"scp",                              // what some verifiers read instead of scope
 	"active", "username", "token_type", // RFC 7662, section 2.2: members of introspection responses
 	"azp", "nonce", "at_hash", "c_hash", "s_hash", "sid", "sub_jwk", // OpenID Connect
 	"sub_id", "txn", "toe", "events", // RFC 8417 and RFC 9493

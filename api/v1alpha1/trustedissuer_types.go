@@ -11,13 +11,14 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule=`has(self.requiredClaims) || !(self.issuer in ['https://token.actions.githubusercontent.com', 'https://gitlab.com', 'https://agent.buildkite.com', 'https://app.terraform.io'])`,reason=FieldValueRequired,fieldPath=".requiredClaims",message="this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
 // +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksUri)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksUri"
 type TrustedIssuer struct {
-	// name identifies the issuer in ApiClients, grants, and messages: at most 63 lowercase letters,
-	// digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes", which
-	// is the built-in issuer for the service accounts of this cluster.
+	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
+	// letters, digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes",
+	// which is the built-in issuer for the service accounts of this cluster, nor "self", which stands
+	// for the client itself in metrics.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.trustedIssuers.name must have at most 63 lowercase letters, digits, and inner hyphens"
-	// +kubebuilder:validation:XValidation:rule=`self != 'kubernetes'`,message="spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster; choose another name"
+	// +kubebuilder:validation:XValidation:rule=`!(self in ['kubernetes', 'self'])`,message="spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster, or self; choose another name"
 	// +required
 	Name string `json:"name,omitempty"`
 
@@ -128,7 +129,8 @@ type TrustedIssuerStatus struct {
 	// +optional
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
 
-	// message describes why the operator cannot get the keys. Unset while it succeeds.
+	// message describes why the operator cannot get the keys, or why it does not use the issuer. Unset
+	// while it succeeds.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +optional

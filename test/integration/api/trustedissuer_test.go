@@ -14,7 +14,7 @@ import (
 
 const (
 	issuerNameRule  = "must have at most 63 lowercase letters, digits, and inner hyphens"
-	issuerTaken     = "spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster; choose another name"
+	issuerTaken     = "spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster, or self; choose another name"
 	issuerURLRule   = "spec.trustedIssuers.issuer must be an HTTPS URL without user information, query, and fragment, such as https://issuer.example.com, or a SPIFFE trust domain, such as spiffe://example.org"
 	issuerTwice     = "spec.trustedIssuers must not have two entries with the same issuer"
 	issuerShared    = "Required value: this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
@@ -67,6 +67,7 @@ var trustedIssuerValidations = map[string]validation{
 	"issuer name of 63 characters":      {spec: trustingName(strings.Repeat("a", 63))},
 	"issuer name of 64 characters":      {spec: trustingName(strings.Repeat("a", 64)), wantField: firstIssuer + ".name", wantRule: "may not be more than 63"},
 	"issuer named kubernetes":           {spec: trustingName("kubernetes"), wantField: firstIssuer + ".name", wantRule: `Invalid value: "kubernetes": ` + issuerTaken},
+	"issuer named self":                 {spec: trustingName("self"), wantField: firstIssuer + ".name", wantRule: `Invalid value: "self": ` + issuerTaken},
 	"issuer named like kubernetes":      {spec: trustingName("kubernetes2")},
 	"issuer without a URL":              {spec: "trustedIssuers: [{name: a}]", wantField: firstIssuer + ".issuer", wantRule: "Required value"},
 	"issuer with an empty URL":          {spec: trustingURL(""), wantField: firstIssuer + ".issuer", wantRule: tooShort},

@@ -18,9 +18,10 @@ import (
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
 // limit its tokens to your organization.
 type TrustedIssuerApplyConfiguration struct {
-	// name identifies the issuer in ApiClients, grants, and messages: at most 63 lowercase letters,
-	// digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes", which
-	// is the built-in issuer for the service accounts of this cluster.
+	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
+	// letters, digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes",
+	// which is the built-in issuer for the service accounts of this cluster, nor "self", which stands
+	// for the client itself in metrics.
 	Name *string `json:"name,omitempty"`
 	// issuer is the exact iss claim of the issuer's tokens: an HTTPS URL without user information,
 	// query, and fragment, such as "https://token.actions.githubusercontent.com", or a SPIFFE trust

@@ -21,7 +21,8 @@ type TrustedIssuerStatusApplyConfiguration struct {
 	// failingSince is the time at which the operator first failed to get the keys, after the last
 	// success. Unset while it succeeds.
 	FailingSince *v1.Time `json:"failingSince,omitempty"`
-	// message describes why the operator cannot get the keys. Unset while it succeeds.
+	// message describes why the operator cannot get the keys, or why it does not use the issuer. Unset
+	// while it succeeds.
 	Message *string `json:"message,omitempty"`
 }
 
