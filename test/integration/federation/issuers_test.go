@@ -122,8 +122,12 @@ func TestHostileIssuers(t *testing.T) {
 		install.Eventually(t, "tokens of "+issuer.URL()+" to be rejected", func() error {
 			for _, s := range inst.Servers() {
 				assertion := issuer.Token(t, realm.Status.Issuer, "workload", nil)
-				if response, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, "", assertion); err != nil || response.AccessToken != "" {
-					return fmt.Errorf("%s responded with %+v, %v", s.Name, response, err)
+				response, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, "", assertion)
+				if err != nil {
+					return err
+				}
+				if response.AccessToken != "" {
+					return fmt.Errorf("%s issued a token", s.Name)
 				}
 			}
 			return nil
