@@ -43,19 +43,22 @@ func TestTwoOperators(t *testing.T) {
 		var creating sync.WaitGroup
 		clients := make([]*v1alpha1.ApiClient, len(competing))
 		for i, u := range competing {
-			creating.Go(func() { clients[i] = u.apiClient("contender", bankName, fmt.Sprintf("contested-%d", round))(t) })
+			// A new name, because the Secrets of deleted clients block it until they are collected as garbage.
+			creating.Go(func() {
+				clients[i] = u.apiClient(fmt.Sprintf("contender-%d", round), bankName, fmt.Sprintf("contested-%d", round))(t)
+			})
 		}
 		creating.Wait()
 		// Each holder is deleted, so that the others compete again.
 		for len(clients) > 0 {
 			held := awaitHolder(t, b.inst, clients)
-			h := holderOf(t, b.inst, clients[held])
+			awaitIssued(t, b.inst, clients[held])
 			for i, c := range clients {
 				if i != held {
 					expectRejected(t, b.inst, c, v1alpha1.ReasonClientIDConflict)
 				}
 			}
-			b.inst.Delete(t, h.client)
+			b.inst.Delete(t, clients[held])
 			clients = append(clients[:held], clients[held+1:]...)
 		}
 		contestSubject(t, b, competing, fmt.Sprintf("repo:contested/%d", round))
@@ -125,6 +128,27 @@ func awaitHolder(t *testing.T, inst *install.Installation, clients []*v1alpha1.A
 		return fmt.Errorf("the holder has UID %q, %w", body.UID, err)
 	})
 	return index
+}
+
+// awaitIssued waits until every token server issues tokens of the client for its credentials Secret.
+// Ready is not enough: two operators can both generate the client's first secret, and the one that is
+// delivered first doesn't work until the other operator delivers its own.
+func awaitIssued(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
+	t.Helper()
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	for _, s := range inst.Servers() {
+		install.Eventually(t, s.Name+" to issue a token to the holder", func() error {
+			response, err := install.RequestToken(t, s, s.Client(t), inst.CredentialsSecret(t, c))
+			if err != nil || response.AccessToken == "" {
+				return fmt.Errorf("no token: %+v, %w", response, err)
+			}
+			got, err := claimsOf(response.AccessToken)
+			if err != nil || got.Identity != string(c.UID) || got.ClientID != c.EffectiveClientID() {
+				return fmt.Errorf("the token has the claims %+v, %w", got, err)
+			}
+			return nil
+		})
+	}
 }
 
 // holding is who holds a client ID or subject.
