@@ -80,6 +80,9 @@ func (s *TokenServer) post(t testing.TB, httpClient *http.Client, endpoint, clie
 		return TokenResponse{}, err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	// net/http repeats the request if the server was just closing the idle connection. This value is not
+	// sent.
+	req.Header["Idempotency-Key"] = nil
 	return send(s, httpClient, req)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -192,9 +193,16 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 			} else if tc.clientID != "" {
 				clientID = tc.clientID
 			}
-			if a := requestToken(t, inst.Servers()[0], c, clientID, tc.token); a.Error != wantError {
-				t.Errorf("the response is %+v, want %s", a, wantError)
-			}
+			install.Eventually(t, "the limit of failures to permit another request", func() error {
+				a := requestToken(t, inst.Servers()[0], c, clientID, tc.token)
+				switch {
+				case a.Status == http.StatusTooManyRequests:
+					return fmt.Errorf("the response is %+v", a)
+				case a.Error != wantError:
+					t.Errorf("the response is %+v, want %s", a, wantError)
+				}
+				return nil
+			})
 		})
 	}
 	// The client holds its service account, so that its requests need no client ID.
