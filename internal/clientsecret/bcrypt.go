@@ -16,7 +16,7 @@ const (
 )
 
 const (
-	// minBcryptCost and maxBcryptCost bound the cost. Verification at the maximum takes up to one second
+	// minBcryptCost and maxBcryptCost limit the cost. Verification at the maximum takes up to one second
 	// of CPU time.
 	minBcryptCost = 8
 	maxBcryptCost = 12

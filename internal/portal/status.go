@@ -97,7 +97,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonClaimsTooLarge:                 "The claims of the realm and the client are too large for a token.",
 	v1alpha1.ReasonTrustedIssuerNotSupported:      "A trusted issuer can't be used.",
 	v1alpha1.ReasonIssuersResolved:                "The public keys of all trusted issuers are up to date.",
-	v1alpha1.ReasonIssuerNotResolved:              "The public keys of a trusted issuer can't be refreshed. The last keys stay in use.",
+	v1alpha1.ReasonIssuerNotResolved:              "The public keys of a trusted issuer can't be refreshed. The last keys stay in use unless the issuer revoked them.",
 }
 
 // describe returns the text to show for a condition. It prefers the condition's message, which

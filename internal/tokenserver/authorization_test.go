@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The authorization endpoint exists for client libraries only. Whatever a request asks for, it
-// redirects nobody and repeats nothing.
+// The authorization endpoint exists for client libraries only. It never redirects, and repeats no
+// input.
 func TestAuthorizationEndpointRejectsEverything(t *testing.T) {
 	s := startLoaded(t)
 	const path = "/acme/oauth2/authorize"

@@ -198,7 +198,7 @@ func federatedTokens(t testing.TB) map[string]federated {
 		"no subject":                     {token: githubToken(t, nil, members{"sub": nil}), more: build},
 		"empty subject":                  {token: githubToken(t, nil, members{"sub": ""}), more: build},
 		"subject is too long":            {token: githubToken(t, nil, members{"sub": strings.Repeat("s", 513)}), more: build},
-		"subject nobody holds":           {token: githubToken(t, nil, members{"sub": "repo:acme/other:ref:refs/heads/main"}), wantStatus: 400},
+		"subject without a holder":       {token: githubToken(t, nil, members{"sub": "repo:acme/other:ref:refs/heads/main"}), wantStatus: 400},
 		"listed subject, not held":       {token: githubToken(t, nil, members{"sub": "repo:acme/other:ref:refs/heads/main"}), more: "&client_id=deploy", want: "deploy"},
 		"claims without client_id":       {token: githubToken(t, nil, members{"sub": "repo:acme/shop:ref:refs/heads/main"}), wantStatus: 400},
 		"other claim":                    {token: githubToken(t, nil, nil), more: "&client_id=staging"},
@@ -363,7 +363,7 @@ func TestDuplicateMembersAreRejected(t *testing.T) {
 }
 
 // A second tenant that lists the subject of another one doesn't get its requests, and doesn't break
-// them. Without its own record the subject belongs to nobody.
+// them. Without a record of its own, the subject has no holder.
 func TestSubjectOfAnotherTenant(t *testing.T) {
 	s := startFederated(t)
 	client := s.clientOf(t, "HTTP/2")

@@ -89,7 +89,7 @@ func TestSuspendedRealmRejectsFederatedTokens(t *testing.T) {
 	checkRejection(t, s.send(t, client, in(byGrant(token, "&client_id=deploy"))), 400, "invalid_grant", "frozen")
 }
 
-// The introspection endpoint grants nothing, so an assertion there authenticates nobody.
+// The introspection endpoint grants nothing, so an assertion there authenticates no client.
 func TestGrantIsOnlyForTheTokenEndpoint(t *testing.T) {
 	s := startFederated(t)
 	client := s.clientOf(t, "HTTP/2")
@@ -183,7 +183,7 @@ func assertionCounts(t testing.TB, metrics prometheus.Gatherer) map[string]float
 }
 
 // A token of a third party gets only what the client may have, even if the holder's record is newer
-// than the realm's: an issuer that the realm no longer trusts authenticates nobody.
+// than the realm's: tokens of an issuer that the realm no longer trusts are rejected.
 func TestIssuerThatIsNoLongerTrusted(t *testing.T) {
 	s := startFederated(t)
 	client := s.clientOf(t, "HTTP/2")

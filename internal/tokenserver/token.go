@@ -57,7 +57,7 @@ func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenR
 }
 
 // proof returns the request's DPoP proof (RFC 9449 §5), or nil if the client doesn't need one and
-// sent none. The URL in it is one of those that clients know, whatever Host the request has.
+// sent none. Its URL must be one of the realm's configured URLs. The Host header doesn't count.
 func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest) (*dpop.Proof, error) {
 	if !request.client.DPoP && len(r.Header["Dpop"]) == 0 {
 		return nil, nil

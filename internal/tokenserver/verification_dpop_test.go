@@ -99,7 +99,7 @@ func TestVerificationOfBoundTokens(t *testing.T) {
 		"malformed token":              {header: original("DPoP "+canary, sign(proof{token: canary})), wantStatus: 401, wantChallenge: []string{dpopInvalidToken}},
 		"malformed token as Bearer":    {header: original("Bearer " + canary), wantStatus: 401, wantChallenge: []string{invalidToken}},
 		"two Authorization headers":    {header: with(good(), "Authorization", "DPoP "+token, "DPoP "+token), wantStatus: 401, wantChallenge: []string{invalidToken}},
-		"key of somebody else":         {header: withProof(proof{key: other}), wantStatus: 401, wantChallenge: []string{dpopInvalidToken}},
+		"proof by another key":         {header: withProof(proof{key: other}), wantStatus: 401, wantChallenge: []string{dpopInvalidToken}},
 		"missing scope":                {query: "dpop=original&scope=admin", header: good(), wantStatus: 403, wantChallenge: []string{`DPoP error="insufficient_scope", ` + algs + `, scope="admin"`}},
 		"no proof":                     {header: with(good(), "Dpop"), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
 		"empty proof":                  {header: with(good(), "Dpop", ""), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},

@@ -93,7 +93,7 @@ func TestForgedTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// sendForged sends a token of the issuer that nobody signed.
+// sendForged sends a token that names the issuer but that the issuer didn't sign.
 func sendForged(ctx context.Context, client *http.Client, number int) error {
 	keyID := target.IssuerKeyID
 	if number%2 == 0 {

@@ -112,8 +112,8 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 	}
 }
 
-// A client gives up a subject that its spec no longer lists, or if it is released. It keeps the others,
-// whatever becomes of its grant and the issuer's name.
+// A client gives up a subject if its spec no longer lists the subject, or if the client is released. It
+// keeps the others, even if it loses its grant or the issuer is renamed.
 func TestObsoleteSubjects(t *testing.T) {
 	federated := []v1alpha1.FederatedIdentity{exact("github", shop), exact("kubernetes", "system:serviceaccount:team:robot")}
 	release := func(s *observed) {

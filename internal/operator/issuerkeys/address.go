@@ -36,7 +36,7 @@ var (
 )
 
 // denyLocal is the ControlContext of a dialer that connects to no local address. It sees the
-// resolved address, so that a host name can't circumvent it, whatever the name server returns.
+// resolved address, so a host name that resolves to a local address can't circumvent it.
 func denyLocal(_ context.Context, _, address string, _ syscall.RawConn) error {
 	resolved, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -146,7 +146,7 @@ func (n *network) expect(t *testing.T, url string, start time.Time, want ...time
 	}
 }
 
-// Keys are fetched at once and then within every 10 minutes. Only a change reconciles the Realm.
+// Keys are fetched immediately, and then at least every 10 minutes. Only a change reconciles the Realm.
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, start := lead(t), time.Now()
@@ -196,8 +196,8 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// An issuer that publishes none of its keys any more, or a private key, revokes those of before. No
-// other failure does.
+// An issuer revokes its previous keys by publishing a set without supported keys, or with a private
+// key. No other failure revokes them.
 func TestRevocation(t *testing.T) {
 	for _, err := range []FetchError{ErrNoKeys, ErrPrivateKey, ErrKeySet, ErrTooLarge, ErrMetadata, ErrIssuer, badStatus(404), ErrCertificate} {
 		synctest.Test(t, func(t *testing.T) {
@@ -383,7 +383,7 @@ func TestOtherErrorsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// Each request in a Lease is passed on once, whatever else the heartbeats change.
+// Each request in a Lease is passed on once, even if later heartbeats change other parts of the Lease.
 func TestLeaseRequests(t *testing.T) {
 	var got []string
 	h := &leaseHandler{namespace: "records", seen: map[string][]heartbeat.Refresh{}, request: func(realm, issuer string) { got = append(got, realm+"/"+issuer) }}

@@ -150,8 +150,8 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 	}
 }
 
-// An issuer that the schema can't check and that can't be used is left out of the record, and a message
-// names it and repeats no key. The Realm stays Ready, and its other issuers stay in use.
+// The record omits an issuer that passes the schema but can't be used. A message names the issuer and
+// repeats no key. The Realm stays Ready, and its other issuers stay in use.
 func TestUnsupportedIssuers(t *testing.T) {
 	_, set := issuerKey(t)
 	withPrivate := strings.Replace(set, `"kty"`, `"d":"c2VjcmV0","kty"`, 1)
@@ -265,7 +265,7 @@ func TestIssuerFailures(t *testing.T) {
 			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrTimeout)},
 			wantReason: v1alpha1.ReasonIssuerNotResolved,
 		},
-		"failure after a success that nobody saw": {
+		"failure after an unreported success": {
 			recorded: &issuer, keys: keys, before: wasFailing, state: failedLater,
 			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)},
 			wantReason: v1alpha1.ReasonIssuerNotResolved,

@@ -38,7 +38,7 @@ type Options struct {
 }
 
 const (
-	// IssuerSelf stands for the client as the issuer of an assertion that it signed itself.
+	// IssuerSelf is the issuer of assertions that clients sign themselves.
 	IssuerSelf = "self"
 	// ResultAccepted is the result of a valid assertion.
 	ResultAccepted = "accepted"

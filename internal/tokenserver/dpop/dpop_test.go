@@ -156,7 +156,7 @@ func TestParse(t *testing.T) {
 		"alg of another curve":       {sign(t, key, members{"alg": "ES384"}, nil), dpop.ErrKey},
 		"alg of jwk differs":         {sign(t, key, members{"jwk": jwk(t, key, members{"alg": "ES384"})}, nil), dpop.ErrKey},
 		"public key as HMAC secret":  {sign(t, key, members{"alg": "HS256"}, nil), dpop.ErrKey},
-		"key of somebody else":       {sign(t, other, members{"alg": "ES256", "jwk": jwk(t, key, nil)}, nil), dpop.ErrSignature},
+		"another key in the header":  {sign(t, other, members{"alg": "ES256", "jwk": jwk(t, key, nil)}, nil), dpop.ErrSignature},
 		"no jti":                     {sign(t, key, nil, members{"jti": nil}), dpop.ErrMalformed},
 		"empty jti":                  {sign(t, key, nil, members{"jti": ""}), dpop.ErrMalformed},
 		"number as jti":              {sign(t, key, nil, members{"jti": 1}), dpop.ErrMalformed},
@@ -264,7 +264,7 @@ func TestMutatedProofsAreRejected(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that whatever is accepted has a signature by the key with the returned
+// FuzzParse checks that each accepted proof has a signature by the key with the returned
 // thumbprint, and the claims that Check and the memory of used proofs need.
 func FuzzParse(f *testing.F) {
 	for _, key := range keys() {

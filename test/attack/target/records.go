@@ -32,7 +32,7 @@ const (
 	TokenPath = "/" + realmName + "/oauth2/token"
 	audience  = "https://orders.example"
 
-	// Issuer is an issuer that the realm trusts. Its keys are public, and nobody has the private ones.
+	// Issuer is an issuer that the realm trusts. The private parts of its keys were discarded.
 	Issuer = "https://issuer.example"
 	// IssuerKeyID is the ID of its only key.
 	IssuerKeyID = "known"

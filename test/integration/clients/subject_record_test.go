@@ -23,8 +23,8 @@ import (
 
 var errDamaged = errors.New("the record is damaged")
 
-// The record of a subject contains nothing that cannot be restored, so the operator restores it
-// whatever happens to it. The workload then gets tokens without a client ID again.
+// The operator can derive the whole record of a subject, so it restores a deleted or damaged one. The
+// workload then gets tokens without a client ID again.
 func testSubjectRecordIsRestored(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	const subject = "repo:acme/restored"

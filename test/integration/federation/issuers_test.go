@@ -162,7 +162,7 @@ func TestHostileIssuers(t *testing.T) {
 	}
 }
 
-// The operator connects to no local address, whatever the name of the host.
+// The operator doesn't connect to a local address, even if a host name resolves to it.
 func TestLocalIssuersAreDenied(t *testing.T) {
 	internal, reached := startInternal(t)
 	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often})

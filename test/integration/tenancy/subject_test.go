@@ -65,7 +65,7 @@ func subjectHolder(t *testing.T, inst *install.Installation, realm, issuerURL, s
 }
 
 // awaitSubject waits until a client holds a subject of the issuer "ci". If the client is nil, it waits
-// until nobody does.
+// until the subject has no holder.
 func awaitSubject(t *testing.T, inst *install.Installation, realm, subject string, want *v1alpha1.ApiClient) {
 	t.Helper()
 	install.Eventually(t, "the holder of subject "+subject, func() error {
@@ -181,7 +181,7 @@ func testForeignClaims(t *testing.T, b *bank) {
 	b.awaitClientOf(t, own.EffectiveClientID(), token, own)
 	b.awaitClientOf(t, squatter.EffectiveClientID(), token, squatter)
 	b.awaitClientOf(t, "", token, nil)
-	// The victim's subject stays the victim's, whatever its token contains.
+	// The victim keeps its subject, even if its token has the claims that the squatter lists.
 	ledger := b.victims[1]
 	b.awaitClientOf(t, "", b.workload(t, ledgerSubject, map[string]any{"repository": "bank/shop"}), ledger.client)
 	for name, token := range map[string]string{
