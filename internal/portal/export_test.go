@@ -7,4 +7,8 @@ var (
 	ConditionLabels = conditionLabels
 	StateOf         = stateOf
 	ParseCursor     = parseCursor
+	Relative        = relative
+	RelativeTime    = relativeTime
+	ExactTime       = exactTime
+	UseTime         = useTime
 )

@@ -64,12 +64,16 @@ func assetHandler() http.Handler {
 // pages maps file names to templates. Each template includes the shared templates.
 type pages map[string]*template.Template
 
-func parsePages() pages {
+// parsePages parses the templates. now returns the current time, for relative times.
+func parsePages(now func() time.Time) pages {
 	functions := template.FuncMap{
 		"asset":     assetPath,
 		"client":    clientPath,
-		"time":      showTime,
-		"date":      func(t metav1.Time) template.HTML { return showTime(&t) },
+		"time":      func(t *metav1.Time) template.HTML { return relativeTime(t, now()) },
+		"date":      func(t metav1.Time) template.HTML { return relativeTime(&t, now()) },
+		"exact":     func(t *metav1.Time) template.HTML { return exactTime(t) },
+		"exactDate": func(t metav1.Time) template.HTML { return exactTime(&t) },
+		"used":      func(t *metav1.Time) template.HTML { return useTime(t, now()) },
 		"field":     func(name string, invalid map[string]string) formField { return formField{name, invalid[name]} },
 		"join":      func(s []string) string { return strings.Join(s, " ") },
 		"role":      func() string { return access.Role },
@@ -127,13 +131,3 @@ func (p *portal) write(w http.ResponseWriter, status int, name, part string, dat
 
 // isPart reports whether htmx requested only part of a page.
 func isPart(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
-
-// showTime returns a time element, or nothing if t is zero.
-func showTime(t *metav1.Time) template.HTML {
-	if t.IsZero() {
-		return ""
-	}
-	utc := t.UTC()
-	//nolint:gosec // The formatted time contains no user input.
-	return template.HTML(`<time datetime="` + utc.Format(time.RFC3339) + `">` + utc.Format("2006-01-02 15:04") + ` UTC</time>`)
-}

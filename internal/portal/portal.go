@@ -70,7 +70,7 @@ func (req *request) ctx() context.Context { return req.r.Context() }
 // New returns the portal's HTTP handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
-	p := &portal{Options: o, pages: parsePages(), failures: limiter.NewFailures(), metrics: newMetrics(o.Metrics)}
+	p := &portal{Options: o, pages: parsePages(o.Now), failures: limiter.NewFailures(), metrics: newMetrics(o.Metrics)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/{name}", assetHandler())
 	mux.HandleFunc("GET /sign-in", p.showSignIn)
