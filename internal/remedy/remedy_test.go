@@ -1,0 +1,171 @@
+package remedy_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/remedy"
+)
+
+// reasons returns every ConditionReason that the API defines.
+func reasons(t *testing.T) []v1alpha1.ConditionReason {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/condition_types.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []v1alpha1.ConditionReason
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, _ := spec.Type.(*ast.Ident); kind == nil || kind.Name != "ConditionReason" {
+			return true
+		}
+		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, v1alpha1.ConditionReason(value))
+		return true
+	})
+	if len(found) < 35 {
+		t.Fatalf("Found %d reasons, want at least 35", len(found))
+	}
+	return found
+}
+
+func billing() *v1alpha1.ApiClient {
+	return &v1alpha1.ApiClient{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing"},
+		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}},
+	}
+}
+
+func acme() *v1alpha1.Realm {
+	return &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "0c418334-4051-4c52-ab24-e8cd01ceba00"}}
+}
+
+// A reason that is added to the API needs a remedy.
+func TestEveryReasonHasRemedy(t *testing.T) {
+	for _, reason := range reasons(t) {
+		ofClient, client := remedy.ForClient(billing(), reason)
+		ofRealm, realm := remedy.ForRealm(acme(), reason)
+		if !client && !realm {
+			t.Errorf("Reason %s has no remedy", reason)
+		}
+		if client {
+			check(t, reason, ofClient)
+		}
+		if realm {
+			check(t, reason, ofRealm)
+		}
+	}
+}
+
+// done are the reasons for which there is nothing to do.
+var done = map[v1alpha1.ConditionReason]bool{
+	v1alpha1.ReasonAccepted: true, v1alpha1.ReasonReady: true, v1alpha1.ReasonIssuersResolved: true,
+}
+
+// check fails the test if a part of the remedy is missing or malformed.
+func check(t *testing.T, reason v1alpha1.ConditionReason, r remedy.Remedy) {
+	t.Helper()
+	if !strings.HasSuffix(r.Cause, ".") || len(r.Commands) == 0 || (r.Action == "") != done[reason] {
+		t.Errorf("Remedy of %s is incomplete: %+v", reason, r)
+	}
+	for _, command := range r.Commands {
+		if !strings.HasPrefix(command, "kubectl ") || strings.ContainsAny(command, "<>\n") {
+			t.Errorf("Remedy of %s has the command %q, want a complete kubectl command", reason, command)
+		}
+	}
+}
+
+func TestUnknownReasonHasNoRemedy(t *testing.T) {
+	if r, ok := remedy.ForClient(billing(), "FromNewerOperator"); ok {
+		t.Errorf("ForClient() = %+v, want none", r)
+	}
+	// A reason of ApiClients does not occur on a Realm.
+	if r, ok := remedy.ForRealm(acme(), v1alpha1.ReasonRealmNotFound); ok {
+		t.Errorf("ForRealm() = %+v, want none", r)
+	}
+}
+
+func TestCommandsNameTheObject(t *testing.T) {
+	tests := map[string]struct {
+		reason v1alpha1.ConditionReason
+		spec   v1alpha1.ApiClientSpec
+		want   []string
+	}{
+		"suspended": {v1alpha1.ReasonSuspended, v1alpha1.ApiClientSpec{}, []string{"kubectl realmkeeper resume apiclient/billing -n acme-apps"}},
+		"ready with a generated secret": {
+			v1alpha1.ReasonReady,
+			v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}},
+			[]string{"kubectl realmkeeper token billing -n acme-apps"},
+		},
+		"ready without a generated secret": {v1alpha1.ReasonReady, v1alpha1.ApiClientSpec{}, []string{"kubectl describe apiclient billing -n acme-apps"}},
+		// The quotes of the shell must not end at a quote in a scope.
+		"not granted": {
+			v1alpha1.ReasonNotGranted,
+			v1alpha1.ApiClientSpec{
+				ClientID: "billing", Scopes: []string{"read", "o'r"}, Audiences: []string{"a"},
+				Introspection: v1alpha1.Introspection{Audiences: []string{"a", "b"}},
+			},
+			[]string{
+				"kubectl realmkeeper explain realm/acme",
+				`kubectl patch realm acme --type=json -p '[{"op":"add","path":"/spec/grants/-","value":{"name":"acme-apps-billing","namespaces":{"names":["acme-apps"]},"scopes":["read","o'\''r"],"audiences":["a","b"],"clientIds":["billing"]}}]'`,
+			},
+		},
+		"expired": {
+			v1alpha1.ReasonExpired,
+			v1alpha1.ApiClientSpec{ExpiresAt: &metav1.Time{Time: time.Unix(1, 0)}},
+			[]string{`kubectl patch apiclient billing -n acme-apps --type=merge -p '{"spec":{"expiresAt":null}}'`},
+		},
+		"expired secrets": {
+			v1alpha1.ReasonExpired,
+			v1alpha1.ApiClientSpec{},
+			[]string{"kubectl realmkeeper hash", "kubectl edit apiclient billing -n acme-apps"},
+		},
+		"provided Secret without label": {
+			v1alpha1.ReasonSecretNotLabelled,
+			v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "vault"}}}},
+			[]string{"kubectl label secret vault -n acme-apps --overwrite auth.realmkeeper.dev/client-secret=true"},
+		},
+		"service account": {
+			v1alpha1.ReasonServiceAccountNotFound,
+			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:worker"}}},
+			[]string{"kubectl create serviceaccount worker -n acme-apps"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := billing()
+			test.spec.RealmRef = c.Spec.RealmRef
+			c.Spec = test.spec
+			got, ok := remedy.ForClient(c, test.reason)
+			if diff := cmp.Diff(test.want, got.Commands); !ok || diff != "" {
+				t.Errorf("ForClient() = %t, commands (-want +got):\n%s", ok, diff)
+			}
+		})
+	}
+}
+
+// The name of a grant has at most 63 characters, and no dots.
+func TestGrantNameIsValid(t *testing.T) {
+	c := billing()
+	c.Name = "a." + strings.Repeat("b", 51) + ".c"
+	r, _ := remedy.ForClient(c, v1alpha1.ReasonNotGranted)
+	if want := `"name":"acme-apps-a-` + strings.Repeat("b", 51) + `"`; !strings.Contains(r.Commands[1], want) {
+		t.Errorf("Command %q does not contain %s", r.Commands[1], want)
+	}
+}
