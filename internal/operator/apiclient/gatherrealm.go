@@ -80,8 +80,8 @@ func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *o
 	if seen.namespaceLabels, _, err = labels(ctx, c.Namespace); err != nil {
 		return err
 	}
-	other, _, found := strings.Cut(c.Spec.ClientID, ".")
-	if !found || other == "" || other == c.Namespace {
+	other := resembledNamespace(c)
+	if other == "" {
 		return nil
 	}
 	_, exists, err := labels(ctx, other)
@@ -89,6 +89,16 @@ func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *o
 		seen.otherNamespace = other
 	}
 	return err
+}
+
+// resembledNamespace returns the name that another namespace must have for its default client IDs to
+// look like spec.clientId; empty if there is no such name.
+func resembledNamespace(c *v1alpha1.ApiClient) string {
+	other, _, found := strings.Cut(c.Spec.ClientID, ".")
+	if !found || other == c.Namespace {
+		return ""
+	}
+	return other
 }
 
 // deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
@@ -107,23 +117,23 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 			}
 		}
 		if err != nil || uid == "" {
-			return orphaned("", ""), err
+			return Orphaned("", ""), err
 		}
 		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1alpha1.Realm{})
-		return orphaned(uid, realmUID), err
+		return Orphaned(uid, realmUID), err
 	}
 	// The record of the client comes first, because a subject must not be free as long as it is used.
 	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
-		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, orphaned(uid, realmUID), current); err != nil {
+		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, Orphaned(uid, realmUID), current); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
+// Orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
 // UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted.
-func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
+func Orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 	return func(secret *corev1.Secret) bool {
 		if uid == "" || realmUID == "" {
 			return true

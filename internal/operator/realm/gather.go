@@ -57,15 +57,21 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if err != nil {
 		return observed{}, err
 	}
-	seen := observed{realm: realm, record: secret, fetched: map[string]issuerkeys.State{}}
-	for i := range realm.Spec.TrustedIssuers {
-		issuer := &realm.Spec.TrustedIssuers[i]
-		seen.fetched[issuer.Name] = r.Issuers.State(req.Name, issuer.Name, sourceOf(issuer))
-	}
+	seen := observed{realm: realm, record: secret, fetched: Fetched(realm, r.Issuers)}
 	if secret != nil {
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
 	}
 	return seen, nil
+}
+
+// Fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.
+func Fetched(realm *v1alpha1.Realm, from *issuerkeys.Fetcher) map[string]issuerkeys.State {
+	fetched := map[string]issuerkeys.State{}
+	for i := range realm.Spec.TrustedIssuers {
+		issuer := &realm.Spec.TrustedIssuers[i]
+		fetched[issuer.Name] = from.State(realm.Name, issuer.Name, sourceOf(issuer))
+	}
+	return fetched
 }
 
 // notOf reports whether a record belongs to another Realm than the one with the given UID.
