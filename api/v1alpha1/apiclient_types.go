@@ -265,7 +265,8 @@ type ClientSecretSource struct {
 // ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatus struct {
 	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
-	// present. Reconciling, Stalled, and WeakHash are present only while they are True.
+	// present. Reconciling, Stalled, and WeakHash are present only while they are True, and
+	// OldSecretInUse only while it is True or Unknown.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
@@ -313,6 +314,20 @@ type ApiClientStatus struct {
 	// scheduled or one is in progress.
 	// +optional
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
+
+	// lastUsedTime is the latest lastUsedTime of all credentials that the client has or had. Unset
+	// if the client has never been used.
+	// +optional
+	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
+
+	// credentials lists the other credentials of the client that have been used: public keys,
+	// service accounts, and federated identities.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=map
+	// +listMapKey=type
+	// +listMapKey=id
+	// +optional
+	Credentials []CredentialStatus `json:"credentials,omitempty"`
 }
 
 // ClientSecretStatus describes a valid client secret of an ApiClient.
@@ -330,4 +345,50 @@ type ClientSecretStatus struct {
 	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
 	// +optional
 	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// lastUsedTime is when a client last authenticated with the secret, truncated to the resolution
+	// of the instance configuration, by default to the hour. Later uses within that hour do not
+	// change it, and a new value appears after a few minutes. Unset if the secret has never been
+	// used.
+	// +optional
+	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
 }
+
+// CredentialStatus describes the use of a credential that is not a client secret.
+type CredentialStatus struct {
+	// type is the kind of credential.
+	// +required
+	Type CredentialType `json:"type,omitempty"`
+
+	// id identifies the credential: the keyId of a public key, the name of a service account, or,
+	// for a federated identity, the name of its issuer and a hash of the identity.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	ID string `json:"id,omitempty"`
+
+	// lastUsedTime is when a client last authenticated with the credential, truncated to the
+	// resolution of the instance configuration, by default to the hour.
+	// +required
+	LastUsedTime metav1.Time `json:"lastUsedTime,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
+}
+
+// CredentialType is a kind of credential of an ApiClient.
+//
+// +kubebuilder:validation:Enum=PublicKey;ServiceAccount;FederatedIdentity
+type CredentialType string
+
+const (
+	// CredentialTypeSecret is a client secret. It does not occur in status.credentials.
+	CredentialTypeSecret CredentialType = "Secret"
+
+	// CredentialTypePublicKey is a public key in spec.publicKeys. Its ID is the keyId.
+	CredentialTypePublicKey CredentialType = "PublicKey"
+
+	// CredentialTypeServiceAccount is a service account in spec.serviceAccounts. Its ID is the name.
+	CredentialTypeServiceAccount CredentialType = "ServiceAccount"
+
+	// CredentialTypeFederatedIdentity is an identity in spec.federatedIdentities. Its ID is
+	// FederatedIdentity.ID.
+	CredentialTypeFederatedIdentity CredentialType = "FederatedIdentity"
+)

@@ -69,6 +69,15 @@ const (
 	// an imported hash that is cheaper to guess than Argon2id. Its reason is ReasonImportedHash. It
 	// does not affect Ready.
 	ConditionWeakHash ConditionType = "WeakHash"
+
+	// ConditionOldSecretInUse is present on an ApiClient only during a rotation with endWhenUnused,
+	// while the old secret cannot end because it is, or may be, in use. The message names the secret.
+	// It does not affect Ready.
+	//
+	// It is True with ReasonOldSecretUsed: the old secret was used since the new one was delivered.
+	//
+	// It is Unknown with ReasonUsageIncomplete: the reports of the token servers are incomplete.
+	ConditionOldSecretInUse ConditionType = "OldSecretInUse"
 )
 
 // ConditionReason is the reason of a condition in the status of a Realm or ApiClient.
@@ -252,4 +261,13 @@ const (
 	// because an entry of spec.federatedIdentities with the issuer "kubernetes" is not a service
 	// account that the client can use: it is in another namespace, or it is "default".
 	ReasonFederatedIdentityNotSupported ConditionReason = "FederatedIdentityNotSupported"
+
+	// ReasonOldSecretUsed is used with the OldSecretInUse condition: a client still authenticates
+	// with the old secret. It ends when it has been unused for rotation.endWhenUnused.after, or after
+	// rotation.endWhenUnused.max.
+	ReasonOldSecretUsed ConditionReason = "OldSecretUsed"
+
+	// ReasonUsageIncomplete is used with the OldSecretInUse condition when token servers have not
+	// reported all uses, for example because one was killed, so the old secret counts as used.
+	ReasonUsageIncomplete ConditionReason = "UsageIncomplete"
 )

@@ -16,6 +16,10 @@ const (
 	// become active. It is not recorded for the first secret, or for hashes in the spec.
 	EventSecretRotated EventReason = "SecretRotated"
 
+	// EventOldSecretInUse records that the old secret of an ApiClient was used after the new one had
+	// been delivered. It is recorded at most once a day while a rotation with endWhenUnused waits.
+	EventOldSecretInUse EventReason = "OldSecretInUse"
+
 	// EventIssuerNotResolved records that the operator cannot get the public keys of a trusted
 	// issuer of a Realm.
 	EventIssuerNotResolved EventReason = "IssuerNotResolved"
@@ -31,7 +35,8 @@ const (
 	// EventActionReconcile is the action of Events that record a new reason of the Ready condition.
 	EventActionReconcile EventAction = "Reconcile"
 
-	// EventActionRotate is the action of EventSigningKeyRotated and EventSecretRotated.
+	// EventActionRotate is the action of EventSigningKeyRotated, EventSecretRotated, and
+	// EventOldSecretInUse.
 	EventActionRotate EventAction = "Rotate"
 
 	// EventActionResolve is the action of EventIssuerNotResolved and EventIssuerResolved.

@@ -59,6 +59,8 @@ type GeneratedSecret struct {
 // reload the Secret. A client has at most two valid secrets: no rotation starts while an old secret
 // is still valid.
 //
+// +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.endWhenUnused)`,fieldPath=".endWhenUnused",message="spec.secret.generated.rotation must not have both overlap, with which the old secret ends at a fixed time, and endWhenUnused; remove one of them"
+// +kubebuilder:validation:XValidation:rule=`!has(self.endWhenUnused) || !has(self.interval) || !has(self.endWhenUnused.max) || !self.endWhenUnused.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.endWhenUnused.max) < duration(self.interval)`,fieldPath=".endWhenUnused.max",messageExpression="'spec.secret.generated.rotation.endWhenUnused.max must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
 // +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.interval) || !self.overlap.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.overlap) < duration(self.interval)`,fieldPath=".overlap",messageExpression="'spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
 type SecretRotation struct {
 	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
@@ -72,10 +74,15 @@ type SecretRotation struct {
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
 	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
 	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
-	// had before spec.secret was changed to generated. Defaults to 24h, or half of interval if that
-	// is shorter.
+	// had before spec.secret was changed to generated. Must be unset if endWhenUnused is set.
+	// Otherwise defaults to 24h, or half of interval if that is shorter.
 	// +optional
 	Overlap *Duration `json:"overlap,omitempty"`
+
+	// endWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
+	// fixed overlap. If unset, overlap applies.
+	// +optional
+	EndWhenUnused *EndWhenUnused `json:"endWhenUnused,omitempty"`
 
 	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
 	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
@@ -86,6 +93,26 @@ type SecretRotation struct {
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
+}
+
+// EndWhenUnused ends an old secret when it has been unused for some time. While it is in use, the
+// OldSecretInUse condition and a daily Event say so.
+//
+// +kubebuilder:validation:XValidation:rule=`!self.after.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.after) <= duration(self.max)`,fieldPath=".after",messageExpression="'spec.secret.generated.rotation.endWhenUnused.after must not be longer than spec.secret.generated.rotation.endWhenUnused.max, which is ' + self.max"
+type EndWhenUnused struct {
+	// after is how long the old secret must have been unused before it ends: a duration of at least
+	// 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than the
+	// time between two token requests of your slowest workload. The operator waits at least the
+	// token lifetime of the client plus twice the resolution of the instance configuration (2h by
+	// default), because last uses are not known more precisely.
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.endWhenUnused.after must be at least 1h"
+	// +required
+	After *Duration `json:"after,omitempty"`
+
+	// max is how long the old secret stays valid at most, even if it is in use: a duration of at
+	// least after and shorter than interval, in hours, minutes, and whole seconds, such as "720h".
+	// +required
+	Max *Duration `json:"max,omitempty"`
 }
 
 // SecretTemplate is metadata for a Secret that the operator creates.

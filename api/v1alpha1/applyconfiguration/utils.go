@@ -33,6 +33,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ClientSecretSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClientSecretStatus"):
 		return &apiv1alpha1.ClientSecretStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CredentialStatus"):
+		return &apiv1alpha1.CredentialStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EndWhenUnused"):
+		return &apiv1alpha1.EndWhenUnusedApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FederatedIdentity"):
 		return &apiv1alpha1.FederatedIdentityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GeneratedSecret"):

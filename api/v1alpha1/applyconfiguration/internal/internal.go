@@ -150,7 +150,19 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: credentials
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.CredentialStatus
+          elementRelationship: associative
+          keys:
+          - type
+          - id
     - name: lastRotationTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: lastUsedTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: nextRotationTime
@@ -240,10 +252,36 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: lastUsedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.CredentialStatus
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
+    - name: lastUsedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: type
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.CredentialType
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.CredentialType
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.DNSSubdomain
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.EndWhenUnused
+  map:
+    fields:
+    - name: after
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
+    - name: max
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.FederatedIdentity
   map:
     fields:
@@ -574,6 +612,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRotation
   map:
     fields:
+    - name: endWhenUnused
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.EndWhenUnused
     - name: interval
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.Duration

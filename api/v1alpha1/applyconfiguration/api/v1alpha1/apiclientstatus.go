@@ -16,7 +16,8 @@ import (
 // ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatusApplyConfiguration struct {
 	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
-	// present. Reconciling, Stalled, and WeakHash are present only while they are True.
+	// present. Reconciling, Stalled, and WeakHash are present only while they are True, and
+	// OldSecretInUse only while it is True or Unknown.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.
@@ -36,6 +37,12 @@ type ApiClientStatusApplyConfiguration struct {
 	// nextRotationTime is the time at which the next rotation starts. Unset if no rotation is
 	// scheduled or one is in progress.
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
+	// lastUsedTime is the latest lastUsedTime of all credentials that the client has or had. Unset
+	// if the client has never been used.
+	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
+	// credentials lists the other credentials of the client that have been used: public keys,
+	// service accounts, and federated identities.
+	Credentials []CredentialStatusApplyConfiguration `json:"credentials,omitempty"`
 }
 
 // ApiClientStatusApplyConfiguration constructs a declarative configuration of the ApiClientStatus type for use with
@@ -115,5 +122,26 @@ func (b *ApiClientStatusApplyConfiguration) WithLastRotationTime(value metav1.Ti
 // If called multiple times, the NextRotationTime field is set to the value of the last call.
 func (b *ApiClientStatusApplyConfiguration) WithNextRotationTime(value metav1.Time) *ApiClientStatusApplyConfiguration {
 	b.NextRotationTime = &value
+	return b
+}
+
+// WithLastUsedTime sets the LastUsedTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastUsedTime field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithLastUsedTime(value metav1.Time) *ApiClientStatusApplyConfiguration {
+	b.LastUsedTime = &value
+	return b
+}
+
+// WithCredentials adds the given value to the Credentials field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Credentials field.
+func (b *ApiClientStatusApplyConfiguration) WithCredentials(values ...*CredentialStatusApplyConfiguration) *ApiClientStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithCredentials")
+		}
+		b.Credentials = append(b.Credentials, *values[i])
+	}
 	return b
 }

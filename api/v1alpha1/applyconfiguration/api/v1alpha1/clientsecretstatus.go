@@ -20,6 +20,11 @@ type ClientSecretStatusApplyConfiguration struct {
 	CreatedAt *v1.Time `json:"createdAt,omitempty"`
 	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
+	// lastUsedTime is when a client last authenticated with the secret, truncated to the resolution
+	// of the instance configuration, by default to the hour. Later uses within that hour do not
+	// change it, and a new value appears after a few minutes. Unset if the secret has never been
+	// used.
+	LastUsedTime *v1.Time `json:"lastUsedTime,omitempty"`
 }
 
 // ClientSecretStatusApplyConfiguration constructs a declarative configuration of the ClientSecretStatus type for use with
@@ -49,5 +54,13 @@ func (b *ClientSecretStatusApplyConfiguration) WithCreatedAt(value v1.Time) *Cli
 // If called multiple times, the ExpiresAt field is set to the value of the last call.
 func (b *ClientSecretStatusApplyConfiguration) WithExpiresAt(value v1.Time) *ClientSecretStatusApplyConfiguration {
 	b.ExpiresAt = &value
+	return b
+}
+
+// WithLastUsedTime sets the LastUsedTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastUsedTime field is set to the value of the last call.
+func (b *ClientSecretStatusApplyConfiguration) WithLastUsedTime(value v1.Time) *ClientSecretStatusApplyConfiguration {
+	b.LastUsedTime = &value
 	return b
 }
