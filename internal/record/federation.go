@@ -34,6 +34,8 @@ type Issuer struct {
 
 // Identity selects tokens of a trusted issuer by either their subject or their claims.
 type Identity struct {
+	// ID identifies the identity among those of the client in reports of its use.
+	ID string `json:"id,omitempty"`
 	// Issuer is the "iss" claim. IssuerName is the name of the issuer in the Realm.
 	Issuer     string `json:"issuer"`
 	IssuerName string `json:"issuerName"`

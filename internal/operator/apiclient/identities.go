@@ -70,7 +70,7 @@ func identities(seen *observed) []record.Identity {
 		if identity.Issuer == v1alpha1.IssuerKubernetes || issuer == nil {
 			continue
 		}
-		resolved := record.Identity{Issuer: string(issuer.Issuer), IssuerName: issuer.Name, Subject: identity.Subject}
+		resolved := record.Identity{ID: identity.ID(), Issuer: string(issuer.Issuer), IssuerName: issuer.Name, Subject: identity.Subject}
 		if len(identity.Claims) > 0 {
 			resolved.Claims = make(map[string]string, len(identity.Claims))
 		}

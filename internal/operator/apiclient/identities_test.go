@@ -51,8 +51,8 @@ func TestDecideWithFederatedIdentities(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []record.Identity{
-		{Issuer: githubURL, IssuerName: "github", Subject: shop},
-		{Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
+		{ID: exact("github", shop).ID(), Issuer: githubURL, IssuerName: "github", Subject: shop},
+		{ID: matching("gitlab", v1alpha1.ClaimMatch{"project_path": "acme/shop"}).ID(), Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
 	}
 	if diff := cmp.Diff(want, d.record.Identities); diff != "" {
 		t.Errorf("identities (-want +got):\n%s", diff)
