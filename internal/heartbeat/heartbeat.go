@@ -20,6 +20,9 @@ const (
 	LabelValue = "token-server"
 	// LoadedAnnotation contains the latest resource version of the records that the server serves.
 	LoadedAnnotation = "auth.realmkeeper.dev/loaded"
+	// UsageAnnotation contains the time, in RFC 3339 format, before which the server has reported all
+	// uses of credentials. It is absent until the server has done so for the first time.
+	UsageAnnotation = "auth.realmkeeper.dev/usage-until"
 )
 
 // Intervals between writes of a Lease, and its duration.
@@ -57,6 +60,9 @@ type Heartbeat struct {
 	Version string
 	// Renewed is the time of the write on the server's clock.
 	Renewed time.Time
+	// UsageUntil is the time on the server's clock before which it has reported all uses of credentials
+	// in its ConfigMaps; see internal/usage. Zero if it has not done so yet.
+	UsageUntil time.Time
 	// Refresh contains the server's requests for keys. The Lease contains the latest MaxRefreshes.
 	Refresh []Refresh
 }
@@ -67,6 +73,9 @@ func LeaseName(server string) string { return "token-server-" + server }
 // Lease returns the Lease for h in the given namespace.
 func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfiguration {
 	annotations := map[string]string{LoadedAnnotation: h.Version}
+	if !h.UsageUntil.IsZero() {
+		annotations[UsageAnnotation] = h.UsageUntil.UTC().Format(time.RFC3339)
+	}
 	if requests := encodeRefreshes(h.Refresh); requests != "" {
 		annotations[RefreshAnnotation] = requests
 	}
@@ -89,7 +98,12 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return Heartbeat{}, fmt.Errorf("%w: %s/%s: annotation %s: %w", ErrInvalidLease, lease.Namespace, lease.Name, LoadedAnnotation, err)
 	}
-	return Heartbeat{Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time}, nil
+	// A Lease with an invalid time is still a heartbeat, but of a server that has reported nothing.
+	until, err := time.Parse(time.RFC3339, lease.Annotations[UsageAnnotation])
+	if err != nil {
+		until = time.Time{}
+	}
+	return Heartbeat{Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time, UsageUntil: until}, nil
 }
 
 // Reached reports whether version is equal to or newer than wanted. It returns false for versions

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
@@ -95,5 +96,34 @@ func TestReached(t *testing.T) {
 func TestIntervals(t *testing.T) {
 	if heartbeat.Duration < 3*heartbeat.MaxInterval || heartbeat.MinInterval < 500*time.Millisecond || heartbeat.MinInterval > heartbeat.MaxInterval {
 		t.Errorf("intervals %s to %s, duration %s", heartbeat.MinInterval, heartbeat.MaxInterval, heartbeat.Duration)
+	}
+}
+
+func TestUsageUntil(t *testing.T) {
+	until := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		annotation string
+		want       time.Time
+	}{
+		"a time":           {until.Format(time.RFC3339), until},
+		"not a time":       {"yesterday", time.Time{}},
+		"no report so far": {"", time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lease := &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{heartbeat.LoadedAnnotation: "1", heartbeat.UsageAnnotation: c.annotation}},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: &metav1.MicroTime{Time: until}},
+			}
+			beat, err := heartbeat.Parse(lease)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !beat.UsageUntil.Equal(c.want) {
+				t.Errorf("got %s, want %s", beat.UsageUntil, c.want)
+			}
+			if got := beat.Lease("records").Annotations[heartbeat.UsageAnnotation]; (got != "") != !c.want.IsZero() {
+				t.Errorf("got annotation %q for %s", got, c.want)
+			}
+		})
 	}
 }

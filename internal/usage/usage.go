@@ -1,0 +1,93 @@
+// Package usage defines the ConfigMaps in which token servers report to the operator when
+// credentials were last used.
+//
+// A server has up to MaxReports ConfigMaps of its own. It adds uses to them, and the operator
+// deletes a ConfigMap when the status of all its clients shows them. Each update and deletion names
+// the resource version that was read, so neither side loses what the other one wrote.
+package usage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// Label marks the ConfigMaps with reports of token servers.
+	Label = "auth.realmkeeper.dev/usage"
+	// LabelValue is the value of Label.
+	LabelValue = "token-server"
+	// DataKey is the key of the report in a ConfigMap.
+	DataKey = "report.json"
+	// MaxReports is the maximum number of ConfigMaps of a server.
+	MaxReports = 16
+	// MaxSize is the maximum size of an encoded report in bytes.
+	MaxSize = 512 << 10
+)
+
+// Limits for the resolution of reported times, which are whole hours in production.
+const (
+	// DefaultResolution is the default of the instance configuration.
+	DefaultResolution = time.Hour
+	// MinResolution and MaxResolution are the limits of the instance configuration.
+	MinResolution = time.Hour
+	MaxResolution = 24 * time.Hour
+)
+
+// maxInterval is the maximum time between two reports of a server.
+const maxInterval = time.Minute
+
+// Interval returns how often a server reports at most: once a minute, or 60 times per resolution if
+// that is more frequent, as in tests.
+func Interval(resolution time.Duration) time.Duration { return min(maxInterval, resolution/60) }
+
+// Truncate returns the beginning of the period of t, in UTC. Periods have the length of the resolution
+// and the same limits on all servers.
+func Truncate(t time.Time, resolution time.Duration) time.Time {
+	// Time.Truncate counts from the year 1, which is a multiple of a day away from the Unix epoch.
+	return t.UTC().Truncate(resolution)
+}
+
+// Type is the type of a credential in a report.
+type Type string
+
+// Types of credentials.
+const (
+	Secret            Type = "secret"
+	PublicKey         Type = "publicKey"
+	ServiceAccount    Type = "serviceAccount"
+	FederatedIdentity Type = "federatedIdentity"
+)
+
+// Credential identifies a credential of a client.
+type Credential struct {
+	Type Type
+	// ID is the ID of a secret, the key ID of a public key, the name of a service account, or the ID
+	// of a federated identity in the record. It has 1 to MaxIDLength bytes.
+	ID string
+}
+
+// MaxIDLength is the maximum length of Credential.ID in bytes.
+const MaxIDLength = 253
+
+// errCredential is returned for text that doesn't encode a Credential.
+var errCredential = errors.New("invalid credential")
+
+// MarshalText encodes c as "<type>/<id>".
+func (c Credential) MarshalText() ([]byte, error) { return []byte(string(c.Type) + "/" + c.ID), nil }
+
+// UnmarshalText decodes what MarshalText has encoded.
+func (c *Credential) UnmarshalText(text []byte) error {
+	kind, id, _ := strings.Cut(string(text), "/")
+	switch Type(kind) {
+	case Secret, PublicKey, ServiceAccount, FederatedIdentity:
+	default:
+		return fmt.Errorf("%w %.64q: unknown type", errCredential, text)
+	}
+	if id == "" || len(id) > MaxIDLength {
+		return fmt.Errorf("%w %.64q: the ID must have 1 to %d bytes", errCredential, text, MaxIDLength)
+	}
+	c.Type, c.ID = Type(kind), id
+	return nil
+}
