@@ -137,6 +137,8 @@ tokenServer:
 trustedIssuers:
   allowLocalAddresses: true
 {{- end }}
+usage:
+  {{- toYaml .Values.usage | nindent 2 }}
 {{- if ne (int .Values.testing.speedUp) 1 }}
 testing:
   speedUp: {{ int .Values.testing.speedUp }}

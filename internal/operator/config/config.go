@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 const (
@@ -54,6 +56,8 @@ type Instance struct {
 	TLS         TLS         `json:"tls,omitzero"`
 	// TrustedIssuers configures how the operator fetches the keys of trusted issuers.
 	TrustedIssuers TrustedIssuers `json:"trustedIssuers,omitzero"`
+	// Usage configures how the last use of credentials is recorded.
+	Usage Usage `json:"usage,omitzero"`
 	// Testing must be unset outside of tests.
 	Testing Testing `json:"testing,omitzero"`
 
@@ -165,6 +169,16 @@ type TrustedIssuers struct {
 	AllowLocalAddresses bool `json:"allowLocalAddresses,omitempty"`
 }
 
+// Usage configures how the last use of credentials is recorded.
+type Usage struct {
+	// Resolution is the precision of the recorded times: whole hours, 1h to 24h. A client that is
+	// used all the time costs one write of its status per Resolution. Defaults to 1h.
+	Resolution metav1.Duration `json:"resolution,omitzero"`
+	// StaleAfter is how long a credential must have been unused to be counted as stale: at least the
+	// resolution. Nothing happens to stale credentials. Defaults to 2160h, which is 90 days.
+	StaleAfter metav1.Duration `json:"staleAfter,omitzero"`
+}
+
 // Testing holds settings for tests. They make an installation unsuitable for production.
 type Testing struct {
 	// SpeedUp divides rotation intervals and related durations by this factor, 1 to 3600. It does
@@ -180,6 +194,9 @@ const (
 	minTokenLifetime = 10 * time.Second
 	maxTokenLifetime = 24 * time.Hour
 )
+
+// defaultStaleAfter is 90 days.
+const defaultStaleAfter = 90 * 24 * time.Hour
 
 // Load reads the file at path. The error is a single line. It wraps ErrInvalid or comes from the
 // file system.
@@ -267,6 +284,12 @@ func (i *Instance) setDefaults() {
 	if tracing := i.TokenServer.Tracing; tracing != nil && tracing.SamplePercentage == nil {
 		one := int32(1)
 		tracing.SamplePercentage = &one
+	}
+	if i.Usage.Resolution.Duration == 0 {
+		i.Usage.Resolution.Duration = usage.DefaultResolution
+	}
+	if i.Usage.StaleAfter.Duration == 0 {
+		i.Usage.StaleAfter.Duration = defaultStaleAfter
 	}
 	if i.Testing.SpeedUp == 0 {
 		i.Testing.SpeedUp = 1

@@ -57,6 +57,7 @@ tokenServer:
 testing:
   speedUp: 600
 trustedIssuers: {allowLocalAddresses: true}
+usage: {resolution: 6h, staleAfter: 720h}
 tls:
   secretName: api-tls
 `
@@ -78,6 +79,7 @@ func TestParse(t *testing.T) {
 			}},
 			TLS:     config.TLS{Managed: &config.ManagedTLS{}},
 			Testing: config.Testing{SpeedUp: 1},
+			Usage:   config.Usage{Resolution: lifetime(time.Hour), StaleAfter: lifetime(2160 * time.Hour)},
 		}},
 		"all fields": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
@@ -105,6 +107,7 @@ func TestParse(t *testing.T) {
 			Testing: config.Testing{SpeedUp: 600},
 
 			TrustedIssuers: config.TrustedIssuers{AllowLocalAddresses: true},
+			Usage:          config.Usage{Resolution: lifetime(6 * time.Hour), StaleAfter: lifetime(720 * time.Hour)},
 		}},
 		"comment and document markers": {"# comment\n---\n" + minimal + "tls: {managed: {}}\n...\n", func() config.Instance {
 			want, err := config.Parse([]byte(minimal))
@@ -189,6 +192,10 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"passthrough proxy is not a CIDR":    {with("fd01::/64", "fd01::/129"), "tokenServer.passthroughProxies[1]"},
 		"passthrough with PROXY protocol":    {with("fd01::/64", "10.1.2.0/24"), "tokenServer.passthroughProxies[1] \"10.1.2.0/24\" overlaps tokenServer.proxyProtocolFrom[0]"},
 		"PROXY protocol with passthrough":    {with("[10.1.0.0/16]", "[10.0.0.0/8]"), "tokenServer.passthroughProxies[0] \"10.2.0.0/16\" overlaps tokenServer.proxyProtocolFrom[0]"},
+		"resolution too fine":                {with("6h", "30m"), "usage.resolution"},
+		"resolution too coarse":              {with("6h", "25h"), "usage.resolution"},
+		"resolution with minutes":            {with("6h", "90m"), "usage.resolution"},
+		"stale within the resolution":        {with("720h", "5h"), "usage.staleAfter"},
 		"staleness too short":                {with("10m", "29s"), "tokenServer.maxStaleness"},
 		"negative staleness":                 {with("10m", "-10m"), "tokenServer.maxStaleness"},
 		"number as staleness":                {with("10m", "600"), "tokenServer.maxStaleness"},

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // validate checks what decoding can't: values and conflicting keys.
@@ -35,6 +37,9 @@ func (i *Instance) validate() error {
 	if err := i.TokenServer.validate(); err != nil {
 		return err
 	}
+	if err := i.Usage.validate(); err != nil {
+		return err
+	}
 	if err := i.Testing.validate(); err != nil {
 		return err
 	}
@@ -51,6 +56,16 @@ func (i *Instance) validateNamespaces() error {
 			return invalid("watchNamespaces contains %q twice; remove one", name)
 		}
 		seen[name] = true
+	}
+	return nil
+}
+
+func (u *Usage) validate() error {
+	if r := u.Resolution.Duration; r < usage.MinResolution || r > usage.MaxResolution || r%time.Hour != 0 {
+		return invalid("usage.resolution must be between 1h and 24h in whole hours, not %s", r)
+	}
+	if u.StaleAfter.Duration < u.Resolution.Duration {
+		return invalid("usage.staleAfter must be at least usage.resolution, which is %s, not %s", u.Resolution.Duration, u.StaleAfter.Duration)
 	}
 	return nil
 }
