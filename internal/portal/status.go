@@ -58,6 +58,7 @@ var conditionLabels = map[v1alpha1.ConditionType]string{
 	v1alpha1.ConditionStalled:         "Action required",
 	v1alpha1.ConditionWeakHash:        "Weak secret hash",
 	v1alpha1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
+	v1alpha1.ConditionOldSecretInUse:  "Old secret still in use",
 }
 
 // reasonText explains condition reasons to users.
@@ -90,6 +91,8 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonImportedHash:                   "A secret has an imported hash that is cheaper to guess than Argon2id.",
 	v1alpha1.ReasonMetadataNotAllowed:             "A label or annotation of the credentials Secret isn't allowed.",
 	v1alpha1.ReasonServiceAccountNotFound:         "None of the client's service accounts exist.",
+	v1alpha1.ReasonOldSecretUsed:                  "A client still uses the old secret. It ends when it has been unused for long enough.",
+	v1alpha1.ReasonUsageIncomplete:                "Token servers haven't reported all uses, so the old secret counts as used.",
 	v1alpha1.ReasonPublicKeyNotSupported:          "The format of a public key isn't supported.",
 	v1alpha1.ReasonIssuerNotInRealm:               "The client uses trusted issuers that the realm doesn't define.",
 	v1alpha1.ReasonFederatedIdentityNotSupported:  "A federated identity isn't supported.",
@@ -105,11 +108,16 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 // use reasons that have no entry in reasonText.
 func describe(c *metav1.Condition) string {
 	text, ok := reasonText[v1alpha1.ConditionReason(c.Reason)]
-	specific := c.Status != metav1.ConditionTrue || c.Type == string(v1alpha1.ConditionWeakHash)
+	specific := c.Status != metav1.ConditionTrue || isWarning(v1alpha1.ConditionType(c.Type))
 	if !ok || specific && c.Message != "" {
 		return c.Message
 	}
 	return text
+}
+
+// isWarning reports whether a condition that is True is a warning, whose message names objects.
+func isWarning(c v1alpha1.ConditionType) bool {
+	return c == v1alpha1.ConditionWeakHash || c == v1alpha1.ConditionOldSecretInUse
 }
 
 // conditionView contains the condition details that pages show.
@@ -123,7 +131,8 @@ func conditionsOf(conditions []metav1.Condition) []conditionView {
 	var views []conditionView
 	for _, c := range []v1alpha1.ConditionType{
 		v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
-		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash, v1alpha1.ConditionIssuersResolved,
+		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
+		v1alpha1.ConditionOldSecretInUse, v1alpha1.ConditionIssuersResolved,
 	} {
 		found := meta.FindStatusCondition(conditions, string(c))
 		if found == nil {
@@ -133,10 +142,10 @@ func conditionsOf(conditions []metav1.Condition) []conditionView {
 		switch found.Status {
 		case metav1.ConditionTrue:
 			view.Status, view.Kind = "Yes", "good"
-			switch c {
-			case v1alpha1.ConditionStalled:
+			switch {
+			case c == v1alpha1.ConditionStalled:
 				view.Kind = "bad"
-			case v1alpha1.ConditionWeakHash:
+			case isWarning(c):
 				view.Kind = "busy"
 			}
 		case metav1.ConditionFalse:
