@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/gitops"
 )
 
 func (p *portal) suspend(w http.ResponseWriter, req *request) error {
@@ -49,7 +50,7 @@ func (p *portal) setExpiry(w http.ResponseWriter, req *request) error {
 		}
 		spec.ExpiresAt = nil
 		// Omitting the field does not remove a value that another field manager owns.
-		if ownedBy(live, expiresAtPath, isOtherManager) {
+		if gitops.OwnedBy(live, expiresAtPath, isOtherManager) {
 			return "", fmt.Errorf("%w: the expiration was set with another tool and cannot be removed here; set a later expiration or remove it with that tool", errInput)
 		}
 		return "", nil

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
@@ -27,7 +28,7 @@ type clientPage struct {
 	Source  string
 	Secrets []secretView
 	// ManagedBy is the tool that manages the client, if any.
-	ManagedBy *manager
+	ManagedBy *gitops.Manager
 	Events    []corev1.Event
 	Overlaps  []overlap
 	Expires   string // in the format of the form field
@@ -76,7 +77,7 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions),
 		ClientID: c.EffectiveClientID(), Lifetime: formatLifetime(c.Spec.TokenLifetime), Overlaps: overlaps,
 	}
-	if m, ok := managerOf(c); ok {
+	if m, ok := gitops.ManagerOf(c); ok {
 		page.ManagedBy = &m
 	}
 	if c.Spec.ExpiresAt != nil {

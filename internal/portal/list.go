@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
@@ -148,7 +149,7 @@ func (req *request) findClients(q listQuery) (listResult, error) {
 }
 
 func rowOf(c *v1alpha1.ApiClient) row {
-	managed, _ := managerOf(c)
+	managed, _ := gitops.ManagerOf(c)
 	return row{
 		Namespace: c.Namespace, Name: c.Name, Realm: c.Spec.RealmRef.Name, ClientID: c.EffectiveClientID(),
 		Description: c.Spec.Description, State: stateOf(c.Status.Conditions, c.Generation), ManagedBy: managed.Tool,

@@ -16,12 +16,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
 // FieldOwner is the portal's field manager name, regardless of the user.
-const FieldOwner = "realmkeeper-portal"
+const FieldOwner = gitops.FieldOwnerPortal
 
 // DefaultTimeout is shorter than the write timeout, so that users get a response.
 const DefaultTimeout = 20 * time.Second

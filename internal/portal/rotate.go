@@ -13,6 +13,7 @@ import (
 	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/gitops"
 )
 
 // overlap is how long the current secret stays valid after a rotation.
@@ -131,7 +132,7 @@ func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfigura
 // field manager also owns the secret. Otherwise the secret would remain without the expiration that
 // the portal set, and would become valid again.
 func removeSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, id string) error {
-	if ownedBy(live, hashedPath(id), isOtherManager) {
+	if gitops.OwnedBy(live, hashedPath(id), isOtherManager) {
 		return fmt.Errorf("%w: remove the expired secret %s with the tool that added it; a client can have at most two secrets", errInput, id)
 	}
 	spec.Secret.Hashed = slices.DeleteFunc(spec.Secret.Hashed, func(h apply.HashedSecretApplyConfiguration) bool {
