@@ -148,6 +148,9 @@ type ClientSecret struct {
 	// Successor means that the secret replaced an active secret. Status reports this rotation even
 	// after the old secret is removed. Token servers ignore it.
 	Successor bool `json:"successor,omitempty"`
+	// ReplacedAt is the time at which the operator saw that the credentials Secret contains a newer
+	// secret. Zero means that the secret has not been replaced. Token servers ignore it.
+	ReplacedAt time.Time `json:"replacedAt,omitzero"`
 }
 
 // RealmSecretName returns the name of the record Secret of a Realm.

@@ -18,6 +18,9 @@ type Schedule struct {
 	// Overlap is the time for which a replaced secret remains valid after its successor is
 	// delivered.
 	Overlap time.Duration
+	// UnusedFor ends a replaced secret before the end of the overlap if it has not been used for
+	// this time. Zero disables it.
+	UnusedFor time.Duration
 }
 
 // plan plans a client's secrets if the operator generates them.
@@ -35,6 +38,7 @@ func (s *Schedule) plan(f Facts, v View, now time.Time, random io.Reader) (Plan,
 		p.Step = StepLost
 	}
 	p.retire(now, s.Overlap)
+	p.endWhenUnused(f.Uses, s.UnusedFor, now)
 	due := s.due(p.Secrets[len(p.Secrets)-1])
 	switch {
 	case due.IsZero():

@@ -8,7 +8,8 @@
 //  2. When every live token server has acknowledged the record, deliver the secret. A crash
 //     before that loses it (Lost). The operator then generates a new secret, and the old one
 //     remains valid.
-//  3. Let the old secret expire after the overlap, counted from this step (Overlapping).
+//  3. Let the old secret expire after the overlap, counted from this step (Overlapping). A
+//     schedule can end it earlier, when it has not been used for some time.
 //  4. Remove it after it has expired (Settled). Token servers check the expiration themselves.
 //
 // No rotation begins while two secrets are valid, so a secret that workloads may still use never
@@ -50,6 +51,9 @@ type Plan struct {
 	// Next is the time at which the next rotation begins; zero if none is planned or one is in
 	// progress.
 	Next time.Time
+	// Check is the time at which an old secret may end because it is not used; zero if no secret
+	// does. It is not after the time of the plan if the uses of the secret are not known.
+	Check time.Time
 }
 
 // Step is a rotation step that is counted in metrics.

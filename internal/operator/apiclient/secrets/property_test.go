@@ -41,6 +41,7 @@ func newLife(t *testing.T) *life {
 
 // plan makes a plan, checks it, and writes it. Writing the credentials Secret may fail.
 func (l *life) plan(t *rapid.T) {
+	l.reportUses(t)
 	got, err := secrets.Make(l.facts, l.want, l.now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +69,20 @@ func (l *life) plan(t *rapid.T) {
 	l.checkState(t)
 }
 
+// reportUses makes the uses of the recorded secrets known if the schedule needs them.
+func (l *life) reportUses(t *rapid.T) {
+	l.facts.Uses = map[string]secrets.Use{}
+	if l.want.Generated == nil || l.want.Generated.UnusedFor == 0 || rapid.Bool().Draw(t, "uses unknown") {
+		return
+	}
+	for _, s := range l.facts.Recorded {
+		l.facts.Uses[s.ID] = secrets.Use{
+			Last:  l.now.Add(-time.Duration(rapid.IntRange(0, 5).Draw(t, "last use")) * time.Hour),
+			Until: l.now.Add(-time.Duration(rapid.IntRange(0, 5000).Draw(t, "seconds since the reports")) * time.Second),
+		}
+	}
+}
+
 // delivered returns the value in the credentials Secret; empty for none.
 func (l *life) delivered() string {
 	if len(l.facts.Delivered) == 0 {
@@ -76,11 +91,16 @@ func (l *life) delivered() string {
 	return l.facts.Delivered[0]
 }
 
-// expectOverlap requires a replaced secret without an expiration to stay valid for the overlap.
+// expectOverlap requires a replaced secret without an expiration to stay valid for the overlap, or
+// for the time without use that ends it.
 func (l *life) expectOverlap(plaintext string) {
 	view := secrets.Look(secrets.Facts{Recorded: l.facts.Recorded, Delivered: []string{plaintext}}, l.now)
 	if l.want.Generated != nil && view.Delivered >= 0 && view.Valid[view.Delivered].ExpiresAt.IsZero() {
-		l.overlaps[plaintext] = l.now.Add(l.want.Generated.Overlap)
+		overlap := l.want.Generated.Overlap
+		if unused := l.want.Generated.UnusedFor; unused > 0 {
+			overlap = min(overlap, unused)
+		}
+		l.overlaps[plaintext] = l.now.Add(overlap)
 	}
 }
 
@@ -169,6 +189,8 @@ func (l *life) changeKind(t *rapid.T) {
 		l.want.Generated = &secrets.Schedule{
 			Interval: time.Duration(rapid.IntRange(0, 10).Draw(t, "interval")) * time.Hour,
 			Overlap:  time.Duration(rapid.IntRange(0, 5000).Draw(t, "overlap")) * time.Second,
+
+			UnusedFor: time.Duration(rapid.IntRange(0, 2).Draw(t, "thirds of an hour without use")) * 20 * time.Minute,
 		}
 	case "provided":
 		l.want.Provided = &secrets.Provided{Overlap: time.Duration(rapid.IntRange(0, 5000).Draw(t, "overlap")) * time.Second}

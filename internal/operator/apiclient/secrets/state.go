@@ -19,6 +19,9 @@ type Facts struct {
 	Pending string
 	// Acknowledged reports whether every live token server serves Recorded.
 	Acknowledged bool
+	// Uses contains the known uses of recorded secrets, by the ID of the secret. Only a schedule with
+	// UnusedFor needs it.
+	Uses map[string]Use
 }
 
 // State is the state of a client's secrets.

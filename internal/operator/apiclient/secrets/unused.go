@@ -1,0 +1,38 @@
+package secrets
+
+import "time"
+
+// Use describes when a secret has been used, according to the reports of the token servers.
+type Use struct {
+	// Last is the latest time at which the secret may have been used.
+	Last time.Time
+	// Until is the time before which Last includes every use. It is not in the future.
+	Until time.Time
+}
+
+// endWhenUnused removes the replaced secrets that have not been used for the given time since their
+// replacement was delivered. A secret whose uses are not known stays valid until it expires.
+func (p *Plan) endWhenUnused(uses map[string]Use, after time.Duration, now time.Time) {
+	if after <= 0 {
+		return
+	}
+	newest := p.Secrets[len(p.Secrets)-1]
+	kept := p.Secrets[:0]
+	for _, s := range p.Secrets[:len(p.Secrets)-1] {
+		// A secret can be replaced twice, because a user can restore an old credentials Secret.
+		if s.ReplacedAt.Before(newest.CreatedAt) {
+			s.ReplacedAt = expiration(now, time.Nanosecond)
+		}
+		check := now
+		if use, known := uses[s.ID]; known {
+			unused := use.Until.Sub(latest(use.Last, s.ReplacedAt))
+			if unused >= after {
+				continue
+			}
+			check = now.Add(after - unused)
+		}
+		p.Check = check
+		kept = append(kept, s)
+	}
+	p.Secrets = append(kept, newest)
+}

@@ -1,0 +1,67 @@
+package secrets_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// whenUnused ends an old secret after a day without use, and after 30 days in any case.
+var whenUnused = secrets.Schedule{Overlap: 30 * 24 * time.Hour, UnusedFor: 24 * time.Hour}
+
+func TestOldSecretEndsWhenUnused(t *testing.T) {
+	const day, hour = 24 * time.Hour, time.Hour
+	older, newer := newSecret(t, now.Add(-day)), newSecret(t, now.Add(-hour))
+	for name, test := range map[string]struct {
+		schedule   secrets.Schedule
+		replacedAt time.Duration // after now
+		use        *secrets.Use
+		after      time.Duration // the time of the plan, after now
+		wantEnd    bool
+		wantCheck  time.Duration // after the time of the plan
+	}{
+		"unused since its replacement":    {whenUnused, 0, &secrets.Use{Last: now.Add(-day), Until: now.Add(day)}, day, true, 0},
+		"never used":                      {whenUnused, 0, &secrets.Use{Until: now.Add(day)}, day, true, 0},
+		"a second too early":              {whenUnused, 0, &secrets.Use{Until: now.Add(day - time.Second)}, day, false, time.Second},
+		"used since its replacement":      {whenUnused, 0, &secrets.Use{Last: now.Add(3 * hour), Until: now.Add(day)}, day, false, 3 * hour},
+		"unused since its last use":       {whenUnused, 0, &secrets.Use{Last: now.Add(3 * hour), Until: now.Add(day + 3*hour)}, day + 3*hour, true, 0},
+		"reports are late":                {whenUnused, 0, &secrets.Use{Until: now.Add(hour)}, 9 * day, false, 23 * hour},
+		"last use after the last report":  {whenUnused, 0, &secrets.Use{Last: now.Add(2 * day), Until: now.Add(day)}, 3 * day, false, 2 * day},
+		"uses are not known":              {whenUnused, 0, nil, 9 * day, false, 0},
+		"an overlap":                      {secrets.Schedule{Overlap: 30 * day}, 0, &secrets.Use{Until: now.Add(9 * day)}, 9 * day, false, -1},
+		"replaced again":                  {whenUnused, -2 * day, &secrets.Use{Until: now.Add(day)}, day, false, day + time.Second},
+		"at the maximum, used until then": {whenUnused, 0, &secrets.Use{Last: now.Add(30 * day), Until: now.Add(30 * day)}, 30 * day, true, 0},
+		"at the maximum, not known":       {whenUnused, 0, nil, 30 * day, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := older.until(now.Add(30 * day))
+			old.ReplacedAt = now.Add(test.replacedAt)
+			f := secrets.Facts{Recorded: []record.ClientSecret{old, newer.ClientSecret}, Delivered: []string{newer.plaintext}}
+			if test.use != nil {
+				f.Uses = map[string]secrets.Use{old.ID: *test.use, newer.ID: {Until: now.Add(90 * day)}}
+			}
+			at := now.Add(test.after)
+			got, err := secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Deliver: newer.plaintext, Continuous: true}
+			if !test.wantEnd {
+				if old.ReplacedAt.Before(newer.CreatedAt) {
+					old.ReplacedAt = at.Add(time.Second)
+				}
+				want.Secrets = []record.ClientSecret{old, newer.ClientSecret}
+				if test.wantCheck >= 0 {
+					want.Check = at.Add(test.wantCheck)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
