@@ -75,6 +75,7 @@ func parsePages(now func() time.Time) pages {
 		"exactDate": func(t metav1.Time) template.HTML { return exactTime(&t) },
 		"used":      func(t *metav1.Time) template.HTML { return useTime(t, now()) },
 		"field":     func(name string, invalid map[string]string) formField { return formField{name, invalid[name]} },
+		"moment":    func(t time.Time) string { return t.UTC().Format(exactLayout) },
 		"join":      func(s []string) string { return strings.Join(s, " ") },
 		"role":      func() string { return access.Role },
 		"roleTitle": func() string { return access.RoleTitle },
@@ -97,8 +98,8 @@ type formField struct{ Name, Problem string }
 // layout is the data of the layout template.
 type layout struct {
 	Title   string
-	User    string // empty without a session
-	Section string // first segment of the path
+	User    access.User // without a name if there is no session
+	Section string      // first segment of the path
 	Content any
 }
 
@@ -106,7 +107,7 @@ type layout struct {
 func (p *portal) render(w http.ResponseWriter, req *request, status int, name, title string, content any) {
 	data := layout{Title: title, Content: content}
 	if req != nil {
-		data.User = req.session.User.Name
+		data.User = req.session.User
 		data.Section, _, _ = strings.Cut(strings.TrimPrefix(req.r.URL.Path, "/"), "/")
 	}
 	p.write(w, status, name, "layout", data)

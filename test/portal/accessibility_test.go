@@ -90,10 +90,15 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	b.inspect("secret")
 	b.press("Done")
 	b.waitFor("#state .badge.good")
-	b.press("Rotate")
+	b.act("Rotate")
 	b.press("Done")
 	b.waitFor("#state .badge.good")
 	b.inspect("client")
+	for _, action := range []string{"Suspend", "Expiration", "Delete", "Revoke"} {
+		b.openDialog(action)
+		b.inspect("client-" + strings.ToLower(action))
+		b.closeDialog()
+	}
 }
 
 // inspect checks the current page on each device and in each color scheme.

@@ -65,17 +65,15 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 		tab.signIn(i.admin)
 		tab.open("/clients/" + team + "/billing")
 	}
-	first.press("Suspend")
-	second.fill("#expires", "2031-01-01T00:00")
-	second.press("Save")
+	first.act("Suspend")
+	second.actWith("Expiration", "#expires", "2031-01-01T00:00")
 	second.wantText("This client has changed")
 	i.get(t, billing)
 	if !billing.Spec.Suspend || billing.Spec.ExpiresAt != nil {
 		t.Errorf("Spec after a stale change is %+v, want only the first change", billing.Spec)
 	}
 	second.press("Back to client")
-	second.fill("#expires", "2031-01-01T00:00")
-	second.press("Save")
+	second.actWith("Expiration", "#expires", "2031-01-01T00:00")
 	i.get(t, billing)
 	if !billing.Spec.Suspend || billing.Spec.ExpiresAt == nil {
 		t.Errorf("Spec is %+v, want both changes", billing.Spec)
@@ -92,8 +90,7 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	i.Delete(t, billing)
 	recreated := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
 	i.Create(t, recreated)
-	first.fill("#confirm", "billing")
-	first.press("Delete")
+	first.actWith("Delete", "#confirm", "billing")
 	first.wantText("This client has changed")
 	i.get(t, recreated)
 }
@@ -129,10 +126,12 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 		path := "/clients/" + team + "/" + name
 		b.open(path)
 		b.wantText("This client is managed by " + want)
+		b.openDialog("Suspend")
 		b.wantText("sets spec.suspend and would revert the change")
-		disabled := evaluate[[]string](b, `[...document.querySelectorAll(".actions button:disabled")].map(b => b.textContent)`)
-		if want := []string{"Suspend", "Rotate", "Delete"}; !slices.Equal(disabled, want) {
-			t.Errorf("Client %s: disabled actions %q, want %q", name, disabled, want)
+		b.closeDialog()
+		unavailable := evaluate[[]string](b, `[...document.querySelectorAll(".toolbar .unavailable")].map(b => b.textContent)`)
+		if want := []string{"Rotate", "Suspend", "Delete"}; !slices.Equal(unavailable, want) {
+			t.Errorf("Client %s: unavailable actions %q, want %q", name, unavailable, want)
 		}
 		for action, form := range map[string]url.Values{"suspend": {}, "rotate": {"overlap": {"1h"}}, "end-secret": {"id": {"a"}}, "delete": {"confirm": {name}}} {
 			form.Set("uid", string(live.UID))
@@ -141,8 +140,7 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 				t.Errorf("POST %s of client %s: status %d, want 409", action, name, status)
 			}
 		}
-		b.fill("#expires", "2031-01-01T00:00") // not set by the tools
-		b.press("Save")
+		b.actWith("Expiration", "#expires", "2031-01-01T00:00") // not set by the tools
 		i.get(t, live)
 		if live.Spec.ExpiresAt == nil || live.Spec.Suspend {
 			t.Errorf("Client %s: spec is %+v", name, live.Spec)
@@ -177,7 +175,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 		}
 		return nil
 	})
-	b.press("Rotate")
+	b.act("Rotate")
 	install.Eventually(t, "new secret", func() error {
 		after := &corev1.Secret{}
 		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(before), after); err != nil {
@@ -200,9 +198,10 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	}
 	b.open("/clients/" + team + "/provided")
 	b.wantText("in the Secret provided-secret, under the key client_secret")
+	b.openDialog("Rotate")
 	b.wantText("update the Secret that provides it")
 	b.open("/clients/" + team + "/elsewhere")
-	b.press("Rotate")
+	b.act("Rotate")
 	i.wantTokens(t, team, "elsewhere", b.secret(), true)
 	i.wantTokens(t, team, "elsewhere", "generated elsewhere", true)
 	b.open("/clients/" + team + "/signing")

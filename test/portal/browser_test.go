@@ -102,6 +102,40 @@ func (b *browser) press(text string) {
 	b.navigate("Clicking "+text, chromedp.Click(labeled(text), chromedp.NodeEnabled))
 }
 
+// openDialog presses a button that opens a dialog.
+func (b *browser) openDialog(text string) {
+	b.t.Helper()
+	run(b, "Opening "+text, chromedp.Click(labeled(text), chromedp.NodeVisible))
+	b.waitFor("[popover]:popover-open")
+}
+
+// closeDialog closes the open dialog.
+func (b *browser) closeDialog() {
+	b.t.Helper()
+	b.click("[popover]:popover-open button[popovertargetaction=hide]")
+}
+
+// confirm confirms the open dialog and waits for the next page.
+func (b *browser) confirm() {
+	b.t.Helper()
+	b.navigate("Confirming", chromedp.Click("[popover]:popover-open .choices button:not([popovertarget])", chromedp.NodeVisible))
+}
+
+// act opens the dialog of an action and confirms it.
+func (b *browser) act(action string) {
+	b.t.Helper()
+	b.openDialog(action)
+	b.confirm()
+}
+
+// actWith is act with text in a field of the dialog.
+func (b *browser) actWith(action, field, text string) {
+	b.t.Helper()
+	b.openDialog(action)
+	b.fill(field, text)
+	b.confirm()
+}
+
 // labeled returns a selector for the button or link with the given text.
 func labeled(text string) string {
 	return fmt.Sprintf(`//*[self::button or self::a][normalize-space(.)=%q]`, text)

@@ -30,8 +30,8 @@ func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	b.open("/clients/" + team + "/billing")
 	b.wantText("You need the role Manage api credentials in namespace " + team)
 	b.wantText("kubectl create rolebinding NAME --namespace=" + team + " --clusterrole=manage-api-credentials --serviceaccount=" + i.Namespace + ":viewer")
-	if n := evaluate[int](b, `document.querySelectorAll(".actions button:not(:disabled), td button").length`); n != 0 {
-		t.Errorf("Page has %d enabled actions, want none", n)
+	if n := evaluate[int](b, `document.querySelectorAll(".toolbar button:not(.unavailable), .choices button:not([popovertarget]), td button").length`); n != 0 {
+		t.Errorf("Page has %d available actions, want none", n)
 	}
 
 	i.get(t, billing)

@@ -46,17 +46,17 @@ func clientLifecycle(t *testing.T, i *instance, b *browser) {
 	i.wantTokens(t, team, "billing", first, true)
 	b.press("Done")
 
-	b.press("Rotate")
+	b.act("Rotate")
 	second := b.secret()
 	i.wantTokens(t, team, "billing", second, true)
 	i.wantTokens(t, team, "billing", first, true)
 	b.press("Done")
-	b.press("Revoke")
+	b.act("Revoke")
 	i.wantTokens(t, team, "billing", first, false)
 	i.wantTokens(t, team, "billing", second, true)
 
 	start := time.Now()
-	b.press("Suspend")
+	b.act("Suspend")
 	i.wantTokens(t, team, "billing", second, false)
 	t.Logf("Token requests rejected %s after Suspend", time.Since(start))
 	install.Eventually(t, "page of the suspended client", func() error {
@@ -66,28 +66,24 @@ func clientLifecycle(t *testing.T, i *instance, b *browser) {
 		}
 		return nil
 	})
-	b.press("Resume")
+	b.act("Resume")
 	i.wantTokens(t, team, "billing", second, true)
 
-	b.press("Rotate") // replaces the revoked secret
+	b.act("Rotate") // replaces the revoked secret
 	third := b.secret()
 	i.wantTokens(t, team, "billing", third, true)
 	b.press("Done")
 	wantNotLeaked(t, i, b, first, second, third)
 
-	b.fill("#expires", "2020-01-01T00:00")
-	b.press("Save")
+	b.actWith("Expiration", "#expires", "2020-01-01T00:00")
 	i.wantTokens(t, team, "billing", third, false)
-	b.fill("#expires", "")
-	b.press("Save")
+	b.actWith("Expiration", "#expires", "")
 	i.wantTokens(t, team, "billing", third, true)
 
-	b.fill("#confirm", "another")
-	b.press("Delete")
+	b.actWith("Delete", "#confirm", "another")
 	b.wantText("Enter the exact client name")
 	b.press("Back to client")
-	b.fill("#confirm", "billing")
-	b.press("Delete")
+	b.actWith("Delete", "#confirm", "billing")
 	i.wantTokens(t, team, "billing", third, false)
 	b.open("/clients/" + team + "/billing")
 	b.wantText("Not found")

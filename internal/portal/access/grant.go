@@ -14,6 +14,14 @@ func (u User) ServiceAccount() (namespace, name string, ok bool) {
 	return strings.Cut(rest, ":")
 }
 
+// ShortName returns the name to show, which is that of a service account without its namespace.
+func (u User) ShortName() string {
+	if _, name, ok := u.ServiceAccount(); ok && name != "" {
+		return name
+	}
+	return u.Name
+}
+
 // GrantCommand returns the command that grants the role to the user in the given namespace, or in
 // the whole cluster if namespace is empty.
 func (u User) GrantCommand(namespace string) string {
