@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +28,8 @@ type clientPage struct {
 	// Source is the source of the client secret: generated, provided, hashed or none.
 	Source  string
 	Secrets []secretView
+	// Timeline is nil if there are no secrets to show.
+	Timeline *timeline
 	// ManagedBy is the tool that manages the client, if any.
 	ManagedBy *gitops.Manager
 	Events    []corev1.Event
@@ -84,6 +87,11 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 		page.Expires = c.Spec.ExpiresAt.UTC().Format(expiryLayout)
 	}
 	page.Source, page.Secrets = p.secretsOf(c)
+	var next time.Time
+	if c.Status.NextRotationTime != nil {
+		next = c.Status.NextRotationTime.Time
+	}
+	page.Timeline = secretTimeline(page.Secrets, next, p.Now())
 	var err error
 	if page.Events, err = req.events(c); err != nil {
 		return nil, err

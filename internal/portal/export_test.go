@@ -11,4 +11,12 @@ var (
 	RelativeTime    = relativeTime
 	ExactTime       = exactTime
 	UseTime         = useTime
+	KeyTimeline     = keyTimeline
+	SecretTimeline  = secretTimeline
 )
+
+// SecretView is exported for tests.
+type SecretView = secretView
+
+// Timeline is exported for tests.
+type Timeline = timeline

@@ -21,6 +21,8 @@ type realmView struct {
 	Lifetime   string
 	Conditions []conditionView
 	Grants     []grantView
+	// Timeline is nil without signing keys, and in lists.
+	Timeline *timeline
 }
 
 func viewRealm(realm *v1alpha1.Realm) realmView {
@@ -103,6 +105,8 @@ func (p *portal) showRealm(w http.ResponseWriter, req *request) error {
 	if err := req.api.Get(req.ctx(), client.ObjectKey{Name: req.r.PathValue("realm")}, realm); err != nil {
 		return err
 	}
-	p.render(w, req, http.StatusOK, "realm.html", realm.Name, viewRealm(realm))
+	page := viewRealm(realm)
+	page.Timeline = keyTimeline(&realm.Status, p.Now())
+	p.render(w, req, http.StatusOK, "realm.html", realm.Name, page)
 	return nil
 }

@@ -1,0 +1,138 @@
+package portal_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/portal"
+)
+
+var timelineNow = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func in(d time.Duration) *metav1.Time { return &metav1.Time{Time: timelineNow.Add(d)} }
+
+func TestKeyTimeline(t *testing.T) {
+	const hour = time.Hour
+	key := func(id string, state v1alpha1.SigningKeyState, created time.Duration, active, remove *metav1.Time) v1alpha1.SigningKeyStatus {
+		return v1alpha1.SigningKeyStatus{KeyID: id, State: state, CreatedAt: *in(created), ActiveAt: active, RemoveAt: remove}
+	}
+	tests := map[string]struct {
+		keys []v1alpha1.SigningKeyStatus
+		next *metav1.Time
+		want []string
+	}{
+		"one active key": {
+			keys: []v1alpha1.SigningKeyStatus{key("first", v1alpha1.SigningKeyActive, -3*hour, in(-2*hour), nil)},
+			next: in(hour),
+			want: []string{"first · Active: pending 0-24 active 24-100", "now 73"},
+		},
+		"a key takes over": {
+			keys: []v1alpha1.SigningKeyStatus{
+				key("second", v1alpha1.SigningKeyActive, -2*hour, in(-hour), nil),
+				key("first", v1alpha1.SigningKeyRetiring, -3*hour, in(-2*hour), in(hour)),
+			},
+			want: []string{
+				"first · Retiring: pending 0-24 active 24-49 retiring 49-98",
+				"second · Active: pending 24-49 active 49-100", "now 73",
+			},
+		},
+		"a key is pending": {
+			keys: []v1alpha1.SigningKeyStatus{
+				key("first", v1alpha1.SigningKeyActive, -1000*hour, in(-1000*hour), nil),
+				key("second", v1alpha1.SigningKeyPending, -hour, nil, nil),
+			},
+			next: in(hour),
+			want: []string{"first · Active: pending 0-1 active 0-100", "second · Pending: pending 49-98", "now 73"},
+		},
+		"the removal isn't scheduled": {
+			keys: []v1alpha1.SigningKeyStatus{
+				key("first", v1alpha1.SigningKeyRetiring, -2*hour, in(-2*hour), nil),
+				key("second", v1alpha1.SigningKeyActive, -hour, in(-hour), nil),
+			},
+			want: []string{
+				"first · Retiring: pending 0-1 active 0-44 retiring 44-100",
+				"second · Active: pending 44-45 active 44-100", "now 89",
+			},
+		},
+		"a long ID": {
+			keys: []v1alpha1.SigningKeyStatus{key(strings.Repeat("é", 40), v1alpha1.SigningKeyActive, -hour, in(-hour), nil)},
+			want: []string{"éééééééééé… · Active: pending 0-1 active 0-100", "now 89"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			status := &v1alpha1.RealmStatus{SigningKeys: tc.keys, NextKeyTransitionTime: tc.next}
+			if got := describeTimeline(t, portal.KeyTimeline(status, timelineNow)); !slices.Equal(got, tc.want) {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSecretTimeline(t *testing.T) {
+	const day = 24 * time.Hour
+	tests := map[string]struct {
+		secrets []portal.SecretView
+		next    time.Time
+		want    []string
+	}{
+		"no secrets": {},
+		"not loaded": {secrets: []portal.SecretView{{ID: "a"}}},
+		"rotated": {
+			secrets: []portal.SecretView{
+				{ID: "old", Created: in(-90 * day), Expires: in(day)},
+				{ID: "new", Created: in(-day)},
+			},
+			want: []string{"old · Expires: retiring 0-98", "new · Valid: active 49-100", "now 73"},
+		},
+		"expired": {
+			secrets: []portal.SecretView{{ID: "a", Created: in(-2 * day), Expires: in(-day), Expired: true}},
+			want:    []string{"a · Expired: expired 0-44", "now 89"},
+		},
+		"just created": {
+			secrets: []portal.SecretView{{ID: "a", Created: in(0), Expires: in(6 * day)}},
+			want:    []string{"a · Expires: retiring 13-92", "now 13"},
+		},
+		"rotation is planned": {
+			secrets: []portal.SecretView{{ID: "a", Created: in(-day)}}, next: in(day).Time,
+			want: []string{"a · Valid: active 0-100", "now 48"},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := describeTimeline(t, portal.SecretTimeline(tc.secrets, tc.next, timelineNow)); !slices.Equal(got, tc.want) {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// describeTimeline returns the rows of a picture with positions in whole percent.
+func describeTimeline(t *testing.T, line *portal.Timeline) (rows []string) {
+	t.Helper()
+	if line == nil {
+		return nil
+	}
+	percent := func(s string) float64 {
+		value, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
+		if err != nil || value < 0 || value > 100 {
+			t.Errorf("Position %q isn't a percentage", s)
+		}
+		return value
+	}
+	for _, row := range line.Rows {
+		text := row.Name + ":"
+		for _, bar := range row.Bars {
+			text += fmt.Sprintf(" %s %.0f-%.0f", bar.Kind, percent(bar.X), percent(bar.X)+percent(bar.Width))
+		}
+		rows = append(rows, text)
+	}
+	return append(rows, fmt.Sprintf("now %.0f", percent(line.Now)))
+}
