@@ -109,8 +109,10 @@ func TestValidation(t *testing.T) {
 					if tc.noSpec {
 						delete(object.Object, "spec")
 					}
+					sent := object.DeepCopy()
 					err := cluster.Client.Create(t.Context(), object, client.DryRunAll)
 					expectValidation(t, err, tc.wantField, tc.wantRule)
+					expectSameLocally(t, sent, nil, err)
 					if err == nil {
 						expectUsable(t, object)
 					}
@@ -137,8 +139,12 @@ func TestTransitions(t *testing.T) {
 					if err := cluster.Client.Create(t.Context(), object); err != nil {
 						t.Fatalf("Failed to create the object: %v", err)
 					}
+					before := object.DeepCopy()
 					object.Object["spec"] = kind.object(t, namespace, name, tc.after).Object["spec"]
-					expectValidation(t, cluster.Client.Update(t.Context(), object), tc.wantField, tc.wantRule)
+					sent := object.DeepCopy()
+					err := cluster.Client.Update(t.Context(), object)
+					expectValidation(t, err, tc.wantField, tc.wantRule)
+					expectSameLocally(t, sent, before, err)
 				})
 			}
 		})
@@ -271,10 +277,12 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			object := kind.object(t, cluster.Namespace(t), "", "rotation: {}")
+			sent := object.DeepCopy()
 			err := cluster.Client.Create(t.Context(), object, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
 			if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.rotation"`) {
 				t.Errorf("Got error %v, want a bad request that names the unknown field", err)
 			}
+			expectSameLocally(t, sent, nil, err)
 		})
 	}
 }

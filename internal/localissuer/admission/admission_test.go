@@ -1,0 +1,91 @@
+package admission_test
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+)
+
+const realm = `
+apiVersion: auth.realmkeeper.dev/v1alpha1
+kind: Realm
+metadata: {name: acme}
+spec:
+  signing: {algorithm: ES256}
+  grants: [{name: all, namespaces: {all: {}}}]
+status: {issuer: https://ignored.example.com}
+`
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = obj.UnmarshalJSON(data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
+
+// The suite test/integration/api compares all cases with the API server.
+func TestAdmit(t *testing.T) {
+	rules, err := admission.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind := v1alpha1.GroupVersion.WithKind("ApiClient"); !rules.Has(kind) || !rules.Namespaced(kind) || rules.Namespaced(v1alpha1.GroupVersion.WithKind("Realm")) {
+		t.Error("want rules for both kinds, and a namespace only for ApiClients")
+	}
+	for name, test := range map[string]struct {
+		replace, with string
+		change        bool // of the object without the replacement
+		want          string
+	}{
+		"accepted":            {},
+		"unchanged":           {change: true},
+		"schema":              {replace: "ES256", with: "HS256", want: `Unsupported value: "HS256"`},
+		"CEL rule":            {replace: "ES256", with: "ES256, rotationInterval: 1m", want: "spec.signing.rotationInterval must be at least 1h"},
+		"list map":            {replace: "grants: [", with: "grants: [{name: all, namespaces: {all: {}}}, ", want: "Duplicate value"},
+		"metadata":            {replace: "{name: acme}", with: "{name: acme, annotations: {'?': a}}", want: "metadata.annotations"},
+		"unknown field":       {replace: "signing:", with: "singing:", want: `strict decoding error: unknown field "spec.singing"`},
+		"change":              {replace: "ES256", with: "ES384", change: true},
+		"change to a mistake": {replace: "ES256", with: "HS256", change: true, want: `Unsupported value: "HS256"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var old *unstructured.Unstructured
+			if test.change {
+				old = parse(t, realm)
+				if err := rules.Admit(t.Context(), old, nil); err != nil {
+					t.Fatal(err)
+				}
+				old.SetUID("u1")
+			}
+			obj := parse(t, strings.Replace(realm, test.replace, test.with, 1))
+			err := rules.Admit(t.Context(), obj, old)
+			if test.want != "" {
+				if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), test.want) {
+					t.Fatalf("got error %v, want one with %q", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			generation := int64(1)
+			if test.change && test.replace != "" {
+				generation++
+			}
+			if _, found := obj.Object["status"]; found || obj.GetGeneration() != generation {
+				t.Errorf("status kept: %t, generation %d; want no status and generation %d", found, obj.GetGeneration(), generation)
+			}
+		})
+	}
+}
