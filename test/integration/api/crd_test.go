@@ -69,8 +69,8 @@ var abbreviations = []string{
 	"str", "svc", "sub", "tmp", "ttl", "val",
 }
 
-// customary lists names that Kubernetes itself or an RFC abbreviates.
-var customary = []string{"spec", "realmRef", "secretRef"}
+// customary lists names that Kubernetes itself, an RFC, or everyday English abbreviates.
+var customary = []string{"spec", "realmRef", "secretRef", "max"}
 
 var camelCase = regexp.MustCompile(`^[a-z]+[a-z0-9]*([A-Z]+[a-z0-9]*)*$`)
 
@@ -137,6 +137,7 @@ func isOptionalSpec(n node) bool {
 		"spec.publicKeys[].keyId", "spec.serviceAccounts[].name",
 		"spec.trustedIssuers[].name", "spec.trustedIssuers[].issuer", "spec.federatedIdentities[].issuer",
 		"spec.claims[].name",
+		"spec.secret.generated.rotation.endWhenUnused.after", "spec.secret.generated.rotation.endWhenUnused.max",
 	}
 	return strings.HasPrefix(n.path, "spec.") && !slices.Contains(required, n.path)
 }
