@@ -227,7 +227,8 @@ func (r *rules) metadataErrors(ctx context.Context, obj, old *unstructured.Unstr
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, nil, err.Error())}
 	}
-	after.UID, after.CreationTimestamp = before.UID, before.CreationTimestamp
+	// The API server completes what an applied object leaves out.
+	after.UID, after.CreationTimestamp, after.ResourceVersion = before.UID, before.CreationTimestamp, "0"
 	return metavalidation.ValidateObjectMetaDeclaratively(ctx, operation.Update, after, before, r.namespaced, nil, path, declarative)
 }
 
