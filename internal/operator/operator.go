@@ -43,6 +43,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
+	lastuse "github.com/realmkeeper/realmkeeper/internal/operator/usage"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // leaderLease is the name of the Lease that the leader holds.
@@ -157,7 +159,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 		return err
 	}
 	events := mgr.GetEventRecorder(v1alpha1.EventController)
-	if err := tracker.Watch(ctx, mgr, o.Instance.RecordsNamespace, now, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
+	uses := lastuse.New(o.Instance.RecordsNamespace, o.Instance.Scaled(o.Instance.Usage.Resolution.Duration), now, operatorMetrics.UsageReportRejected)
+	if err := uses.Watch(ctx, mgr); err != nil {
+		return err
+	}
+	if err := tracker.Watch(ctx, mgr, o.Instance.RecordsNamespace, now, uses.Lose, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
 		return err
 	}
 	issuers := issuerkeys.New(o.Instance, operatorMetrics, now, mathrand.Float64)
@@ -179,7 +185,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 		return fmt.Errorf("adding the hasher of provided secrets: %w", err)
 	}
 	clients := &apiclient.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker, Usage: uses,
 		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
 		Hasher:    hasher, Namespaces: namespaces.New(mgr.GetCache(), mgr.GetAPIReader(), served, o.Instance.Scaled(pollInterval)),
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
@@ -200,11 +206,12 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 
 // cacheOptions limits the manager's cache. It contains ApiClients, ServiceAccounts, and Secrets with a
 // client secret label from the served namespaces, or from all namespaces if served is empty. Heartbeat
-// Leases are cached only from the records namespace, and the token service's objects only from the
+// Leases and usage reports are cached only from the records namespace, and the token service's objects only from the
 // system namespace.
 func cacheOptions(instance *config.Instance, served []string, digests *provided.Digests) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}
+	reports := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: usageReports()}}
 	clients := map[string]cache.Config{}
 	for _, namespace := range served {
 		clients[namespace] = cache.Config{}
@@ -215,6 +222,7 @@ func cacheOptions(instance *config.Instance, served []string, digests *provided.
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: heartbeats},
+		&corev1.ConfigMap{}:             {Namespaces: reports, Transform: cache.TransformStripManagedFields()},
 		&corev1.Service{}:               {Namespaces: system},
 		&networkingv1.NetworkPolicy{}:   {Namespaces: system},
 		&policyv1.PodDisruptionBudget{}: {Namespaces: system},
@@ -255,6 +263,15 @@ func clientSecrets() labels.Selector {
 		panic(err) // the label and its values are constants
 	}
 	return labels.NewSelector().Add(*in)
+}
+
+// usageReports selects the reports of used credentials, and the operator's state of them.
+func usageReports() labels.Selector {
+	exists, err := labels.NewRequirement(usage.Label, selection.Exists, nil)
+	if err != nil {
+		panic(err) // the label is a constant
+	}
+	return labels.NewSelector().Add(*exists)
 }
 
 func managedByOperator() labels.Selector {

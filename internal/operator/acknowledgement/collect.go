@@ -20,8 +20,13 @@ type collector struct {
 	client    client.Client
 	namespace string
 	now       func() time.Time
+	lost      Lost
 	collected func()
 }
+
+// Lost persists that the uses of credentials before a time may be missing. As long as a token server
+// has a Lease, it reports its uses later.
+type Lost func(ctx context.Context, c client.Client, before time.Time) error
 
 // Start collects stale Leases until ctx is canceled. The manager runs it only on the leader.
 func (c *collector) Start(ctx context.Context) error {
@@ -49,6 +54,10 @@ func (c *collector) collect(ctx context.Context) {
 		lease := &leases.Items[i]
 		if !c.tracker.stale(lease, c.now()) {
 			continue
+		}
+		if err := c.lost(ctx, c.client, c.now()); err != nil {
+			log.Error(err, "Failed to persist that a token server may not have reported its uses, will retry", "lease", lease.Name)
+			return
 		}
 		// The preconditions make the deletion fail if the server has renewed the Lease since it
 		// was cached.

@@ -19,8 +19,9 @@ import (
 const maxAge = 10 * heartbeat.Duration
 
 // Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds a runnable
-// to the manager that deletes the Leases of dead servers and calls collected for each one.
-func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time, collected func()) error {
+// to the manager that deletes the Leases of dead servers. It calls lost before it deletes one, and
+// collected after that.
+func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time, lost Lost, collected func()) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
@@ -31,7 +32,7 @@ func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string,
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
 	t.synced = registration.HasSynced
-	return mgr.Add(&collector{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now, collected: collected})
+	return mgr.Add(&collector{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now, lost: lost, collected: collected})
 }
 
 // Source returns a source that reconciles objects of the given kind when their State changes. The

@@ -27,6 +27,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -51,6 +52,7 @@ type Reconciler struct {
 	Records    *recordstore.Store
 	Authority  *servingcert.AuthorityReader
 	Tracker    *acknowledgement.Tracker
+	Usage      *usage.Store
 	Hasher     *provided.Hasher
 	Namespaces *namespaces.Namespaces
 	Instance   *config.Instance
@@ -88,6 +90,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
 		WatchesRawSource(r.Authority.Source(r.allClients)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
+		WatchesRawSource(r.Usage.Source()).
 		WatchesRawSource(r.Hasher.Source())
 	if r.Instance.ManagesCredentialsSecrets() {
 		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -49,6 +50,7 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
+	usage.Keep(&c.Spec, &c.Status, &s)
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
@@ -176,7 +178,14 @@ func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 
 // writeStatus applies the status if it has changed, and records Events for the change. It fails if
 // the ApiClient is stale; otherwise the same Events would be recorded twice.
+//
+// New uses are written with other changes. Alone, they are written only if that is granted, because
+// used clients would cost too many writes.
 func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v1alpha1.ApiClientStatus) error {
+	if equality.Semantic.DeepEqual(c.Status, s) && !r.Usage.Granted(c.UID) {
+		return nil
+	}
+	usage.Merge(&c.Spec, &s, r.Usage.Uses(c.UID))
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil
 	}
@@ -187,6 +196,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v
 	if err := apply.Status(ctx, r.Client, v1alpha1ac.ApiClient(c.Name, c.Namespace).WithResourceVersion(c.ResourceVersion).WithStatus(desired)); err != nil {
 		return err
 	}
+	r.Usage.Written(c.UID)
 	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s))
 	return nil
 }

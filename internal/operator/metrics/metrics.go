@@ -47,6 +47,7 @@ type Metrics struct {
 	nextKeyRotation *prometheus.GaugeVec
 	collected       *prometheus.CounterVec
 	issuers         issuerMetrics
+	rejectedReports *prometheus.CounterVec
 }
 
 // New registers the metrics with registerer. liveServers returns the number of live token servers.
@@ -65,6 +66,7 @@ func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and stale heartbeat Leases.",
 		}, []string{"kind"}),
 	}
+	m.rejectedReports = newRejectedReports(registerer)
 	m.issuers = newIssuerMetrics(registerer)
 	servers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_token_servers",

@@ -30,6 +30,7 @@ func TestMetrics(t *testing.T) {
 
 	m.Rotation(metrics.ClientSecret, nil)
 	m.GarbageCollected(metrics.Lease)()
+	m.UsageReportRejected(metrics.Future)
 
 	want := map[string]float64{
 		"realmkeeper_rotations_total{client_secret,success}":          1,
@@ -38,6 +39,10 @@ func TestMetrics(t *testing.T) {
 		"realmkeeper_swept_total{consumer_secret}":                    0,
 		"realmkeeper_swept_total{lease}":                              1,
 		"realmkeeper_token_servers{}":                                 3,
+		"realmkeeper_usage_reports_rejected_total{NotAServer}":        0,
+		"realmkeeper_usage_reports_rejected_total{Damaged}":           0,
+		"realmkeeper_usage_reports_rejected_total{Future}":            1,
+		"realmkeeper_usage_reports_rejected_total{WrongClock}":        0,
 		"realmkeeper_realm_next_key_rotation_timestamp_seconds{acme}": 1_800_003_600,
 		"realmkeeper_rotations_total{signing_key,success}":            2,
 		"realmkeeper_rotations_total{signing_key,failure}":            1,
@@ -65,7 +70,7 @@ func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 			for _, label := range metric.GetLabel() {
 				labels[label.GetName()] = label.GetValue()
 			}
-			values := []string{labels["realm"] + labels["kind"]}
+			values := []string{labels["realm"] + labels["kind"] + labels["reason"]}
 			for _, label := range []string{"issuer", "outcome"} {
 				if value := labels[label]; value != "" {
 					values = append(values, value)

@@ -1,0 +1,78 @@
+package usage
+
+import (
+	"errors"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+var (
+	errNotAServer = errors.New("the name is not that of a token server's report")
+	errFuture     = errors.New("the report contains a time in the future; check the clock of the token server's node")
+)
+
+// observeReport adds a ConfigMap. If it isn't a valid report, observeReport returns the reason and an
+// error.
+//
+// The uses in a rejected report of a token server are lost. They must not make a credential look
+// unused.
+func (f *facts) observeReport(object *corev1.ConfigMap, now time.Time) (metrics.RejectionReason, error) {
+	f.forgetReport(object.Name)
+	if _, ok := usage.ServerOf(object.Name); !ok {
+		return metrics.NotAServer, errNotAServer
+	}
+	content, err := usage.Parse(object)
+	reason := metrics.Damaged
+	if err == nil && inFuture(content, now) {
+		reason, err = metrics.Future, errFuture
+	}
+	object = &corev1.ConfigMap{ObjectMeta: object.ObjectMeta}
+	if err != nil {
+		f.rejected[object.Name] = object
+		f.lose(now)
+		return reason, err
+	}
+	f.reports[object.Name] = report{object, content}
+	f.lose(content.Lost)
+	return "", nil
+}
+
+// forgetReport removes a ConfigMap that was deleted or replaced.
+func (f *facts) forgetReport(name string) {
+	delete(f.reports, name)
+	delete(f.rejected, name)
+}
+
+func inFuture(content *usage.Report, now time.Time) bool {
+	limit := now.Add(maxSkew)
+	if content.Lost.After(limit) {
+		return true
+	}
+	for _, credentials := range content.Uses {
+		for _, at := range credentials {
+			if at.After(limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// observeLease adds the heartbeat of a token server. If its clock is wrong, nothing is known about its
+// uses.
+func (f *facts) observeLease(lease *coordinationv1.Lease, now time.Time) server {
+	received, err := heartbeat.Parse(lease)
+	current := server{renewed: received.Renewed, published: received.UsageUntil}
+	current.skewed = err == nil && now.Sub(received.Renewed).Abs() > maxSkew
+	if err != nil || current.skewed {
+		current.published = time.Time{}
+	}
+	f.servers[lease.Name] = current
+	return current
+}

@@ -1,0 +1,109 @@
+// Package usage merges the token servers' reports of used credentials into the status of ApiClients,
+// and tells how long a credential has certainly not been used.
+//
+// A report is a ConfigMap in the records namespace. A token server adds uses to it, and the operator
+// deletes it when the status of ApiClients shows all of its uses. So each use is in the memory of its
+// token server, in a report, or in a status. Uses that were lost between these, for example with a
+// token server that was killed, are not known. The operator records the time before which that
+// happened, and counts every credential as used until then.
+package usage
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+// maxSkew is the difference between the clocks of the operator and a token server from which the
+// server's reports are rejected.
+const maxSkew = 5 * time.Minute
+
+// Store holds the reports that the status of ApiClients doesn't show yet. It is safe for concurrent
+// use.
+type Store struct {
+	namespace  string
+	resolution time.Duration
+	now        func() time.Time
+	rejected   func(metrics.RejectionReason)
+	synced     []func() bool // set by Watch; true after all existing objects were processed
+
+	mu    sync.Mutex
+	facts facts
+	// unshown contains, for each report, the clients whose status may lack a use, and the time at
+	// which the use was first seen.
+	unshown map[string]map[types.UID]time.Time
+	// clients are the cached ApiClients. They are shared with the cache, so they must not be changed.
+	clients map[types.UID]*v1alpha1.ApiClient
+	// granted contains the clients whose status may be written, or has been written (false), because
+	// of uses in the current period.
+	granted map[types.UID]bool
+	period  time.Time
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// New returns an empty store for the reports in namespace. resolution is the unit to which times of use
+// are truncated. The store calls rejected for each report that it ignores.
+func New(namespace string, resolution time.Duration, now func() time.Time, rejected func(metrics.RejectionReason)) *Store {
+	return &Store{
+		namespace: namespace, resolution: resolution, now: now, rejected: rejected,
+		facts:   newFacts(),
+		unshown: map[string]map[types.UID]time.Time{},
+		clients: map[types.UID]*v1alpha1.ApiClient{},
+		granted: map[types.UID]bool{},
+	}
+}
+
+// Quiet returns the time from which a credential has not been used, until the time up to which the
+// uses of all token servers are known. It has not been used in between if since is before until.
+// recorded is its last use according to the status of its ApiClient; zero if there is none. ok is false
+// while this is not known.
+//
+// The answer comes from caches, which can lag. Before access is taken away, Confirm must give the same
+// answer.
+func (s *Store) Quiet(client types.UID, credential usage.Credential, recorded time.Time) (since, until time.Time, ok bool) {
+	if !s.isSynced() {
+		return time.Time{}, time.Time{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts.quiet(client, credential, recorded, s.resolution, s.now())
+}
+
+// Uses returns the uses of a client's credentials in all reports.
+func (s *Store) Uses(client types.UID) Uses {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.facts.uses(client)
+}
+
+// Granted reports whether the status of a client may be written only because of uses.
+func (s *Store) Granted(client types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.granted[client]
+}
+
+// Written ends the grant of a client whose status was written.
+func (s *Store) Written(client types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.granted[client] {
+		s.granted[client] = false
+	}
+}
+
+func (s *Store) isSynced() bool {
+	for _, synced := range s.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,133 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=list;watch;create;patch;delete,namespace=realmkeeper-system-records
+
+// Watch feeds the store from the manager's cache. It also adds a runnable to the manager that deletes
+// the reports that the status of ApiClients shows.
+func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager) error {
+	for object, handler := range map[client.Object]toolscache.ResourceEventHandler{
+		&corev1.ConfigMap{}:     handle(s.setConfigMap, s.removeConfigMap),
+		&coordinationv1.Lease{}: handle(s.setLease, s.removeLease),
+		&v1alpha1.ApiClient{}:   handle(s.setClient, s.removeClient),
+	} {
+		informer, err := mgr.GetCache().GetInformer(ctx, object)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", object, err)
+		}
+		registration, err := informer.AddEventHandler(handler)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", object, err)
+		}
+		s.synced = append(s.synced, registration.HasSynced)
+	}
+	return mgr.Add(&flusher{store: s, client: mgr.GetClient()})
+}
+
+// Source returns a source that reconciles ApiClients whose status may be written because of uses.
+func (s *Store) Source() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.queue = queue
+		return nil
+	})
+}
+
+// handle returns a handler for objects of one type.
+func handle[O client.Object](set, remove func(O)) toolscache.ResourceEventHandler {
+	apply := func(object any, change func(O)) {
+		if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = unknown.Obj
+		}
+		if typed, ok := object.(O); ok {
+			change(typed)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { apply(object, set) },
+		UpdateFunc: func(_, object any) { apply(object, set) },
+		DeleteFunc: func(object any) { apply(object, remove) },
+	}
+}
+
+func (s *Store) setConfigMap(object *corev1.ConfigMap) {
+	switch {
+	case object.Namespace != s.namespace:
+	case object.Labels[usage.Label] == usage.LabelValue:
+		s.setReport(object)
+	case object.Name == StateName:
+		s.setState(object)
+	}
+}
+
+func (s *Store) setState(object *corev1.ConfigMap) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	persisted, err := parseState(object, now)
+	if err != nil {
+		ctrl.Log.WithName("usage").Error(err, "Ignored the persisted state of usage reports; all credentials count as used until now", "configMap", object.Name)
+	}
+	s.facts.observeState(persisted, s.resolution, s.roundUp(now))
+}
+
+// removeConfigMap removes a report. If the state is removed, it is written again.
+func (s *Store) removeConfigMap(object *corev1.ConfigMap) {
+	switch {
+	case object.Namespace != s.namespace:
+	case object.Name == StateName:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.facts.state = &state{}
+	default:
+		s.removeReport(object.Name)
+	}
+}
+
+func (s *Store) setLease(lease *coordinationv1.Lease) {
+	if lease.Namespace != s.namespace || lease.Labels[heartbeat.Label] != heartbeat.LabelValue {
+		return
+	}
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.facts.servers[lease.Name]
+	current := s.facts.observeLease(lease, now)
+	// A Lease that was not renewed shows a time in the past, whatever the clock.
+	if !known || !current.skewed || current.renewed.Equal(before.renewed) {
+		return
+	}
+	s.facts.lose(s.roundUp(now))
+	if !before.skewed {
+		s.rejected(metrics.WrongClock)
+		ctrl.Log.WithName("usage").Info("The clock of a token server is wrong, so all credentials count as used", "lease", lease.Name, "difference", now.Sub(current.renewed).String())
+	}
+}
+
+func (s *Store) removeLease(lease *coordinationv1.Lease) {
+	if lease.Namespace != s.namespace {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.facts.servers, lease.Name)
+}
