@@ -82,7 +82,7 @@ type SecretRotation struct {
 	// endWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
 	// fixed overlap. If unset, overlap applies.
 	// +optional
-	EndWhenUnused *EndWhenUnused `json:"endWhenUnused,omitempty"`
+	EndWhenUnused *EndWhenUnused `json:"endWhenUnused,omitempty"` //nolint:kubeapilinter // If it is nil, overlap applies.
 
 	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
 	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as

@@ -64,12 +64,12 @@ func (c *ApiClient) CredentialUses() []CredentialUse {
 		add(CredentialTypePublicKey, k.KeyID, k.KeyID)
 	}
 	for _, a := range c.Spec.ServiceAccounts {
-		add(CredentialTypeServiceAccount, string(a.Name), string(a.Name))
+		add(CredentialTypeServiceAccount, a.Name, a.Name)
 	}
 	for _, f := range c.Spec.FederatedIdentities {
 		if f.Issuer == IssuerKubernetes {
 			name := f.Subject[strings.LastIndexByte(f.Subject, ':')+1:]
-			if !slices.ContainsFunc(c.Spec.ServiceAccounts, func(a ServiceAccountReference) bool { return string(a.Name) == name }) {
+			if !slices.ContainsFunc(c.Spec.ServiceAccounts, func(a ServiceAccountReference) bool { return a.Name == name }) {
 				add(CredentialTypeServiceAccount, name, name)
 			}
 			continue
