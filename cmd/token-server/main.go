@@ -14,10 +14,11 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
-const usage = `realmkeeper token-server %s
+const help = `realmkeeper token-server %s
 
 Serves POST /<realm>/oauth2/token and the public keys and metadata of realms over HTTPS.
 The token server loads records that the operator writes to Secrets in the records namespace.
@@ -29,6 +30,9 @@ Usage:
 
 Flags:
 `
+
+// minUsageResolution is an hour in an instance that is sped up for tests.
+const minUsageResolution = time.Second
 
 type options struct {
 	namespace         string
@@ -44,6 +48,7 @@ type options struct {
 	passthrough       []netip.Prefix
 	drainDelay        time.Duration
 	maxStaleness      time.Duration
+	usageResolution   time.Duration
 	reusePort         bool
 	debug             bool
 }
@@ -65,9 +70,9 @@ func main() {
 
 var errUsage = errors.New("invalid arguments")
 
-// parse parses the flags. If the user requests help, it writes the usage to help and returns
+// parse parses the flags. If the user requests help, it writes the help to the writer and returns
 // flag.ErrHelp.
-func parse(args []string, help io.Writer) (options, error) {
+func parse(args []string, to io.Writer) (options, error) {
 	var o options
 	hostname, _ := os.Hostname() // on error, --name is required below
 	flags := flag.NewFlagSet("token-server", flag.ContinueOnError)
@@ -86,12 +91,13 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", source.Into(&o.passthrough))
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "Time to keep accepting connections after SIGTERM so that load balancers can stop routing here")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "Time without contact with the API server after which /readyz fails, so that the Pod leaves the Service. At least 30s. If 0, the server stays ready")
+	flags.DurationVar(&o.usageResolution, "usage-resolution", usage.DefaultResolution, "Precision of the times at which credentials were last used, 1s to 24h. The operator must have the same")
 	flags.BoolVar(&o.reusePort, "reuse-port", false, "Share the public port with other token servers on this host. The kernel distributes connections among them")
 	flags.BoolVar(&o.debug, "debug", false, "Log at debug level. Secrets and tokens are never logged")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintf(help, usage, version.String())
-			flags.SetOutput(help)
+			fmt.Fprintf(to, help, version.String())
+			flags.SetOutput(to)
 			flags.PrintDefaults()
 		}
 		return options{}, err
@@ -105,6 +111,9 @@ func parse(args []string, help io.Writer) (options, error) {
 	}
 	if err := heartbeat.ValidateMaxStaleness(o.maxStaleness); err != nil {
 		return options{}, fmt.Errorf("%w: --max-staleness %w", errUsage, err)
+	}
+	if o.usageResolution < minUsageResolution || o.usageResolution > usage.MaxResolution {
+		return options{}, fmt.Errorf("%w: --usage-resolution must be between %s and %s, not %s", errUsage, minUsageResolution, usage.MaxResolution, o.usageResolution)
 	}
 	if flags.NArg() > 0 {
 		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))

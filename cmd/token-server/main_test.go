@@ -59,6 +59,8 @@ func TestBadInput(t *testing.T) {
 		"unknown flag":                    {with("--nonsense"), "nonsense"},
 		"invalid flag value":              {with("--drain-delay", "soon"), "drain-delay"},
 		"staleness too short":             {with("--max-staleness", "29s"), "--max-staleness"},
+		"resolution too low":              {with("--usage-resolution", "999ms"), "--usage-resolution"},
+		"resolution too high":             {with("--usage-resolution", "25h"), "--usage-resolution"},
 		"negative staleness":              {with("--max-staleness", "-1h"), "--max-staleness"},
 		"audit log directory missing":     {with("--audit-log", filepath.Join(none, "audit.log")), "--audit-log"},
 		"proxy is not a network":          {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},

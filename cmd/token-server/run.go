@@ -29,6 +29,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
+	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -65,8 +66,12 @@ func run(o options) error {
 	}
 	metrics := newMetrics()
 	reg := registry.New()
-	recordFeed := feed.New(feed.Options{
+	uses := lastuse.New(lastuse.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
+		Resolution: o.usageResolution, Logger: logger, Metrics: metrics, Now: now.Now,
+	})
+	recordFeed := feed.New(feed.Options{
+		Client: client, Namespace: o.namespace, Server: o.name, Usage: uses,
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
 	auditLog.RegisterMetrics(metrics)
@@ -77,7 +82,7 @@ func run(o options) error {
 	defer stopFeed()
 	server, err := httpserver.Listen(ctx, httpserver.Options{
 		Handler: tokenserver.New(tokenserver.Options{
-			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
+			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, Used: uses.Use, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
 			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, SlowHashMemory: memory.SlowHashes,
 		}),
 		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,
@@ -109,6 +114,7 @@ func run(o options) error {
 	var running sync.WaitGroup
 	running.Go(func() { recordFeed.Run(feedCtx) })
 	running.Go(func() { clusterKeys.Run(feedCtx) })
+	running.Go(func() { uses.Run(feedCtx) })
 	logger.Info("Token server started", "version", version.Version, "revision", version.Revision, "name", o.name,
 		"address", server.Addr().String(), "operations", server.OperationsAddr().String())
 	err = server.Run(ctx)
@@ -152,6 +158,7 @@ func newClient(kubeconfig string, now *clock.Clock) (kubernetes.Interface, error
 		return nil, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
 	cfg.Wrap(now.Transport)
+	cfg.QPS = -1                                            // each part limits its own requests, and a heartbeat must not wait for a report of many uses
 	cfg.ContentType = "application/vnd.kubernetes.protobuf" // halves the CPU time for decoding many records
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

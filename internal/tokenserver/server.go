@@ -21,10 +21,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, Audit,
-// Tracer, TrustedProxies and SlowHashMemory are required.
+// Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, Used,
+// Audit, Tracer, TrustedProxies and SlowHashMemory are required.
 type Options struct {
 	Registry *registry.Registry
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
@@ -33,8 +34,11 @@ type Options struct {
 	// RefreshKeys asks for the keys of a realm's trusted issuer, which signed a token with a key that
 	// isn't known. It must not block. If nil, nothing is asked for.
 	RefreshKeys func(realm, issuer string)
-	Metrics     *Metrics
-	Logger      *slog.Logger
+	// Used records that a credential has authenticated a client at the given time. It must not block.
+	// If nil, nothing is recorded.
+	Used    func(client *registry.Client, credential usage.Credential, now time.Time)
+	Metrics *Metrics
+	Logger  *slog.Logger
 	// Audit receives an event for each credential decision. If nil, there is no audit log.
 	Audit *audit.Log
 	// Tracer creates a span for each request. If nil, tracing is disabled.
@@ -57,7 +61,7 @@ func New(o Options) http.Handler {
 	clients := clientEndpoint{
 		Options: o,
 		clients: clientauth.New(clientauth.Options{
-			ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, Logger: o.Logger,
+			ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, Used: o.Used, Logger: o.Logger,
 			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Checks: o.Metrics.slowChecks}),
 		}),
 		delayed:   make(chan struct{}, maxDelayed),

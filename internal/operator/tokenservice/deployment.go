@@ -121,6 +121,7 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 			"--tls-key-file="+tlsPath+"/"+corev1.TLSPrivateKeyKey,
 			"--snapshot-dir="+snapshotPath,
 			"--drain-delay="+drainDelay.String(),
+			"--usage-resolution="+instance.Scaled(instance.Usage.Resolution.Duration).String(),
 		).
 		WithEnv(fieldEnv("POD_NAME", "metadata.name")).
 		WithPorts(

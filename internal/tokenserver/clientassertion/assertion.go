@@ -31,6 +31,8 @@ type Assertion struct {
 	*jws.JWT
 	// Claims are the registered claims (RFC 7519 §4.1).
 	Claims jwt.Claims
+
+	all map[string]json.RawMessage // set by HasClaims
 }
 
 // types lists the allowed values of "typ" in lower case: unset, the common value, the value defined in

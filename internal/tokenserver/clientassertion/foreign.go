@@ -48,19 +48,18 @@ func (a *Assertion) CheckForeign(audience string, required map[string]string, no
 	return nil
 }
 
-// HasClaims reports whether the token has all wanted claims. Only strings match. It parses the
-// payload again, so call it after the signature was verified.
+// HasClaims reports whether the token has all wanted claims. Only strings match. The first call parses
+// the payload again, so call it after the signature was verified.
 func (a *Assertion) HasClaims(wanted map[string]string) bool {
 	if len(wanted) == 0 {
 		return true
 	}
-	var claims map[string]json.RawMessage
-	if json.Unmarshal(a.Payload, &claims) != nil {
+	if a.all == nil && json.Unmarshal(a.Payload, &a.all) != nil {
 		return false
 	}
 	for name, want := range wanted {
 		var got *string
-		if json.Unmarshal(claims[name], &got) != nil || got == nil || *got != want {
+		if json.Unmarshal(a.all[name], &got) != nil || got == nil || *got != want {
 			return false
 		}
 	}

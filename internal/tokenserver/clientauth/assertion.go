@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is either
@@ -64,6 +65,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	case err != nil:
 		return identity, wrongAssertion(err)
 	}
+	a.used(client, usage.Credential{Type: usage.PublicKey, ID: key.ID()}, now)
 	return identity, nil
 }
 

@@ -17,10 +17,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// Options contains the dependencies of an Authenticator. All fields except ClusterKeys, RefreshKeys
-// and Count are required.
+// Options contains the dependencies of an Authenticator. All fields except ClusterKeys, RefreshKeys,
+// Count and Used are required.
 type Options struct {
 	// ClusterKeys returns the keys that verify service account tokens. If nil, the Authenticator
 	// rejects these tokens.
@@ -32,6 +33,8 @@ type Options struct {
 	// clientassertion.IssuerKubernetes, IssuerSelf, or empty if the assertion states none of them. The
 	// result is ResultAccepted, the reason in the audit log, or an OAuth error code.
 	Count func(realm, issuer, result string)
+	// Used records that a credential has authenticated a client at the given time. It must not block.
+	Used func(client *registry.Client, credential usage.Credential, now time.Time)
 	// SlowHashes checks secrets against slow hashes.
 	SlowHashes *slowhash.Checker
 	Logger     *slog.Logger
@@ -51,6 +54,7 @@ type Authenticator struct {
 	clusterKeys    ClusterKeys
 	refreshKeys    func(realm, issuer string)
 	count          func(realm, issuer, result string)
+	used           func(client *registry.Client, credential usage.Credential, now time.Time)
 	failures       *limiter.Failures
 	logger         *slog.Logger
 }
@@ -67,12 +71,16 @@ func New(o Options) *Authenticator {
 	if o.Count == nil {
 		o.Count = func(string, string, string) {}
 	}
+	if o.Used == nil {
+		o.Used = func(*registry.Client, usage.Credential, time.Time) {}
+	}
 	return &Authenticator{
 		slowHashes:     o.SlowHashes,
 		usedAssertions: replay.New(maxStoredAssertions),
 		clusterKeys:    o.ClusterKeys,
 		refreshKeys:    o.RefreshKeys,
 		count:          o.Count,
+		used:           o.Used,
 		failures:       limiter.NewFailures(),
 		logger:         o.Logger,
 	}

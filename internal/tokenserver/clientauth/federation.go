@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // proven is what a verified token of a third party proves.
@@ -77,13 +78,25 @@ func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm,
 		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
 	}
 	identity.clientID = identity.Client.ID
-	if err := token.match(identity.Client); err != nil {
+	matched, err := token.match(identity.Client)
+	if err != nil {
 		return identity, wrongAssertion(err)
 	}
 	if identity.SecretID = assertion.KeyID; token.issuer == nil {
 		identity.SecretID = token.account.Name
 	}
-	return identity, checkUsable(realm, identity.Client, now)
+	if err := checkUsable(realm, identity.Client, now); err != nil {
+		return identity, err
+	}
+	if token.issuer == nil {
+		a.used(identity.Client, usage.Credential{Type: usage.ServiceAccount, ID: token.account.Name}, now)
+	}
+	for i := range identity.Client.Identities {
+		if matched&(1<<i) != 0 {
+			a.used(identity.Client, usage.Credential{Type: usage.FederatedIdentity, ID: identity.Client.Identities[i].ID}, now)
+		}
+	}
+	return identity, nil
 }
 
 // describe records the origin of a token whose signature was verified.
@@ -167,27 +180,32 @@ func (p *proven) holder(realm *registry.Realm) *registry.Client {
 	return realm.Holder(p.issuer.URL, p.assertion.Claims.Subject)
 }
 
-// match returns an error unless the client lists the token.
+// match returns an error unless the client lists the token. For a token of a trusted issuer, it returns
+// the bits of all identities that match, because none of them is unused. A client has few of them; see
+// record.MaxIdentities.
 //
 // Errors: clientassertion.ErrAccount, clientassertion.ErrNotListed.
-func (p *proven) match(client *registry.Client) error {
+func (p *proven) match(client *registry.Client) (matched uint64, err error) {
 	if p.issuer == nil {
 		if !slices.Contains(client.ServiceAccounts, p.account) {
-			return clientassertion.ErrAccount
+			return 0, clientassertion.ErrAccount
 		}
-		return nil
+		return 0, nil
 	}
-	if !slices.ContainsFunc(client.Identities, func(i registry.Identity) bool {
-		return i.Issuer == p.issuer.URL && p.matches(i)
-	}) {
-		return clientassertion.ErrNotListed
+	for i := range client.Identities {
+		if identity := &client.Identities[i]; identity.Issuer == p.issuer.URL && p.matches(identity) {
+			matched |= 1 << i
+		}
 	}
-	return nil
+	if matched == 0 {
+		return 0, clientassertion.ErrNotListed
+	}
+	return matched, nil
 }
 
 // matches reports whether the subject or the claims of the token match. An identity without either
 // matches nothing.
-func (p *proven) matches(identity registry.Identity) bool {
+func (p *proven) matches(identity *registry.Identity) bool {
 	if identity.Subject != "" {
 		return identity.Subject == p.assertion.Claims.Subject
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // bySecret authenticates a client by its secret. For an unknown client, it computes one dummy HMAC.
@@ -32,6 +33,7 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	}
 	identity, err := identify(realm, client, matched, credentials.ClientID, now)
 	if err == nil {
+		a.used(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
 		return identity, nil
 	}
 	if !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}, now) {

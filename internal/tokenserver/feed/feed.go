@@ -24,10 +24,11 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Options configures a Feed. All fields except SnapshotDir are required.
+// Options configures a Feed. All fields except SnapshotDir and Usage are required.
 type Options struct {
 	Client    kubernetes.Interface
 	Namespace string // the records namespace
@@ -36,9 +37,11 @@ type Options struct {
 	// SnapshotDir is an in-memory directory for the last known good records. After a restart, the
 	// server serves them if the API server is unavailable. If empty, no records are saved.
 	SnapshotDir string
-	Logger      *slog.Logger
-	Metrics     prometheus.Registerer
-	Now         func() time.Time
+	// Usage reports the last use of credentials. If nil, it is not reported.
+	Usage   *usage.Recorder
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer
+	Now     func() time.Time
 }
 
 // Feed lists and watches the records and updates the registry. Run starts it.
@@ -95,8 +98,8 @@ func New(o Options) *Feed {
 func (f *Feed) Staleness() time.Duration { return f.contact.staleness(f.Now()) }
 
 // Run updates the registry and writes the heartbeat until ctx is done. It then deletes the
-// heartbeat, so that the operator doesn't wait for this server. While the API server is
-// unavailable, the registry does not change. If it is unavailable from the start, the registry is
+// heartbeat, so that the operator doesn't wait for this server, unless the last use of credentials
+// can't be reported. While the API server is unavailable, the registry does not change. If it is unavailable from the start, the registry is
 // loaded with the previous process's last known good records.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)

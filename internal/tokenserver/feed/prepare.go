@@ -168,7 +168,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 func identities(c record.Client) []registry.Identity {
 	var all []registry.Identity
 	for _, i := range c.Identities {
-		all = append(all, registry.Identity{Issuer: i.Issuer, Subject: i.Subject, Claims: i.Claims})
+		all = append(all, registry.Identity{ID: i.ID, Issuer: i.Issuer, Subject: i.Subject, Claims: i.Claims})
 	}
 	return all
 }

@@ -52,8 +52,9 @@ func newPublisher(o Options, p *progress, c *contact, k *keyRequests) *publisher
 
 // run writes the heartbeat after each change of the version and each new request for keys, at most every MinInterval and at least
 // every MaxInterval. After a failure, it waits for the delays of backoff instead, or until the
-// watch delivers something. It starts after the first load. When ctx is done, it deletes the Lease.
+// watch delivers something. It starts after the first load. When ctx is done, it removes the Lease.
 func (p *publisher) run(ctx context.Context) {
+	p.continueUsage(ctx)
 	next, delays := heartbeat.MaxInterval, backoff()
 	for {
 		select {
@@ -86,6 +87,9 @@ func (p *publisher) write(ctx context.Context, version string) bool {
 	defer cancel()
 	now := p.Now()
 	beat := heartbeat.Heartbeat{Server: p.Server, Version: version, Renewed: now, Refresh: p.requests.current(now)}
+	if p.Usage != nil {
+		beat.UsageUntil = p.Usage.Until()
+	}
 	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
 		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
 	if answered(err) {
@@ -110,11 +114,39 @@ func answered(err error) bool {
 	return ok && status.Status().Code < http.StatusInternalServerError
 }
 
+// remove deletes the Lease after the last report of used credentials. If the report fails, it keeps the
+// Lease: the operator deletes it once it is stale, and then knows that uses are missing.
 func (p *publisher) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	if p.Usage != nil {
+		if err := p.Usage.Report(ctx); err != nil {
+			p.Logger.Warn("Failed to report the last use of credentials; the operator will treat all credentials as used until now", "error", err)
+			return
+		}
+	}
 	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, heartbeat.LeaseName(p.Server), metav1.DeleteOptions{})
 	if err != nil {
 		p.Logger.Warn("Failed to delete heartbeat Lease; the operator will delete it once it is stale", "error", err)
+	}
+}
+
+// continueUsage checks how the previous process with this name ended. If its Lease still exists, it was
+// killed and may not have reported all uses of credentials. The first heartbeat waits for the report of
+// that, but not if the API server doesn't accept it: until the report, heartbeats say that nothing is
+// reported.
+func (p *publisher) continueUsage(ctx context.Context) {
+	if p.Usage == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err := p.Client.CoordinationV1().Leases(p.Namespace).Get(ctx, heartbeat.LeaseName(p.Server), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		p.Usage.Continue()
+		return
+	}
+	if err := p.Usage.Report(ctx); err != nil {
+		p.Logger.Warn("Failed to report that uses of credentials may be missing, will retry", "error", err)
 	}
 }

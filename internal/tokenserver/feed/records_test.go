@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +46,7 @@ func TestFederationRecords(t *testing.T) {
 		}},
 	}))
 	identities := []record.Identity{
-		{Issuer: gitlab, IssuerName: "gitlab", Subject: project},
+		{ID: "gitlab-1", Issuer: gitlab, IssuerName: "gitlab", Subject: project},
 		{Issuer: gitlab, IssuerName: "gitlab", Claims: map[string]string{"project_id": "42"}},
 	}
 	client := stored(t)(record.ForClient("records", record.Client{
@@ -68,11 +69,11 @@ func TestFederationRecords(t *testing.T) {
 	want := &registry.Client{
 		Record: client.Name, UID: "c1", RealmUID: string(realmUID), ID: "apps.deploy", Namespace: "apps", Identity: "c1",
 		Audiences:  []string{"https://orders.example.com"},
-		Identities: []registry.Identity{{Issuer: gitlab, Subject: project}, {Issuer: gitlab, Claims: map[string]string{"project_id": "42"}}},
+		Identities: []registry.Identity{{ID: "gitlab-1", Issuer: gitlab, Subject: project}, {Issuer: gitlab, Claims: map[string]string{"project_id": "42"}}},
 		Claims:     []byte(`,"tenant":"acme"`), DPoP: true,
 	}
 	got.Secrets = nil // empty
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(registry.Client{})); diff != "" {
 		t.Errorf("client (-want +got):\n%s", diff)
 	}
 	acme := reg.Realm("acme")

@@ -10,8 +10,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// Client is a client, prepared for handling requests. It is immutable once it has been added to a
-// registry.
+// Client is a client, prepared for handling requests. Except for its last uses, it is immutable once
+// it has been added to a registry.
 type Client struct {
 	// Record is the name of the client's record. It is derived from RealmUID and ID, so that at most
 	// one client has a client ID.
@@ -51,6 +51,8 @@ type Client struct {
 	Claims []byte
 	// DPoP means that the client gets only tokens that are bound to a key (RFC 9449).
 	DPoP bool
+
+	lastUses lastUses // set when the client is added to a registry
 }
 
 // MayIntrospect reports whether the client may learn about a valid token of its realm: its own

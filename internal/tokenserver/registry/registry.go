@@ -162,6 +162,7 @@ func (r *Registry) serve(name string) {
 }
 
 func (r *Registry) setClient(client *Client) {
+	client.track(r.clients[client.Record])
 	r.clients[client.Record] = client
 	r.tablesOf(client.RealmUID).clients.Store(client.ID, client)
 }

@@ -57,6 +57,7 @@ type Installation struct {
 
 	dir     string
 	config  string
+	speedUp int                // of the configuration
 	front   *controlplane.Port // the port in the service's address, used by the first token server
 	metrics *controlplane.Port // of the operator
 	servers []*TokenServer
@@ -110,6 +111,7 @@ func In(t testing.TB, cluster *env.Env, namespace string, settings Settings) *In
 // Configure writes the instance configuration. The operator reads it when it starts.
 func (i *Installation) Configure(t testing.TB, s Settings) {
 	t.Helper()
+	i.speedUp = max(1, s.SpeedUp)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n")
 	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
@@ -119,7 +121,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	fmt.Fprintf(&b, "credentialsSecrets:\n  enabled: %t\n  allowedMetadataPrefixes: [%s]\n", !s.NoCredentialsSecrets, strings.Join(s.AllowedMetadataPrefixes, ", "))
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
 	fmt.Fprintf(&b, "trustedIssuers:\n  allowLocalAddresses: %t\n", s.LocalIssuers)
-	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", max(1, s.SpeedUp))
+	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", i.speedUp)
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}

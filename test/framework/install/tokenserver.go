@@ -13,10 +13,12 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
@@ -72,7 +74,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 			"--namespace", i.RecordsNamespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, s.Name, kubeconfig),
 			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
 			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(),
-			"--max-staleness", i.MaxStaleness.String(), "--debug",
+			"--max-staleness", i.MaxStaleness.String(), "--usage-resolution", (usage.DefaultResolution / time.Duration(i.speedUp)).String(), "--debug",
 		},
 	}
 	s.start(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 func lease(namespace, name string) *coordinationv1.Lease {
@@ -48,9 +49,74 @@ func TestTokenServerReadsOnlyRecords(t *testing.T) {
 		"take the leader Lease":   {patch(leader, `{"spec": {"holderIdentity": "server-0"}}`), noPermission},
 		"create the leader Lease": {create(leader), noPermission},
 		"delete the leader Lease": {remove(leader), noPermission},
+		"list ConfigMaps": {func(ctx context.Context, c client.Client) error {
+			return c.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(inst.RecordsNamespace))
+		}, noPermission},
+		"read a ConfigMap of the system namespace": {get(configMap(inst.Namespace, "kube-root-ca.crt")), noPermission},
 		"list heartbeats": {func(ctx context.Context, c client.Client) error {
 			return c.List(ctx, &coordinationv1.LeaseList{}, client.InNamespace(inst.RecordsNamespace))
 		}, noPermission},
+	})
+}
+
+func configMap(namespace, name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: key(namespace, name)}
+}
+
+// replace returns an attempt to update an object, regardless of its version.
+func replace(obj client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Update(ctx, obj) }
+}
+
+func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
+	inst, _ := operator(t)
+	own, other := pod(inst.Namespace, "server-0"), pod(inst.Namespace, "server-1")
+	inst.Create(t, own, other)
+	server := as(t, inst, config.TokenServiceName, own.Name)
+	report := func(server string, number int) *corev1.ConfigMap {
+		return configMap(inst.RecordsNamespace, usage.Name(server, number))
+	}
+	dry := client.NewDryRunClient(server)
+	awaitDenied(t, "policy for the token servers", func() error { return dry.Create(t.Context(), configMap(inst.RecordsNamespace, "probe")) })
+
+	for n := range usage.MaxReports {
+		for _, do := range []func(context.Context, client.Client) error{create(report(own.Name, n)), get(report(own.Name, n)), replace(report(own.Name, n))} {
+			if err := do(t.Context(), server); err != nil {
+				t.Errorf("Failed to write the server's own report: %v", err)
+			}
+		}
+	}
+	inst.Create(t, report(other.Name, 0), configMap(inst.RecordsNamespace, "usage"))
+	want := func(verb, name string) string {
+		return deniedByPolicy + "A Realmkeeper token server must not " + verb + " ConfigMap " + inst.RecordsNamespace + "/" + name + ". "
+	}
+	attempts := map[string]attempt{
+		"change the report of another server":     {replace(report(other.Name, 0)), want("update", usage.Name(other.Name, 0))},
+		"change the ConfigMap of the operator":    {replace(configMap(inst.RecordsNamespace, "usage")), want("update", "usage")},
+		"delete its own report":                   {remove(report(own.Name, 0)), noPermission},
+		"patch its own report":                    {patch(report(own.Name, 0), `{"data": {}}`), noPermission},
+		"create a report in the system namespace": {create(configMap(inst.Namespace, usage.Name(own.Name, 0))), noPermission},
+		"create a record with the name of a report": {
+			create(secret(inst.RecordsNamespace, usage.Name(own.Name, 0), recorded)), noPermission,
+		},
+	}
+	for what, name := range map[string]string{
+		"another server":          usage.Name(other.Name, 1),
+		"a server that is prefix": "token-server-server-usage-0",
+		"its Lease":               heartbeat.LeaseName(own.Name),
+		"a number out of range":   heartbeat.LeaseName(own.Name) + "-usage-16",
+		"a number with a zero":    heartbeat.LeaseName(own.Name) + "-usage-00",
+		"no number":               heartbeat.LeaseName(own.Name) + "-usage-x",
+		"another end":             heartbeat.LeaseName(own.Name) + "-usage-1-usage-0",
+	} {
+		attempts["create a report with the name of "+what] = attempt{create(configMap(inst.RecordsNamespace, name)), want("create", name)}
+	}
+	deny(t, server, attempts)
+	unbound := as(t, inst, config.TokenServiceName, "")
+	deny(t, unbound, map[string]attempt{
+		"create a report with a token that is not bound to a Pod": {
+			create(report(other.Name, 1)), want("create", usage.Name(other.Name, 1)) + "Its token must be bound to its Pod.",
+		},
 	})
 }
 

@@ -1,0 +1,224 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+const (
+	// requestTimeout limits each request, so that a hanging one doesn't block the next report.
+	requestTimeout = 10 * time.Second
+	// minInterval is the minimum time between two reports. It only matters for the short resolutions
+	// of tests.
+	minInterval = 100 * time.Millisecond
+)
+
+var errNoRoom = errors.New("the operator has not merged earlier reports, and there is no room for more")
+
+// Run reports uses at most once per usage.Interval until ctx is done. What is pending then needs
+// another call of Report.
+func (r *Recorder) Run(ctx context.Context) {
+	ticker := time.NewTicker(max(minInterval, usage.Interval(r.Resolution)))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := r.Report(ctx); err != nil && ctx.Err() == nil {
+			r.Logger.Warn("Failed to report the last use of credentials, will retry", "error", err)
+		}
+	}
+}
+
+// batch is what a report adds to the ConfigMaps.
+type batch struct {
+	uses  uses
+	lost  time.Time // zero if no uses were lost
+	until time.Time // the batch contains all uses before that are not reported yet
+}
+
+// Report writes everything that is pending to the ConfigMaps. What can't be written remains pending.
+func (r *Recorder) Report(ctx context.Context) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	b := r.take()
+	err := r.write(ctx, &b)
+	r.conclude(&b, err)
+	if err != nil {
+		r.errors.Inc()
+	}
+	return err
+}
+
+func (r *Recorder) take() batch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.Now()
+	b := batch{uses: r.pending, until: now}
+	if r.lost {
+		b.lost = now
+	}
+	r.pending, r.lost, r.writes = uses{}, false, true
+	return b
+}
+
+func (r *Recorder) conclude(b *batch, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes = false
+	if err == nil {
+		r.reported = b.until
+		return
+	}
+	r.lost = r.lost || !b.lost.IsZero()
+	for which, at := range b.uses {
+		r.pending.add(which, at)
+	}
+}
+
+// write adds the batch to the first ConfigMaps that have room, and removes from it what it has
+// written.
+func (r *Recorder) write(ctx context.Context, b *batch) error {
+	for number := range usage.MaxReports {
+		if len(b.uses) == 0 && b.lost.IsZero() {
+			return nil
+		}
+		err := retry.OnError(retry.DefaultRetry, changedMeanwhile, func() error { return r.writeTo(ctx, number, b) })
+		if err != nil {
+			return fmt.Errorf("writing ConfigMap %s: %w", usage.Name(r.Server, number), err)
+		}
+	}
+	if len(b.uses) > 0 {
+		return fmt.Errorf("%w: %d credentials are left", errNoRoom, len(b.uses))
+	}
+	return nil
+}
+
+// changedMeanwhile reports whether a ConfigMap was created, deleted or changed after it was read.
+func changedMeanwhile(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+}
+
+// writeTo adds to one ConfigMap what it has room for. The operator deletes a ConfigMap that it has
+// merged. An update names the version that was read, so it fails after that.
+func (r *Recorder) writeTo(ctx context.Context, number int, b *batch) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	maps := r.Client.CoreV1().ConfigMaps(r.Namespace)
+	current, err := maps.Get(ctx, usage.Name(r.Server, number), metav1.GetOptions{})
+	exists := err == nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	report, size := &usage.Report{Server: r.Server}, emptySize+len(r.Server)
+	if exists {
+		report, size = r.read(current)
+	}
+	contained, changed := r.fill(report, size, b)
+	if b.lost.After(report.Lost) {
+		report.Lost, changed = b.lost, true
+	}
+	if changed {
+		data, err := report.Encode()
+		if err != nil {
+			return err
+		}
+		written := usage.ConfigMap(r.Namespace, r.Server, number, data)
+		if exists {
+			written.UID, written.ResourceVersion = current.UID, current.ResourceVersion
+			_, err = maps.Update(ctx, written, metav1.UpdateOptions{FieldManager: fieldOwner})
+		} else {
+			_, err = maps.Create(ctx, written, metav1.CreateOptions{FieldManager: fieldOwner})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, which := range contained {
+		delete(b.uses, which)
+	}
+	b.lost = time.Time{}
+	return nil
+}
+
+// fieldOwner is the field manager of the ConfigMaps.
+const fieldOwner = "realmkeeper-token-server"
+
+// read returns the report in a ConfigMap of this server and its size. A report that can't be read is
+// replaced, because only this server writes it. What it contained is lost.
+func (r *Recorder) read(cm *corev1.ConfigMap) (*usage.Report, int) {
+	report, err := usage.Parse(cm)
+	if err != nil {
+		r.Logger.Error("Replaced a damaged usage report", "error", err)
+		return &usage.Report{Server: r.Server, Lost: r.Now()}, emptySize + len(r.Server)
+	}
+	// If the clock was ahead, the operator rejects the report until its times are past.
+	now := r.Now()
+	for client, credentials := range report.Uses {
+		for credential, at := range credentials {
+			if at.After(now) {
+				report.Uses[client][credential] = usage.Truncate(now, r.Resolution)
+			}
+		}
+	}
+	if report.Lost.After(now) {
+		report.Lost = now
+	}
+	return report, len(cm.Data[usage.DataKey]) + lostSize
+}
+
+// fill adds uses of the batch to a report of the given encoded size, as far as there is room. It
+// returns which uses the report contains now, and whether it has changed.
+func (r *Recorder) fill(report *usage.Report, size int, b *batch) (contained []use, changed bool) {
+	latest := r.truncate(r.Now()) // the clock may have been ahead
+	for which, at := range b.uses {
+		client := types.UID(which.client)
+		credentials, knownClient := report.Uses[client]
+		before, known := credentials[which.credential]
+		if !known {
+			more := sizeOf(string(which.credential.Type)) + sizeOf(which.credential.ID) + useSize
+			if !knownClient {
+				more += sizeOf(which.client) + clientSize
+			}
+			if size+more > usage.MaxSize {
+				continue
+			}
+			size += more
+		}
+		used := time.Unix(min(at, latest), 0)
+		report.Add(client, which.credential, used)
+		contained, changed = append(contained, which), changed || used.After(before)
+	}
+	return contained, changed
+}
+
+// Sizes of the parts of an encoded report, without names.
+const (
+	emptySize  = len(`{"schemaVersion":1,"server":"","uses":{}}`) + lostSize
+	lostSize   = len(`"lost":1234567890,`)
+	clientSize = len(`"":{},`)
+	useSize    = len(`"/":1234567890,`)
+)
+
+// sizeOf returns the most bytes that a string in JSON has, without quotes.
+func sizeOf(s string) int {
+	size := len(s)
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			size += len(`\u0000`) - 1
+		}
+	}
+	return size
+}

@@ -1,0 +1,143 @@
+// Package usage remembers when credentials were last used, and reports it to the operator in
+// ConfigMaps; see internal/usage.
+//
+// A request only compares a number in the client with that of the current period. The first use of
+// a credential in a period also adds an entry to a map, from which the next report removes it.
+package usage
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+// MaxPending is the maximum number of credentials whose use is not reported yet. They need about
+// 25 MiB. Uses of others are lost, and the next report says so.
+const MaxPending = 1 << 17
+
+// Options configures a Recorder. All fields are required.
+type Options struct {
+	Client    kubernetes.Interface
+	Namespace string // the records namespace
+	Server    string // this server's name, unique among token servers
+	// Resolution is the length of a period. Reports contain the beginning of the period of a use.
+	Resolution time.Duration
+	Logger     *slog.Logger
+	Metrics    prometheus.Registerer
+	Now        func() time.Time
+}
+
+// Recorder remembers the last use of credentials until it is reported. It is safe for concurrent use.
+type Recorder struct {
+	Options
+	maxPending int
+	errors     prometheus.Counter
+
+	writing sync.Mutex // held while a report is written
+
+	mu       sync.Mutex
+	pending  uses      // not reported yet, without those that are being written
+	writes   bool      // whether a report is being written
+	lost     bool      // whether uses may be missing and no report says so
+	reported time.Time // all uses before are reported; zero until the first report
+}
+
+// uses are times of the last use in seconds since the Unix epoch, truncated to the resolution.
+type uses map[use]int64
+
+type use struct {
+	client     string // UID of the ApiClient
+	credential usage.Credential
+}
+
+// add keeps the later one of two times.
+func (u uses) add(which use, at int64) { u[which] = max(u[which], at) }
+
+// New returns a Recorder. Until Continue is called, it assumes that an earlier process with the same
+// name was killed before it reported all uses.
+func New(o Options) *Recorder {
+	r := &Recorder{
+		Options: o, maxPending: MaxPending, pending: uses{}, lost: true,
+		errors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "realmkeeper_usage_report_errors_total",
+			Help: "Failures to report the last use of credentials to the operator. The server retries and loses no use.",
+		}),
+	}
+	o.Metrics.MustRegister(r.errors,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "realmkeeper_usage_pending_credentials",
+			Help: "Credentials that were used and whose last use is not reported to the operator yet.",
+		}, func() float64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return float64(len(r.pending))
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "realmkeeper_usage_lag_seconds",
+			Help: "How long ago this server had last reported all uses of credentials; 0 if there is nothing to report, and -1 before the first report. Unused credentials are not revoked early while it grows.",
+		}, func() float64 {
+			until := r.Until()
+			if until.IsZero() {
+				return -1
+			}
+			return max(0, o.Now().Sub(until).Seconds())
+		}),
+	)
+	return r
+}
+
+// Continue records that no uses were lost before this process started.
+func (r *Recorder) Continue() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = false
+}
+
+// Use records that a credential has authenticated a client at the given time.
+func (r *Recorder) Use(client *registry.Client, credential usage.Credential, now time.Time) {
+	last := client.LastUse(credential)
+	// Not equal instead of less: if the clock was ahead, its time must not hide later uses.
+	if last == nil || last.Load() == number(r.truncate(now)) || !reportable(credential) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// The time until which everything is reported may have passed the time of the request.
+	at := r.truncate(r.Now())
+	which := use{client.UID, credential}
+	if _, ok := r.pending[which]; !ok && len(r.pending) >= r.maxPending {
+		r.lost = true // and the next use in the same period gets here again
+		return
+	}
+	r.pending.add(which, at)
+	last.Store(number(at))
+}
+
+// reportable reports whether a report can contain a credential. Identities in records of an earlier
+// operator have no ID.
+func reportable(credential usage.Credential) bool {
+	return credential.ID != "" && len(credential.ID) <= usage.MaxIDLength
+}
+
+// Until returns the time before which all uses are reported, or zero if some may be missing.
+func (r *Recorder) Until() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.pending) == 0 && !r.writes && !r.lost {
+		r.reported = r.Now()
+	}
+	return r.reported
+}
+
+// truncate returns the beginning of the period of t, in seconds since the Unix epoch.
+func (r *Recorder) truncate(t time.Time) int64 { return usage.Truncate(t, r.Resolution).Unix() }
+
+// number returns the number of a period for registry.Client.LastUse. It needs less memory than the
+// time, and is ambiguous only after 136 years.
+func number(beginning int64) uint32 { return uint32(beginning) }

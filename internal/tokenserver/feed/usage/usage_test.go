@@ -1,0 +1,460 @@
+package usage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+const (
+	namespace = "records"
+	server    = "server-0"
+)
+
+var errDown = errors.New("connection reset")
+
+// fixture is a Recorder with an API server, both with the same clock.
+type fixture struct {
+	*lastuse.Recorder
+	api      *fake.Clientset
+	registry *registry.Registry
+
+	mu   sync.Mutex
+	now  time.Time
+	down bool
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	f := &fixture{api: fake.NewClientset(), registry: registry.New(), now: at(10, 59)}
+	f.api.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.down {
+			return true, nil, errDown
+		}
+		return false, nil, nil
+	})
+	f.Recorder = lastuse.New(lastuse.Options{
+		Client: f.api, Namespace: namespace, Server: server, Resolution: time.Hour,
+		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: f.clock,
+	})
+	return f
+}
+
+func at(hour, minute int) time.Time { return time.Date(2026, 3, 1, hour, minute, 0, 0, time.UTC) }
+
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fixture) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+func (f *fixture) setClock(now time.Time) { f.set(func() { f.now = now }) }
+
+// client adds a client with the given secrets to the registry.
+func (f *fixture) client(uid string, secrets ...string) *registry.Client {
+	c := &registry.Client{Record: "client-" + uid, UID: uid, RealmUID: "realm", ID: uid}
+	for _, id := range secrets {
+		c.Secrets = append(c.Secrets, clientsecret.Credential{ID: id})
+	}
+	f.registry.SetClient(c)
+	return c
+}
+
+func (f *fixture) use(c *registry.Client, id string) { f.Use(c, secret(id), f.clock()) }
+
+func secret(id string) usage.Credential { return usage.Credential{Type: usage.Secret, ID: id} }
+
+func (f *fixture) report(t testing.TB) {
+	t.Helper()
+	if err := f.Report(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reported returns the content of all ConfigMaps, and how many there are.
+func (f *fixture) reported(t testing.TB) (*usage.Report, int) {
+	t.Helper()
+	list, err := f.api.CoreV1().ConfigMaps(namespace).List(context.Background(), metav1.ListOptions{LabelSelector: usage.Label + "=" + usage.LabelValue})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &usage.Report{Server: server}
+	for i := range list.Items {
+		one, err := usage.Parse(&list.Items[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.Lost.After(all.Lost) {
+			all.Lost = one.Lost
+		}
+		for client, credentials := range one.Uses {
+			for credential, at := range credentials {
+				all.Add(client, credential, at)
+			}
+		}
+	}
+	return all, len(list.Items)
+}
+
+type times map[string]time.Time // by UID of the client, slash, and ID of the secret
+
+func (f *fixture) want(t testing.TB, want times) {
+	t.Helper()
+	report, _ := f.reported(t)
+	got := times{}
+	for client, credentials := range report.Uses {
+		for credential, at := range credentials {
+			got[string(client)+"/"+credential.ID] = at
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("reported uses (-want +got):\n%s", diff)
+	}
+}
+
+func (f *fixture) writes() (n int) {
+	for _, action := range f.api.Actions() {
+		if action.GetVerb() == "create" || action.GetVerb() == "update" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEachPeriodIsReportedOnce(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	c := f.client("c1", "a", "b")
+	for minute := range 120 {
+		f.setClock(at(10, minute))
+		f.use(c, "a")
+		if minute == 70 {
+			f.use(c, "b")
+		}
+		f.report(t)
+	}
+	f.want(t, times{"c1/a": at(11, 0), "c1/b": at(11, 0)})
+	if got := f.writes(); got != 3 {
+		t.Errorf("%d writes, want one for each credential and period", got)
+	}
+}
+
+// A changed record doesn't cause a report, and neither does a restart.
+func TestKnownUsesAreNotWrittenAgain(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	f.use(f.client("c1", "a"), "a")
+	f.report(t)
+	changed := f.client("c1", "a", "b")
+	f.use(changed, "a")
+	f.report(t)
+	if got := f.writes(); got != 1 {
+		t.Errorf("%d writes after the record changed, want 1", got)
+	}
+	if got := len(f.api.Actions()); got != 2 {
+		t.Errorf("%d requests, want none after the record changed: %v", got, f.api.Actions())
+	}
+	f.registry.Remove(changed.Record)
+	f.use(f.client("c1", "a"), "a") // as after a restart
+	f.report(t)
+	if got := f.writes(); got != 1 {
+		t.Errorf("%d writes after a restart, want 1", got)
+	}
+	// A client that was created again is another one.
+	other := f.client("c2", "a")
+	other.Record = changed.Record
+	f.registry.SetClient(other)
+	f.use(other, "a")
+	f.report(t)
+	f.want(t, times{"c1/a": at(10, 0), "c2/a": at(10, 0)})
+}
+
+// Until never passes a use that is not reported.
+func TestUntil(t *testing.T) {
+	f := newFixture(t)
+	want := func(what string, want time.Time) {
+		t.Helper()
+		if got := f.Until(); !got.Equal(want) {
+			t.Errorf("%s: until %s, want %s", what, got, want)
+		}
+	}
+	want("unknown whether uses were lost", time.Time{})
+	f.Continue()
+	want("nothing to report", at(10, 59))
+	c := f.client("c1", "a", "b")
+	f.setClock(at(11, 5))
+	f.use(c, "a")
+	f.setClock(at(11, 6))
+	want("a use is pending", at(10, 59))
+	f.down = true
+	if err := f.Report(t.Context()); !errors.Is(err, errDown) {
+		t.Fatalf("Report returned %v", err)
+	}
+	want("the report failed", at(10, 59))
+	f.down = false
+	f.setClock(at(11, 7))
+	f.api.PrependReactor("create", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		want("the report is being written", at(10, 59))
+		f.use(c, "b")
+		f.setClock(at(11, 8))
+		return false, nil, nil
+	})
+	f.report(t)
+	want("another use happened during the report", at(11, 7))
+	f.report(t)
+	f.setClock(at(11, 9))
+	want("nothing to report again", at(11, 9))
+	f.want(t, times{"c1/a": at(11, 0), "c1/b": at(11, 0)})
+}
+
+// Unless the previous process ended cleanly, the report says that uses may be missing.
+func TestLostUsesAreReported(t *testing.T) {
+	f := newFixture(t)
+	f.down = true
+	if err := f.Report(t.Context()); err == nil {
+		t.Fatal("the report succeeded")
+	}
+	f.down = false
+	f.setClock(at(11, 1))
+	f.report(t)
+	f.setClock(at(11, 2))
+	f.use(f.client("c1", "a"), "a")
+	f.report(t)
+	if report, _ := f.reported(t); !report.Lost.Equal(at(11, 1)) {
+		t.Errorf("lost %s, want the time of the first report", report.Lost)
+	}
+
+	clean := newFixture(t)
+	clean.Continue()
+	clean.use(clean.client("c1", "a"), "a")
+	clean.report(t)
+	if report, _ := clean.reported(t); !report.Lost.IsZero() {
+		t.Errorf("lost %s after the previous process ended cleanly", report.Lost)
+	}
+}
+
+// If more credentials are used than fit into memory, the report says that uses are missing. Those
+// that are used again are reported later.
+func TestTooManyPendingUses(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	f.LimitPending(2)
+	c := f.client("c1", "a", "b", "c")
+	for range 2 {
+		for _, id := range []string{"a", "b", "c"} {
+			f.use(c, id)
+		}
+	}
+	if got := f.Until(); !got.IsZero() {
+		t.Errorf("until %s although a use is lost", got)
+	}
+	f.report(t)
+	if report, _ := f.reported(t); !report.Lost.Equal(at(10, 59)) {
+		t.Errorf("lost %s", report.Lost)
+	}
+	f.want(t, times{"c1/a": at(10, 0), "c1/b": at(10, 0)})
+	f.use(c, "c")
+	f.report(t)
+	f.want(t, times{"c1/a": at(10, 0), "c1/b": at(10, 0), "c1/c": at(10, 0)})
+}
+
+// A clock that was ahead for a while hides no use, and its times disappear with the next report.
+func TestClockJumps(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	c := f.client("c1", "a", "b", "c")
+	f.setClock(at(20, 0))
+	f.use(c, "a")
+	f.use(c, "b")
+	f.report(t)
+	f.use(c, "c")
+	f.setClock(at(11, 30))
+	f.use(c, "a")
+	f.report(t)
+	f.want(t, times{"c1/a": at(11, 0), "c1/b": at(11, 0), "c1/c": at(11, 0)})
+	f.setClock(at(12, 30))
+	f.use(c, "a")
+	f.report(t)
+	f.want(t, times{"c1/a": at(12, 0), "c1/b": at(11, 0), "c1/c": at(11, 0)})
+}
+
+// The reports of many clients fill several ConfigMaps, none above the limit. What doesn't fit
+// remains pending until the operator has deleted one.
+func TestReportsAreLimited(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	const clients = 4000
+	long := strings.Repeat("<", usage.MaxIDLength-8) // the encoded form is six times as long
+	want := times{}
+	for i := range clients {
+		uid, id := fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), fmt.Sprintf("%s%04d", long, i)
+		f.use(f.client(uid, id), id)
+		want[uid+"/"+id] = at(10, 0)
+	}
+	f.report(t)
+	if _, n := f.reported(t); n < clients*6*len(long)/usage.MaxSize || n > usage.MaxReports {
+		t.Errorf("%d ConfigMaps", n)
+	}
+	f.want(t, want)
+
+	for i := range clients {
+		uid, id := fmt.Sprintf("5c9e2c5e-0000-4000-9000-%012d", i), fmt.Sprintf("%s%04d", long, i)
+		f.use(f.client(uid, id), id)
+		want[uid+"/"+id] = at(10, 0)
+	}
+	until := f.Until()
+	if err := f.Report(t.Context()); err == nil {
+		t.Fatal("everything fits into the ConfigMaps")
+	}
+	f.setClock(at(11, 0))
+	if got := f.Until(); !got.Equal(until) {
+		t.Errorf("until %s while uses are left, want %s", got, until)
+	}
+	merged, _ := f.reported(t)
+	for n := range usage.MaxReports {
+		if err := f.api.CoreV1().ConfigMaps(namespace).Delete(t.Context(), usage.Name(server, n), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.report(t)
+	left, _ := f.reported(t)
+	for client, credentials := range merged.Uses {
+		for credential, at := range credentials {
+			left.Add(client, credential, at)
+		}
+	}
+	if len(left.Uses) != 2*clients {
+		t.Errorf("%d clients are reported, want %d", len(left.Uses), 2*clients)
+	}
+}
+
+// The operator can delete a ConfigMap at any time. Somebody may have damaged it.
+func TestConfigMapsOfOthers(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	c := f.client("c1", "a", "b", "c")
+	f.use(c, "a")
+	f.report(t)
+	remove := true
+	f.api.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if remove {
+			remove = false
+			if err := f.api.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), namespace, usage.Name(server, 0)); err != nil {
+				t.Error(err)
+			}
+		}
+		return false, nil, nil
+	})
+	f.use(c, "b")
+	f.report(t)
+	f.want(t, times{"c1/b": at(10, 0)})
+
+	damaged := usage.ConfigMap(namespace, server, 0, "{")
+	if _, err := f.api.CoreV1().ConfigMaps(namespace).Update(t.Context(), damaged, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.use(c, "c")
+	f.report(t)
+	f.want(t, times{"c1/c": at(10, 0)})
+	if report, _ := f.reported(t); !report.Lost.Equal(at(10, 59)) {
+		t.Errorf("lost %s after the report was damaged", report.Lost)
+	}
+}
+
+// Identities of an earlier operator have no ID. A report with one would be damaged.
+func TestCredentialWithoutID(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	c := f.client("c1", "", strings.Repeat("a", usage.MaxIDLength+1))
+	f.use(c, "")
+	f.use(c, c.Secrets[1].ID)
+	f.use(c, "unknown")
+	f.report(t)
+	if got := f.writes(); got != 0 {
+		t.Errorf("%d writes, want none", got)
+	}
+}
+
+func TestUseDoesNotAllocate(t *testing.T) {
+	f := newFixture(t)
+	c := f.client("c1", "a", "b")
+	f.use(c, "b")
+	credential, now := secret("b"), f.clock()
+	if n := testing.AllocsPerRun(1000, func() { f.Use(c, credential, now) }); n != 0 {
+		t.Errorf("%g allocations for each use", n)
+	}
+}
+
+// However uses, reports and failures interleave, every use before Until is reported. Run it with the
+// race detector.
+func TestUntilUnderConcurrentUse(t *testing.T) {
+	f := newFixture(t)
+	f.Continue()
+	type used struct {
+		which string
+		at    time.Time
+	}
+	const clients, rounds = 8, 300
+	var (
+		running sync.WaitGroup
+		mu      sync.Mutex
+		uses    []used
+	)
+	for i := range clients {
+		c := f.client(fmt.Sprintf("c%d", i), "a")
+		running.Go(func() {
+			for range rounds {
+				at := f.clock()
+				f.use(c, "a")
+				mu.Lock()
+				uses = append(uses, used{c.UID, at})
+				mu.Unlock()
+			}
+		})
+	}
+	running.Go(func() {
+		for i := range rounds {
+			f.set(func() { f.now = f.now.Add(7 * time.Minute); f.down = i%3 == 0 })
+			_ = f.Report(t.Context()) // fails while the API server is down
+			mu.Lock()
+			done := uses // a use that is in progress has no time yet
+			until := f.Until()
+			mu.Unlock()
+			f.set(func() { f.down = false })
+			report, _ := f.reported(t)
+			for _, u := range done {
+				if got := report.Uses[types.UID(u.which)][secret("a")]; u.at.Before(until) && got.Add(time.Hour).Before(u.at) {
+					t.Errorf("the use of %s at %s is reported as %s, although all before %s are", u.which, u.at, got, until)
+				}
+			}
+		}
+	})
+	running.Wait()
+}

@@ -1,0 +1,78 @@
+package registry
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+// lastUses holds a number for the period of the last use of each credential of a client: first of
+// its secrets, then of its public keys, its service accounts, and its identities. Unlike the rest
+// of a client, the numbers change while the client is in a registry.
+type lastUses []atomic.Uint32
+
+// LastUse returns where the number of the period of a credential's last use is stored, or nil if
+// the client doesn't have the credential. The number is 0 if this process knows of no use.
+func (c *Client) LastUse(credential usage.Credential) *atomic.Uint32 {
+	i := c.indexOf(credential)
+	if i < 0 || i >= len(c.lastUses) {
+		return nil
+	}
+	return &c.lastUses[i]
+}
+
+// indexOf returns the index of a credential in lastUses, or -1.
+func (c *Client) indexOf(credential usage.Credential) int {
+	first, i := 0, -1
+	switch credential.Type {
+	case usage.Secret:
+		i = slices.IndexFunc(c.Secrets, func(s clientsecret.Credential) bool { return s.ID == credential.ID })
+	case usage.PublicKey:
+		first = len(c.Secrets)
+		i = slices.IndexFunc(c.PublicKeys, func(k signingkey.PublicKey) bool { return k.ID() == credential.ID })
+	case usage.ServiceAccount:
+		first = len(c.Secrets) + len(c.PublicKeys)
+		i = slices.IndexFunc(c.ServiceAccounts, func(a clientassertion.ServiceAccount) bool { return a.Name == credential.ID })
+	case usage.FederatedIdentity:
+		first = len(c.Secrets) + len(c.PublicKeys) + len(c.ServiceAccounts)
+		i = slices.IndexFunc(c.Identities, func(f Identity) bool { return f.ID == credential.ID })
+	}
+	if i < 0 {
+		return -1
+	}
+	return first + i
+}
+
+// track prepares LastUse. It copies what is known of the credentials that an earlier version of the
+// client has, too, so that a changed record doesn't cause another report. The earlier version may
+// be nil.
+func (c *Client) track(earlier *Client) {
+	if c.lastUses != nil {
+		return // added before
+	}
+	c.lastUses = make(lastUses, len(c.Secrets)+len(c.PublicKeys)+len(c.ServiceAccounts)+len(c.Identities))
+	if earlier == nil || earlier.UID != c.UID {
+		return
+	}
+	keep := func(credential usage.Credential) {
+		if last := earlier.LastUse(credential); last != nil {
+			c.LastUse(credential).Store(last.Load())
+		}
+	}
+	for i := range c.Secrets {
+		keep(usage.Credential{Type: usage.Secret, ID: c.Secrets[i].ID})
+	}
+	for _, key := range c.PublicKeys {
+		keep(usage.Credential{Type: usage.PublicKey, ID: key.ID()})
+	}
+	for _, account := range c.ServiceAccounts {
+		keep(usage.Credential{Type: usage.ServiceAccount, ID: account.Name})
+	}
+	for i := range c.Identities {
+		keep(usage.Credential{Type: usage.FederatedIdentity, ID: c.Identities[i].ID})
+	}
+}
