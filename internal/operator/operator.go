@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,11 +145,11 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []string, digests *provided.Digests, now func() time.Time) error {
-	system, err := secretCache(mgr, o.Instance.SystemNamespace)
+	system, err := secretCache(mgr, o.Instance.SystemNamespace, nil)
 	if err != nil {
 		return err
 	}
-	recordSecrets, err := secretCache(mgr, o.Instance.RecordsNamespace)
+	recordSecrets, err := secretCache(mgr, o.Instance.RecordsNamespace, stripRecord)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func cacheOptions(instance *config.Instance, served []string, digests *provided.
 		clients[namespace] = cache.Config{}
 	}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&v1alpha1.ApiClient{}:           {Namespaces: clients},
+		&v1alpha1.ApiClient{}:           {Namespaces: clients, Transform: stripApiClient},
 		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets(digests)},
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
@@ -232,12 +233,12 @@ func cacheOptions(instance *config.Instance, served []string, digests *provided.
 
 // secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
 // The manager's cache can't contain them because it selects Secrets by a different label.
-func secretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
+func secretCache(mgr ctrl.Manager, namespace string, strip toolscache.TransformFunc) (cache.Cache, error) {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:            mgr.GetScheme(),
 		Mapper:            mgr.GetRESTMapper(),
 		HTTPClient:        mgr.GetHTTPClient(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByOperator()}},
+		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByOperator(), Transform: strip}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache of the Secrets in namespace %s: %w", namespace, err)

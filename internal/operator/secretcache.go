@@ -5,11 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 )
 
-// maxCachedSecret is the size in bytes up to which a credentials Secret is cached with its data and
-// all metadata. A Secret as the operator writes it is smaller.
+// maxCachedSecret is the size in bytes up to which the generated values of a credentials Secret are
+// cached. A Secret as the operator writes it is smaller.
 const maxCachedSecret = 8 << 10
 
 // stripSecrets returns a transformation that removes from cached Secrets what the operator reads
@@ -19,13 +22,52 @@ func stripSecrets(digests *provided.Digests) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		secret, ok := obj.(*corev1.Secret)
 		switch {
-		case !ok:
+		case !ok, apply.Summarized(secret):
 			return obj, nil
 		case provided.Readable(secret):
-			return digests.Strip(secret), nil
+			secret = digests.Strip(secret)
 		case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
-			return provided.Identity(secret), nil
+			secret = provided.Identity(secret)
+		default:
+			return stripCredentials(secret), nil
 		}
+		secret.Annotations = apply.NoSummary()
 		return secret, nil
 	}
+}
+
+// stripCredentials keeps the client secrets in a credentials Secret. The rest of it is the same for
+// all clients of a realm, or follows from the ApiClient.
+func stripCredentials(secret *corev1.Secret) *corev1.Secret {
+	stripped := provided.Identity(secret)
+	stripped.Data = map[string][]byte{}
+	for key, value := range secret.Data {
+		if clientsecret.WellFormed(string(value)) {
+			stripped.Data[key] = value
+		}
+	}
+	stripped.Annotations = apply.Summary(secret)
+	return stripped
+}
+
+// stripRecord keeps the owner and the data of a record.
+func stripRecord(obj any) (any, error) {
+	secret, ok := obj.(*corev1.Secret)
+	if !ok || apply.Summarized(secret) {
+		return obj, nil
+	}
+	annotations := apply.Summary(secret)
+	if owner, ok := secret.Annotations[v1alpha1.OwnerAnnotation]; ok {
+		annotations[v1alpha1.OwnerAnnotation] = owner
+	}
+	secret.Labels, secret.Annotations, secret.ManagedFields = nil, annotations, nil
+	return secret, nil
+}
+
+// stripApiClient removes the metadata that the operator doesn't need.
+func stripApiClient(obj any) (any, error) {
+	if c, ok := obj.(*v1alpha1.ApiClient); ok {
+		c.Labels, c.Annotations, c.OwnerReferences, c.Finalizers, c.ManagedFields = nil, nil, nil, nil, nil
+	}
+	return obj, nil
 }

@@ -7,12 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // Thousands of large Secrets that a tenant labels cost the operator less memory than one of them.
@@ -21,7 +25,6 @@ func TestCachedSecretsAreSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strip := stripSecrets(digests)
 	const mebibyte = 1 << 20
 	many := map[string][]byte{}
 	for i := range 20_000 {
@@ -53,21 +56,21 @@ func TestCachedSecretsAreSmall(t *testing.T) {
 				OwnerReferences: []metav1.OwnerReference{{Kind: "ApiClient", Name: "a", UID: "u", Controller: new(true)}},
 			}}
 			grow(secret)
-			cached, err := strip(secret)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if size := cached.(*corev1.Secret).Size(); size > 512 {
+			if size := strip(t, digests, secret).Size(); size > 512 {
 				t.Errorf("%s, label %q: %d bytes are cached", name, label, size)
 			}
 		}
 	}
 }
 
-// The planner needs the data and the field managers of a credentials Secret as the operator writes
-// it. Without an owner, it isn't one.
+// The planner needs the client secrets in a credentials Secret, and a summary of the fields that the
+// operator owns. Without an owner, it isn't a credentials Secret.
 func TestCredentialsSecretsAreCached(t *testing.T) {
 	digests, err := provided.NewDigests(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := clientsecret.Generate(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,23 +78,62 @@ func TestCredentialsSecretsAreCached(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: "a", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ApiClient", Name: "a", UID: "u", Controller: new(true)}},
-			Annotations:     map[string]string{"note": "kept"},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: v1alpha1.FieldOwner}},
+			Annotations:     map[string]string{"note": "removed"},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:` + strings.Repeat("x", 1<<10) + `":{}}}`)}},
 		},
-		Data: map[string][]byte{"client_secret": []byte("value"), "ca.crt": bytes.Repeat([]byte("x"), 4<<10)},
+		Data: map[string][]byte{"client_secret": []byte(value), "ca.crt": bytes.Repeat([]byte("x"), 4<<10)},
 	}
-	cached, err := stripSecrets(digests)(secret.DeepCopy())
-	if got := cached.(*corev1.Secret); err != nil || len(got.Data) != 2 || len(got.ManagedFields) != 1 || got.Annotations["note"] != "kept" {
-		t.Errorf("error %v, cached %+v", err, cached)
+	cached := strip(t, digests, secret)
+	if len(cached.Data) != 1 || string(cached.Data["client_secret"]) != value || !metav1.IsControlledBy(cached, &metav1.ObjectMeta{UID: "u"}) || !apply.Summarized(cached) || cached.Size() > 512 {
+		t.Errorf("%d bytes are cached: %+v", cached.Size(), cached)
 	}
 	secret.Labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretProvided
-	if cached, err = stripSecrets(digests)(secret.DeepCopy()); err != nil || bytes.Equal(cached.(*corev1.Secret).Data["client_secret"], secret.Data["client_secret"]) {
-		t.Errorf("a provided Secret with an owner: error %v, cached %+v", err, cached)
+	if cached := strip(t, digests, secret); bytes.Equal(cached.Data["client_secret"], secret.Data["client_secret"]) {
+		t.Errorf("of a provided Secret with an owner, %+v is cached", cached)
 	}
 	secret.Labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretGenerated
 	secret.OwnerReferences = nil
-	if cached, err = stripSecrets(digests)(secret); err != nil || cached.(*corev1.Secret).Data != nil {
-		t.Errorf("without an owner: error %v, cached %+v", err, cached)
+	if cached := strip(t, digests, secret); cached.Data != nil {
+		t.Errorf("without an owner, %+v is cached", cached)
+	}
+}
+
+// strip returns the part of a Secret to cache. Client libraries transform objects twice when they
+// list them, which must not change the result.
+func strip(t *testing.T, digests *provided.Digests, secret *corev1.Secret) *corev1.Secret {
+	t.Helper()
+	first, err := stripSecrets(digests)(secret.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := first.(*corev1.Secret).DeepCopy()
+	second, err := stripSecrets(digests)(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(once, second); diff != "" {
+		t.Errorf("the second transformation changes the Secret (-once +twice):\n%s", diff)
+	}
+	return once
+}
+
+// A record is cached without what is the same for all records.
+func TestRecordsAreCached(t *testing.T) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "client-1", Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
+			Annotations:   map[string]string{v1alpha1.OwnerAnnotation: "team/a", "note": "removed"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: metav1.NewFieldsV1("{}")}},
+		},
+		Data: map[string][]byte{record.DataKey: []byte("{}")},
+	}
+	for range 2 {
+		if _, err := stripRecord(secret); err != nil {
+			t.Fatal(err)
+		}
+		if record.OwnerName(secret).Name != "a" || len(secret.Data) != 1 || !apply.Summarized(secret) || len(secret.Labels)+len(secret.ManagedFields) > 0 || len(secret.Annotations) != 2 {
+			t.Errorf("%+v is cached", secret)
+		}
 	}
 }
 

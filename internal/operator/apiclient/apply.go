@@ -76,7 +76,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 		return a, err
 	}
 	if d.credentials != nil {
-		if _, err := apply.Secret(ctx, r.Client, seen.credentials, d.credentials); err != nil {
+		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.credentials, d.credentials); err != nil {
 			a.writeErr = err
 			return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, err)
 		}

@@ -56,21 +56,25 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 }
 
 // Secret creates the desired Secret or updates live, and returns the result. live is nil if no
-// Secret is known to exist.
+// Secret is known to exist. It may come from a cache that contains its Summary. reader bypasses
+// caches.
 //
 // Secret never changes a Secret other than live. A creation fails if the Secret already exists, and
 // an update fails with a conflict if live is not the latest version. Therefore no decision based on
 // a stale read takes effect. IsStale returns true for both errors.
-func Secret(ctx context.Context, c client.Client, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
+func Secret(ctx context.Context, c client.Client, reader client.Reader, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	if live == nil {
 		return createSecret(ctx, c, desired)
 	}
-	owned, err := corev1ac.ExtractSecret(withApplyManager(live), v1alpha1.FieldOwner)
+	owned, err := ownedFields(live)
 	if err != nil {
-		return nil, fmt.Errorf("extracting the owned fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
+		return nil, err
 	}
-	if equality.Semantic.DeepEqual(owned, desired) {
-		return live, nil
+	if wanted, err := digest(desired); err != nil || wanted == owned {
+		return live, err
+	}
+	if live, err = withManagedFields(ctx, reader, live); err != nil {
+		return nil, err
 	}
 	version, err := upgradeManager(ctx, c, live)
 	if err != nil {
@@ -110,19 +114,6 @@ func createSecret(ctx context.Context, c client.Client, desired *corev1ac.Secret
 		return nil, fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return secret, nil
-}
-
-// withApplyManager returns live with the operator's Create entry merged into its Apply entry. The
-// API server tracks the two operations separately in the managed fields.
-func withApplyManager(live *corev1.Secret) *corev1.Secret {
-	if !createdByOperator(live) {
-		return live
-	}
-	upgraded := live.DeepCopy()
-	if err := csaupgrade.UpgradeManagedFields(upgraded, sets.New(v1alpha1.FieldOwner), v1alpha1.FieldOwner); err != nil {
-		return live
-	}
-	return upgraded
 }
 
 // upgradeManager merges the operator's Create entry in the managed fields into its Apply entry, so

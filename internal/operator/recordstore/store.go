@@ -105,7 +105,7 @@ func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
 
 // Put writes a record with apply.Secret and returns the result.
 func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
-	return apply.Secret(ctx, s.client, live, desired)
+	return apply.Secret(ctx, s.client, s.live, live, desired)
 }
 
 // OfOwner returns the records of all owners that have or had the given name.

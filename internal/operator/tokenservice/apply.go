@@ -35,13 +35,13 @@ func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d dec
 	namespace := r.Instance.SystemNamespace
 	if d.authority != nil {
 		desired := d.authority.Secret(namespace, servingcert.AuthoritySecret, labels())
-		if _, err := apply.Secret(ctx, r.Client, seen.authority, desired); err != nil {
+		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.authority, desired); err != nil {
 			return fmt.Errorf("writing the managed CA: %w", err)
 		}
 	}
 	if d.serving != nil {
 		desired := d.serving.Secret(namespace, servingcert.ServingSecret, labels())
-		if _, err := apply.Secret(ctx, r.Client, seen.serving, desired); err != nil {
+		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.serving, desired); err != nil {
 			return fmt.Errorf("writing the serving certificate: %w", err)
 		}
 	}

@@ -1,0 +1,100 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// ownedKey is the annotation of a cached Secret with the digest of the fields that the operator owns.
+// The API server accepts no such key, so it can't be confused with an annotation that was read from
+// there.
+const ownedKey = "Realmkeeper Owned Fields"
+
+// Summary returns the annotations of a Secret to cache instead of its managed fields, which need more
+// memory than the rest of most Secrets. With them, Secret still detects every change to the fields
+// that the operator owns, even if the cached Secret lacks these fields. If the managed fields can't be
+// read, the summary is that of a Secret without fields that the operator owns.
+func Summary(live *corev1.Secret) map[string]string {
+	owned, err := ownedFields(live)
+	if err != nil {
+		return NoSummary() // Secret reads the managed fields again, and returns the error.
+	}
+	return map[string]string{ownedKey: owned}
+}
+
+// Summarized reports whether a Secret has annotations from Summary. Client libraries transform objects
+// more than once before they cache them.
+func Summarized(cached *corev1.Secret) bool {
+	_, ok := cached.Annotations[ownedKey]
+	return ok && len(cached.ManagedFields) == 0
+}
+
+// NoSummary returns the annotations of a Secret to cache that Secret must read again before it can
+// tell whether the operator owns any of its fields.
+func NoSummary() map[string]string { return map[string]string{ownedKey: ""} }
+
+// ownedFields returns a digest of the fields that the operator owns in a Secret. A Secret from the API
+// server always has managed fields.
+func ownedFields(live *corev1.Secret) (string, error) {
+	if len(live.ManagedFields) == 0 {
+		return live.Annotations[ownedKey], nil
+	}
+	owned, err := corev1ac.ExtractSecret(withApplyManager(live), v1alpha1.FieldOwner)
+	if err != nil {
+		return "", fmt.Errorf("extracting the owned fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
+	}
+	return digest(owned)
+}
+
+func digest(fields *corev1ac.SecretApplyConfiguration) (string, error) {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return "", fmt.Errorf("encoding the fields of Secret %s: %w", *fields.GetName(), err)
+	}
+	sum := sha256.Sum256(data)
+	return string(sum[:]), nil
+}
+
+// withApplyManager returns live with the operator's Create entry merged into its Apply entry. The
+// API server tracks the two operations separately in the managed fields.
+func withApplyManager(live *corev1.Secret) *corev1.Secret {
+	if !createdByOperator(live) {
+		return live
+	}
+	upgraded := live.DeepCopy()
+	if err := csaupgrade.UpgradeManagedFields(upgraded, sets.New(v1alpha1.FieldOwner), v1alpha1.FieldOwner); err != nil {
+		return live
+	}
+	return upgraded
+}
+
+var errChanged = errors.New("the Secret has changed since it was cached")
+
+// withManagedFields returns the version of a cached Secret with its managed fields. It fails with a
+// conflict if the API server has another version.
+func withManagedFields(ctx context.Context, from client.Reader, cached *corev1.Secret) (*corev1.Secret, error) {
+	if len(cached.ManagedFields) > 0 {
+		return cached, nil
+	}
+	live := &corev1.Secret{}
+	err := from.Get(ctx, client.ObjectKeyFromObject(cached), live)
+	if apierrors.IsNotFound(err) || err == nil && (live.UID != cached.UID || live.ResourceVersion != cached.ResourceVersion) {
+		err = apierrors.NewConflict(corev1.Resource("secrets"), cached.Name, errChanged)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(cached), err)
+	}
+	return live, nil
+}
