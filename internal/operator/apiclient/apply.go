@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,9 +21,11 @@ type applied struct {
 	// recorded reports whether the desired record has been written.
 	recorded bool
 	// state reports whether the token servers have acknowledged the record and those of the subjects;
-	// nil if there is no record. version is the record's resource version.
+	// nil if there is no record. version is the record's resource version, and created is the time
+	// at which it was created.
 	state   *acknowledgement.State
 	version string
+	created time.Time
 	// secretsOnly reports whether token servers must still load the record, but workloads do not
 	// depend on the change.
 	secretsOnly bool
@@ -69,7 +72,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 	} else {
 		state := r.Tracker.State(acknowledgement.Client, req, later(secret.ResourceVersion, subjects))
 		a.state = &state
-		a.version = secret.ResourceVersion
+		a.version, a.created = secret.ResourceVersion, secret.CreationTimestamp.Time
 		a.secretsOnly = r.isSecretsOnly(req, seen, d, a)
 	}
 	if err := r.giveUpSubjects(ctx, req, d.obsoleteSubjects); err != nil {

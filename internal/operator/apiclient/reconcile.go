@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -45,8 +46,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, applyErr
 	}
 	r.measure(decided.plan.Step, applyErr)
+	if wait := firstStatusDelay(seen.client, done, now); wait > 0 && applyErr == nil {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
 	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, done, r.Instance, now))
 	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
+}
+
+// maxFirstStatusDelay limits how long the first status of a client waits for the token servers. They
+// usually load a record within a second, so most new clients cost one status write instead of two.
+const maxFirstStatusDelay = 5 * time.Second
+
+// firstStatusDelay returns how long to wait before the first status is written; 0 if it is written
+// now. Until then, the default of status.observedGeneration reports that the client is not reconciled.
+func firstStatusDelay(c *v1alpha1.ApiClient, done applied, now time.Time) time.Duration {
+	if c.Status.ObservedGeneration > 0 || done.state == nil || *done.state != acknowledgement.Waiting {
+		return 0
+	}
+	return min(done.created.Add(maxFirstStatusDelay).Sub(now), maxFirstStatusDelay)
 }
 
 var errLost = errors.New("new client secret lost before delivery")

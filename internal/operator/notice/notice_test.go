@@ -34,7 +34,8 @@ func TestReadyChange(t *testing.T) {
 		want       *notice.Event
 	}{
 		"new object is Progressing":        {"", isProgressing, nil},
-		"new object is Ready":              {"", isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
+		"new object is Ready":              {"", isReady, nil},
+		"new object is suspended":          {"", isSuspended, event("Normal", v1alpha1.ReasonSuspended, "Suspended.")},
 		"no change":                        {v1alpha1.ReasonReady, isReady, nil},
 		"becomes Progressing":              {v1alpha1.ReasonReady, isProgressing, nil},
 		"suspended":                        {v1alpha1.ReasonReady, isSuspended, event("Normal", v1alpha1.ReasonSuspended, "Suspended.")},

@@ -21,12 +21,13 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 		states states // in chronological order
 		want   []string
 	}{
-		"new object":                    {states{nil, isProgressing, isProgressing, isReady}, []string{readyEvent}},
+		"new object":                    {states{nil, isProgressing, isProgressing, isReady}, nil},
+		"new suspended object":          {states{nil, isProgressing, isSuspended, isReady}, []string{suspendedEvent, readyEvent}},
 		"spec changed":                  {states{isReady, isProgressing, isProgressing, isReady}, nil},
 		"suspended and resumed":         {states{isReady, isSuspended, isProgressing, isReady}, []string{suspendedEvent, readyEvent}},
 		"suspended while Progressing":   {states{isReady, isProgressing, isSuspended}, []string{suspendedEvent}},
 		"suspended, edited and resumed": {states{isReady, isProgressing, isSuspended, isProgressing, isSuspended, isReady}, []string{suspendedEvent, readyEvent}},
-		"restart while Progressing":     {states{isProgressing, isReady}, []string{readyEvent}},
+		"restart while Progressing":     {states{isProgressing, isReady}, nil},
 		"restart":                       {states{isReady, isReady}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,24 +45,25 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 
 // The state of a deleted object does not affect a new object with the same name.
 func TestRecordDistinguishesObjects(t *testing.T) {
+	suspended := []string{"Normal Suspended Suspended."}
 	for name, test := range map[string]struct {
 		next   client.Object
 		forget bool
 		want   []string
 	}{
 		"same object":              {next: named("acme", "1")},
-		"another name":             {next: named("other", "1"), want: []string{"Normal Ready Good."}},
-		"same name, different UID": {next: named("acme", "2"), want: []string{"Normal Ready Good."}},
-		"same object, forgotten":   {next: named("acme", "1"), forget: true, want: []string{"Normal Ready Good."}},
+		"another name":             {next: named("other", "1"), want: suspended},
+		"same name, different UID": {next: named("acme", "2"), want: suspended},
+		"same object, forgotten":   {next: named("acme", "1"), forget: true, want: suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
 			r := notice.NewRecorder(recorder)
-			r.Record(named("acme", "1"), isReady, isProgressing)
+			r.Record(named("acme", "1"), isSuspended, isProgressing)
 			if test.forget {
 				r.Forget(types.NamespacedName{Name: "acme"})
 			}
-			r.Record(test.next, isProgressing, isReady)
+			r.Record(test.next, isProgressing, isSuspended)
 			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -72,8 +74,8 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 // A rotation gets its own Event. Its note is not used as a format string.
 func TestRecordRotation(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
-	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isReady, notice.Rotation(v1alpha1.EventSecretRotated, "100%s."))
-	if diff := cmp.Diff([]string{"Normal Ready Good.", "Normal SecretRotated 100%s."}, recorded(recorder)); diff != "" {
+	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isSuspended, notice.Rotation(v1alpha1.EventSecretRotated, "100%s."))
+	if diff := cmp.Diff([]string{"Normal Suspended Suspended.", "Normal SecretRotated 100%s."}, recorded(recorder)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -28,14 +28,16 @@ var manyClients = flag.Int("clients", 100, "Number of ApiClients to create; docs
 
 // Limits per new ApiClient, regardless of how many are created at the same time.
 const (
-	// writesEach allows for the records of the client and its subject, the credentials Secret, two
-	// status updates (before and after the token servers have loaded the records), an Event, and one
-	// retry after a conflict.
-	writesEach = 7
-	// reconcilesEach allows for one reconcile each for the object, its record, its credentials Secret
-	// and the acknowledgement, and one retry.
+	// writesEach are the records of the client and its subject, the credentials Secret, and the status.
+	writesEach = 4
+	// reconcilesEach allows for one reconcile each for the object, its Secrets, the acknowledgement,
+	// the status, and the end of the time that the first status waits.
 	reconcilesEach = 5
 )
+
+// slow allows for a second status write of one in twenty clients, for which the token servers took
+// longer than the operator waits.
+func slow(clients int) int { return clients / 20 }
 
 // The cost of creating an ApiClient doesn't depend on how many exist. Idle ApiClients cause no
 // work, and an operator that restarts writes nothing.
@@ -53,7 +55,7 @@ func TestManyClients(t *testing.T) {
 	reconciles := awaitIdle(t, inst)
 	writes := writesByOperator(t, cluster) - before
 	t.Logf("%.2f reconciles and %.2f writes for each", per(reconciles), per(writes))
-	if reconciles > reconcilesEach**manyClients || writes > writesEach**manyClients {
+	if reconciles > reconcilesEach**manyClients || writes > writesEach**manyClients+slow(*manyClients) {
 		t.Errorf("%d ApiClients caused %d reconciles and %d writes, want at most %d and %d for each", *manyClients, reconciles, writes, reconcilesEach, writesEach)
 	}
 	logMemory(t, inst)
