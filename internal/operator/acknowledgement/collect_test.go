@@ -21,9 +21,11 @@ import (
 // server behavior.
 type leaseClient struct {
 	client.Client
-	leases             []*coordinationv1.Lease
-	deleted            []string
-	listErr, deleteErr error
+	leases  []*coordinationv1.Lease
+	deleted []string
+	// lost is the time before which uses may be missing.
+	lost                        time.Time
+	listErr, deleteErr, lostErr error
 }
 
 func (c *leaseClient) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
@@ -41,14 +43,20 @@ func (c *leaseClient) Delete(_ context.Context, obj client.Object, opts ...clien
 	if pre == nil || pre.UID == nil || *pre.UID != obj.GetUID() || pre.ResourceVersion == nil || *pre.ResourceVersion != obj.GetResourceVersion() {
 		return errors.New("deletion without preconditions")
 	}
+	if c.lost.IsZero() {
+		return errors.New("deletion before its loss of uses is persisted")
+	}
 	c.deleted = append(c.deleted, obj.GetName())
 	return c.deleteErr
 }
 
 func (f *fixture) collect(t *testing.T, c *leaseClient) []string {
 	t.Helper()
-	c.deleted = nil
-	f.tracker.Collect(t.Context(), c, namespace, func() time.Time { return f.now })
+	c.deleted, c.lost = nil, time.Time{}
+	f.tracker.Collect(t.Context(), c, namespace, func() time.Time { return f.now }, func(_ context.Context, _ client.Client, before time.Time) error {
+		c.lost = before
+		return c.lostErr
+	})
 	slices.Sort(c.deleted)
 	return c.deleted
 }
@@ -160,5 +168,23 @@ func TestFailedDeletionExtendsDeadline(t *testing.T) {
 		if got := f.state("billing", "1"); got != acknowledgement.Acknowledged {
 			t.Errorf("%s: state %d, want %d", s.what, got, acknowledgement.Acknowledged)
 		}
+	}
+}
+
+// A killed server has not reported its last uses. Without its Lease, nothing shows that.
+func TestLossOfUsesIsPersistedFirst(t *testing.T) {
+	f := newFixture(t)
+	c := &leaseClient{leases: []*coordinationv1.Lease{f.lease("a", "1")}, lostErr: errors.New("unavailable")}
+	f.renew("a", "1")
+	if f.collect(t, c); !c.lost.IsZero() {
+		t.Error("a loss was persisted for a live server")
+	}
+	f.now = f.now.Add(heartbeat.Duration + time.Second)
+	if deleted := f.collect(t, c); len(deleted) > 0 {
+		t.Errorf("deleted %v, although the loss was not persisted", deleted)
+	}
+	c.lostErr = nil
+	if deleted := f.collect(t, c); len(deleted) != 1 || !c.lost.Equal(f.now) {
+		t.Errorf("deleted %v after persisting a loss before %s; it is %s", deleted, c.lost, f.now)
 	}
 }

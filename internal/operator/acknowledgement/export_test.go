@@ -14,8 +14,6 @@ func (t *Tracker) Handler(namespace string, now func() time.Time) toolscache.Res
 }
 
 // Collect runs garbage collection once. Watch makes the manager run it every few seconds.
-func (t *Tracker) Collect(ctx context.Context, c client.Client, namespace string, now func() time.Time) {
-	(&collector{tracker: t, client: c, namespace: namespace, now: now, lost: noLoss, collected: func() {}}).collect(ctx)
+func (t *Tracker) Collect(ctx context.Context, c client.Client, namespace string, now func() time.Time, lost Lost) {
+	(&collector{tracker: t, client: c, namespace: namespace, now: now, lost: lost, collected: func() {}}).collect(ctx)
 }
-
-func noLoss(context.Context, client.Client, time.Time) error { return nil }

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -16,8 +17,8 @@ type Uses map[usage.Credential]time.Time
 type facts struct {
 	// reports are the valid reports by the name of their ConfigMap.
 	reports map[string]report
-	// rejected are the ConfigMaps of token servers that don't contain a valid report.
-	rejected map[string]*corev1.ConfigMap
+	// rejected are the other ConfigMaps with the label of reports.
+	rejected map[string]rejection
 	// servers are the heartbeats of the token servers by the name of their Lease.
 	servers map[string]server
 	// lost is the time before which uses may be missing.
@@ -32,6 +33,12 @@ type report struct {
 	content *usage.Report
 }
 
+// rejection is a ConfigMap without a valid report.
+type rejection struct {
+	object *corev1.ConfigMap
+	reason metrics.RejectionReason
+}
+
 // server is the heartbeat of a token server.
 type server struct {
 	renewed time.Time
@@ -39,10 +46,12 @@ type server struct {
 	published time.Time
 	// skewed means that the server's clock is wrong, so its times of uses are wrong, too.
 	skewed bool
+	// reported means that the wrong clock was logged.
+	reported bool
 }
 
 func newFacts() facts {
-	return facts{reports: map[string]report{}, rejected: map[string]*corev1.ConfigMap{}, servers: map[string]server{}}
+	return facts{reports: map[string]report{}, rejected: map[string]rejection{}, servers: map[string]server{}}
 }
 
 // lose records that uses before a time may be missing.

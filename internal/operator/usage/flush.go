@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -106,7 +107,10 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.facts.rejected)) {
-		obsolete = append(obsolete, s.facts.rejected[name])
+		// Other ConfigMaps don't belong to Realmkeeper, despite their label.
+		if rejected := s.facts.rejected[name]; rejected.reason != metrics.NotAServer {
+			obsolete = append(obsolete, rejected.object)
+		}
 	}
 	return obsolete
 }
@@ -149,7 +153,7 @@ func (s *Store) setReport(object *corev1.ConfigMap) {
 	if replaced && before.object.UID == object.UID && before.object.ResourceVersion == object.ResourceVersion {
 		return
 	}
-	if known := s.facts.rejected[object.Name]; known != nil && known.ResourceVersion == object.ResourceVersion {
+	if known, ok := s.facts.rejected[object.Name]; ok && known.object.ResourceVersion == object.ResourceVersion {
 		return
 	}
 	wasUnshown := s.unshown[object.Name]

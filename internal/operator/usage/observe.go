@@ -24,7 +24,9 @@ var (
 // unused.
 func (f *facts) observeReport(object *corev1.ConfigMap, now time.Time) (metrics.RejectionReason, error) {
 	f.forgetReport(object.Name)
+	metadata := &corev1.ConfigMap{ObjectMeta: object.ObjectMeta}
 	if _, ok := usage.ServerOf(object.Name); !ok {
+		f.rejected[object.Name] = rejection{metadata, metrics.NotAServer}
 		return metrics.NotAServer, errNotAServer
 	}
 	content, err := usage.Parse(object)
@@ -32,13 +34,12 @@ func (f *facts) observeReport(object *corev1.ConfigMap, now time.Time) (metrics.
 	if err == nil && inFuture(content, now) {
 		reason, err = metrics.Future, errFuture
 	}
-	object = &corev1.ConfigMap{ObjectMeta: object.ObjectMeta}
 	if err != nil {
-		f.rejected[object.Name] = object
+		f.rejected[object.Name] = rejection{metadata, reason}
 		f.lose(now)
 		return reason, err
 	}
-	f.reports[object.Name] = report{object, content}
+	f.reports[object.Name] = report{metadata, content}
 	f.lose(content.Lost)
 	return "", nil
 }
@@ -73,6 +74,7 @@ func (f *facts) observeLease(lease *coordinationv1.Lease, now time.Time) server 
 	if err != nil || current.skewed {
 		current.published = time.Time{}
 	}
+	current.reported = current.skewed && f.servers[lease.Name].reported
 	f.servers[lease.Name] = current
 	return current
 }

@@ -112,12 +112,14 @@ func (s *Store) setLease(lease *coordinationv1.Lease) {
 	defer s.mu.Unlock()
 	before, known := s.facts.servers[lease.Name]
 	current := s.facts.observeLease(lease, now)
-	// A Lease that was not renewed shows a time in the past, whatever the clock.
+	// A Lease that was not renewed shows a time in the past, even if the clock is right.
 	if !known || !current.skewed || current.renewed.Equal(before.renewed) {
 		return
 	}
 	s.facts.lose(s.roundUp(now))
-	if !before.skewed {
+	current.reported = true
+	s.facts.servers[lease.Name] = current
+	if !before.reported {
 		s.rejected(metrics.WrongClock)
 		ctrl.Log.WithName("usage").Info("The clock of a token server is wrong, so all credentials count as used", "lease", lease.Name, "difference", now.Sub(current.renewed).String())
 	}

@@ -1,0 +1,198 @@
+package usage_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+// unknownDelay is how long a use of an unknown client or credential is kept.
+const unknownDelay = 30 * time.Second
+
+func TestUseMovesToStatusAndReportIsDeleted(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.store.Observe(c)
+	object := f.publish(report(server, c, secret("s1"), f.now))
+	if diff := cmp.Diff([]string{"a"}, f.flush()); diff != "" {
+		t.Errorf("enqueued clients (-want +got):\n%s", diff)
+	}
+	if !f.store.Granted(c.UID) {
+		t.Error("the write of the status was not granted")
+	}
+	if f.api.configMaps[object.Name] == nil {
+		t.Fatal("the report was deleted before the status showed its use")
+	}
+	c = f.write(c)
+	if got, want := c.Status.Secrets[0].LastUsedTime, usage.Truncate(f.now, resolution); got == nil || !got.Time.Equal(want) {
+		t.Errorf("the status shows %v, want %s", got, want)
+	}
+	if f.flush(); f.api.configMaps[object.Name] != nil {
+		t.Error("the report was not deleted, although the status shows its use")
+	}
+	if f.store.Granted(c.UID) {
+		t.Error("another write is granted")
+	}
+}
+
+// The server has added a use since the operator read its report.
+func TestReportWithNewUsesIsKept(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.store.Observe(c)
+	object := f.publish(report(server, c, secret("s1"), f.now))
+	f.flush()
+	f.write(c)
+	f.api.put(object.DeepCopy())
+	if f.flush(); f.api.configMaps[object.Name] == nil {
+		t.Error("a report with unread uses was deleted")
+	}
+}
+
+// The status of a client that is used all the time is written once per period, however many servers
+// report uses of however many credentials.
+func TestOneWritePerPeriod(t *testing.T) {
+	f := running(t)
+	f.now = f.now.Truncate(time.Hour)
+	c := newClient("a", "s1")
+	c.Status.Secrets = append(c.Status.Secrets, v1alpha1.ClientSecretStatus{ID: "s2"})
+	f.store.Observe(c)
+	writes, reports := 0, map[string]*usage.Report{}
+	const hours = 5
+	for minute := range hours * 60 {
+		name := fmt.Sprintf("server-%d", minute%3)
+		if f.api.configMaps[usage.Name(name, 0)] == nil {
+			reports[name] = &usage.Report{Server: name}
+		}
+		reports[name].Add(c.UID, secret(fmt.Sprintf("s%d", 1+minute/7%2)), usage.Truncate(f.now, resolution))
+		f.publish(reports[name])
+		if len(f.flush()) > 0 {
+			c = f.write(c)
+			writes++
+		}
+		f.now = f.now.Add(time.Minute)
+	}
+	if writes != hours {
+		t.Errorf("%d writes in %d hours, want one for each", writes, hours)
+	}
+	if diff := cmp.Diff([]string{"a"}, f.flush()); diff != "" {
+		t.Errorf("enqueued clients in the next hour (-want +got):\n%s", diff)
+	}
+	c = f.write(c)
+	for _, s := range c.Status.Secrets {
+		if s.LastUsedTime == nil || s.LastUsedTime.Before(c.Status.LastUsedTime) {
+			t.Errorf("secret %s was last used at %v, the client at %v", s.ID, s.LastUsedTime, c.Status.LastUsedTime)
+		}
+	}
+}
+
+// The operator was restarted, so it doesn't remember its writes.
+func TestRestartWritesNothing(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.store.Observe(c)
+	f.publish(report(server, c, secret("s1"), f.now))
+	f.flush()
+	c = f.write(c)
+	f.api.writes = nil
+	f.restart()
+	f.sync()
+	f.store.Observe(c)
+	if enqueued := f.flush(); len(enqueued) > 0 || f.store.Granted(c.UID) {
+		t.Errorf("the status is written again: %v", enqueued)
+	}
+	if diff := cmp.Diff([]string{"delete " + usage.Name(server, 0)}, f.api.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
+
+func TestWritesArePaced(t *testing.T) {
+	f := running(t)
+	r := &usage.Report{Server: server}
+	for i := range 25 {
+		c := newClient(fmt.Sprintf("client-%d", i), "s1")
+		f.store.Observe(c)
+		r.Add(c.UID, secret("s1"), usage.Truncate(f.now, resolution))
+	}
+	f.publish(r)
+	var enqueued []int
+	for range 4 {
+		enqueued = append(enqueued, len(f.flush()))
+	}
+	if diff := cmp.Diff([]int{10, 10, 5, 0}, enqueued); diff != "" {
+		t.Errorf("clients per pass (-want +got):\n%s", diff)
+	}
+}
+
+// Uses of deleted clients and credentials must not keep a report forever, but the cache can lag.
+func TestUnknownUsesAreKeptForAWhile(t *testing.T) {
+	const gone = types.UID("gone")
+	for name, change := range map[string]func(*usage.Report, *v1alpha1.ApiClient){
+		"client": func(r *usage.Report, _ *v1alpha1.ApiClient) { r.Add(gone, secret("s1"), start) },
+		"secret": func(r *usage.Report, c *v1alpha1.ApiClient) { r.Add(c.UID, secret("gone"), start.Add(-time.Hour)) },
+		"public key": func(r *usage.Report, c *v1alpha1.ApiClient) {
+			r.Add(c.UID, usage.Credential{Type: usage.PublicKey, ID: "gone"}, start)
+		},
+		"terminating": func(_ *usage.Report, c *v1alpha1.ApiClient) { c.DeletionTimestamp = new(metav1.NewTime(start)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := running(t)
+			c := newClient("a", "s1")
+			r := report(server, c, secret("s1"), f.now)
+			change(r, c)
+			f.store.Observe(c)
+			object := f.publish(r)
+			f.flush()
+			f.write(c)
+			f.now = f.now.Add(unknownDelay - time.Second)
+			if f.flush(); f.api.configMaps[object.Name] == nil {
+				t.Fatal("the report was deleted too early")
+			}
+			f.now = f.now.Add(time.Second)
+			if f.flush(); f.api.configMaps[object.Name] != nil {
+				t.Error("the report was kept")
+			}
+		})
+	}
+}
+
+// A server adds a use every minute, so the report of a deleted client would be kept forever if the
+// delay began again.
+func TestDelayOfUnknownUsesIsNotRepeated(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.store.Observe(c)
+	r := &usage.Report{Server: server}
+	r.Add("gone", secret("s1"), f.now)
+	f.publish(r)
+	f.now = f.now.Add(unknownDelay)
+	r.Add(c.UID, secret("s1"), usage.Truncate(f.now, resolution))
+	object := f.publish(r)
+	f.flush()
+	f.write(c)
+	if f.flush(); f.api.configMaps[object.Name] != nil {
+		t.Error("the report was kept")
+	}
+}
+
+// A new secret is recorded before the status shows it. Its first use must not get lost in between.
+func TestUseOfANewSecretIsKept(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.store.Observe(c)
+	f.publish(report(server, c, secret("s2"), f.now))
+	f.flush()
+	c = f.write(c)
+	f.flush()
+	c.Status.Secrets = append(c.Status.Secrets, v1alpha1.ClientSecretStatus{ID: "s2"})
+	if c = f.write(c); c.Status.Secrets[1].LastUsedTime == nil {
+		t.Error("the use of the new secret was lost")
+	}
+}
