@@ -28,6 +28,10 @@ type clientPage struct {
 	// Source is the source of the client secret: generated, provided, hashed or none.
 	Source  string
 	Secrets []secretView
+	// Others are the credentials that aren't secrets.
+	Others []credentialView
+	// Rotation describes the rotation of a generated secret. It is empty for other secrets.
+	Rotation string
 	// Timeline is nil if there are no secrets to show.
 	Timeline *timeline
 	// ManagedBy is the tool that manages the client, if any.
@@ -39,13 +43,6 @@ type clientPage struct {
 	NoSuspend, NoRotate, NoExpiry, NoDelete, NoRevoke string
 	// Grant is nil if the user has the role.
 	Grant *grant
-}
-
-// secretView describes a client secret without its value.
-type secretView struct {
-	ID               string
-	Created, Expires *metav1.Time
-	Expired          bool
 }
 
 func (p *portal) showClient(w http.ResponseWriter, req *request) error {
@@ -67,6 +64,10 @@ func (p *portal) showState(w http.ResponseWriter, req *request) error {
 		http.Redirect(w, req.r, clientPath(page.Namespace, page.Name), http.StatusSeeOther)
 		return nil
 	}
+	if req.r.URL.Query().Get("seen") == page.ResourceVersion {
+		w.WriteHeader(http.StatusNoContent) // htmx keeps the section, and the focus in it
+		return nil
+	}
 	p.renderPart(w, "client.html", "state", page)
 	return nil
 }
@@ -77,7 +78,7 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 		return nil, err
 	}
 	page := &clientPage{
-		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions),
+		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions, clientRemedies(c)),
 		ClientID: c.EffectiveClientID(), Lifetime: formatLifetime(c.Spec.TokenLifetime), Overlaps: overlaps,
 	}
 	if m, ok := gitops.ManagerOf(c); ok {
@@ -91,42 +92,13 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 	if c.Status.NextRotationTime != nil {
 		next = c.Status.NextRotationTime.Time
 	}
+	page.Others, page.Rotation = p.otherCredentials(c), describeRotation(c)
 	page.Timeline = secretTimeline(page.Secrets, next, p.Now())
 	var err error
 	if page.Events, err = req.events(c); err != nil {
 		return nil, err
 	}
 	return page, setActions(req, page)
-}
-
-// secretsOf returns the source and the list of the client's secrets.
-func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secretView) {
-	expired := func(at *metav1.Time) bool { return at != nil && !p.Now().Before(at.Time) }
-	added := map[string]metav1.Time{}
-	for _, s := range c.Status.Secrets {
-		added[s.ID] = s.CreatedAt
-	}
-	switch {
-	case c.Spec.Secret != nil && c.Spec.Secret.Hashed != nil:
-		for _, h := range c.Spec.Secret.Hashed {
-			view := secretView{ID: h.ID, Expires: h.ExpiresAt, Expired: expired(h.ExpiresAt)}
-			if at, ok := added[h.ID]; ok {
-				view.Created = &at
-			}
-			secrets = append(secrets, view)
-		}
-		return "hashed", secrets
-	case c.Spec.Secret != nil && c.Spec.Secret.Provided != nil:
-		source = "provided"
-	case c.GeneratesSecret():
-		source = "generated"
-	default:
-		source = "none"
-	}
-	for _, s := range c.Status.Secrets {
-		secrets = append(secrets, secretView{ID: s.ID, Created: &s.CreatedAt, Expires: s.ExpiresAt, Expired: expired(s.ExpiresAt)})
-	}
-	return source, secrets
 }
 
 // maxEvents is the maximum number of events on a page.

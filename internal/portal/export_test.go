@@ -2,17 +2,20 @@ package portal
 
 // Exported for tests.
 var (
-	ConditionsOf    = conditionsOf
-	ReasonText      = reasonText
-	ConditionLabels = conditionLabels
-	StateOf         = stateOf
-	ParseCursor     = parseCursor
-	Relative        = relative
-	RelativeTime    = relativeTime
-	ExactTime       = exactTime
-	UseTime         = useTime
-	KeyTimeline     = keyTimeline
-	SecretTimeline  = secretTimeline
+	ConditionsOf     = conditionsOf
+	ClientRemedies   = clientRemedies
+	RealmRemedies    = realmRemedies
+	DescribeRotation = describeRotation
+	ReasonText       = reasonText
+	ConditionLabels  = conditionLabels
+	StateOf          = stateOf
+	ParseCursor      = parseCursor
+	Relative         = relative
+	RelativeTime     = relativeTime
+	ExactTime        = exactTime
+	UseTime          = useTime
+	KeyTimeline      = keyTimeline
+	SecretTimeline   = secretTimeline
 )
 
 // SecretView is exported for tests.
@@ -20,3 +23,9 @@ type SecretView = secretView
 
 // Timeline is exported for tests.
 type Timeline = timeline
+
+// Views are exported for tests.
+type (
+	ConditionView = conditionView
+	CommandView   = commandView
+)

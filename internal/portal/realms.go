@@ -28,7 +28,7 @@ type realmView struct {
 func viewRealm(realm *v1alpha1.Realm) realmView {
 	return realmView{
 		Realm: realm, State: stateOf(realm.Status.Conditions, realm.Generation),
-		Lifetime: formatLifetime(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions),
+		Lifetime: formatLifetime(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions, realmRemedies(realm)),
 		Grants: grantsOf(realm),
 	}
 }

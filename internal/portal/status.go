@@ -120,45 +120,6 @@ func isWarning(c v1alpha1.ConditionType) bool {
 	return c == v1alpha1.ConditionWeakHash || c == v1alpha1.ConditionOldSecretInUse
 }
 
-// conditionView contains the condition details that pages show.
-type conditionView struct {
-	Label, Status, Message, Kind string
-	Since                        metav1.Time
-}
-
-// conditionsOf returns the conditions to show: Ready first, then the others in evaluation order.
-func conditionsOf(conditions []metav1.Condition) []conditionView {
-	var views []conditionView
-	for _, c := range []v1alpha1.ConditionType{
-		v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
-		v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
-		v1alpha1.ConditionOldSecretInUse, v1alpha1.ConditionIssuersResolved,
-	} {
-		found := meta.FindStatusCondition(conditions, string(c))
-		if found == nil {
-			continue
-		}
-		view := conditionView{Label: conditionLabels[c], Status: "Pending", Kind: "busy", Message: describe(found), Since: found.LastTransitionTime}
-		switch found.Status {
-		case metav1.ConditionTrue:
-			view.Status, view.Kind = "Yes", "good"
-			switch {
-			case c == v1alpha1.ConditionStalled:
-				view.Kind = "bad"
-			case isWarning(c):
-				view.Kind = "busy"
-			}
-		case metav1.ConditionFalse:
-			view.Status, view.Kind = "No", "bad"
-			if c == v1alpha1.ConditionIssuersResolved {
-				view.Kind = "busy" // a warning: the realm stays Ready
-			}
-		}
-		views = append(views, view)
-	}
-	return views
-}
-
 // formatLifetime formats a duration without zero units, such as 1h30m. It returns an empty string
 // for nil.
 func formatLifetime(d *v1alpha1.Duration) string {

@@ -94,27 +94,3 @@ func TestParseCursor(t *testing.T) {
 		}
 	}
 }
-
-// Token servers keep the last keys of an issuer, so the condition is a warning.
-func TestUnresolvedIssuerIsShownAsWarning(t *testing.T) {
-	views := portal.ConditionsOf([]metav1.Condition{
-		{Type: string(v1alpha1.ConditionIssuersResolved), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonIssuerNotResolved), Message: "Issuer a is unavailable."},
-	})
-	if len(views) != 1 || views[0].Label != "Keys of trusted issuers loaded" || views[0].Status != "No" || views[0].Kind != "busy" || views[0].Message != "Issuer a is unavailable." {
-		t.Errorf("got %+v, want a warning with the message", views)
-	}
-}
-
-// The warning names the secrets. It isn't shown as a failure.
-func TestWeakHashIsShownAsWarning(t *testing.T) {
-	views := portal.ConditionsOf([]metav1.Condition{
-		{Type: string(v1alpha1.ConditionWeakHash), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonImportedHash), Message: "Secret a is weak."},
-		{Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonReady), Message: "Fine."},
-	})
-	if len(views) != 2 || views[0].Label != "Ready" || views[0].Kind != "good" {
-		t.Fatalf("got %+v, want Ready first", views)
-	}
-	if weak := views[1]; weak.Label != "Weak secret hash" || weak.Status != "Yes" || weak.Kind != "busy" || weak.Message != "Secret a is weak." {
-		t.Errorf("got %+v, want a warning with the message", weak)
-	}
-}

@@ -199,6 +199,9 @@ func secretTimeline(secrets []secretView, next, now time.Time) *timeline {
 			p.kind, p.title, p.to = "retiring", "Valid until its expiration", s.Expires.Time
 		}
 		l.periods = []period{p}
+		if s.Used != nil {
+			l.used = s.Used.Time
+		}
 		lanes = append(lanes, l)
 	}
 	return drawTimeline("Timeline of the secrets. The table below has the same data.", lanes, next, now)

@@ -1,20 +1,31 @@
 // Shows the copy buttons. Without this script they stay hidden and users select the text.
-document.querySelectorAll("button[data-copy]").forEach((button) => {
-  const source = document.getElementById(button.dataset.copy);
-  if (!source || !navigator.clipboard) {
+const showCopyButtons = (parent) => {
+  if (!navigator.clipboard) {
     return;
   }
-  const label = button.textContent;
-  button.type = "button";
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(source.textContent);
-      button.textContent = "Copied";
-    } catch {
-      getSelection().selectAllChildren(source);
-      button.textContent = "Press Ctrl+C";
-    }
-    setTimeout(() => { button.textContent = label; }, 2000);
+  parent.querySelectorAll("button[data-copy]").forEach((button) => {
+    button.type = "button";
+    button.hidden = false;
   });
+};
+
+// The listener is on the document, because htmx replaces parts of pages.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest?.("button[data-copy]");
+  const source = button && document.getElementById(button.dataset.copy);
+  if (!source) {
+    return;
+  }
+  const label = button.dataset.label ??= button.textContent;
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(source);
+    button.textContent = "Press Ctrl+C";
+  }
+  setTimeout(() => { button.textContent = label; }, 2000);
 });
+
+document.addEventListener("htmx:load", (event) => showCopyButtons(event.detail.elt));
+showCopyButtons(document);

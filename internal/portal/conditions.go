@@ -1,0 +1,103 @@
+package portal
+
+import (
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/remedy"
+)
+
+// conditionView contains the condition details that pages show.
+type conditionView struct {
+	// Name is the type of the condition, as in kubectl. Label explains it.
+	Name, Label             string
+	Status, Reason, Message string
+	// Kind is good, busy, off or bad. It selects the style of the badge.
+	Kind  string
+	Since metav1.Time
+	// Remedy is nil if there is nothing to do, or if an earlier condition has the same reason.
+	Remedy *remedyView
+}
+
+// remedyView contains what to do about a condition.
+type remedyView struct {
+	Action string
+	// Commands are shell commands. Each has an ID for the button that copies it.
+	Commands []commandView
+}
+
+type commandView struct{ ID, Text string }
+
+// remedies returns the remedy of a reason. It returns false for unknown reasons.
+type remedies func(v1alpha1.ConditionReason) (remedy.Remedy, bool)
+
+func clientRemedies(c *v1alpha1.ApiClient) remedies {
+	return func(r v1alpha1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForClient(c, r) }
+}
+
+func realmRemedies(realm *v1alpha1.Realm) remedies {
+	return func(r v1alpha1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForRealm(realm, r) }
+}
+
+// shownConditions are the conditions to show: Ready first, then the others in evaluation order.
+var shownConditions = []v1alpha1.ConditionType{
+	v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
+	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
+	v1alpha1.ConditionOldSecretInUse, v1alpha1.ConditionIssuersResolved,
+}
+
+// conditionsOf returns the conditions to show.
+func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView {
+	var views []conditionView
+	explained := map[string]bool{}
+	for _, c := range shownConditions {
+		found := meta.FindStatusCondition(conditions, string(c))
+		if found == nil {
+			continue
+		}
+		view := conditionView{
+			Name: found.Type, Label: conditionLabels[c], Status: string(found.Status), Reason: found.Reason,
+			Kind: conditionKind(found), Message: describe(found), Since: found.LastTransitionTime,
+		}
+		if view.Kind != "good" && !explained[found.Reason] {
+			explained[found.Reason] = true
+			view.Remedy = remedyOf(found, find)
+		}
+		views = append(views, view)
+	}
+	return views
+}
+
+// conditionKind returns the kind of a condition's badge.
+func conditionKind(c *metav1.Condition) string {
+	kind := v1alpha1.ConditionType(c.Type)
+	warning := isWarning(kind) || kind == v1alpha1.ConditionIssuersResolved || kind == v1alpha1.ConditionReconciling // doesn't affect Ready
+	switch {
+	case c.Status == metav1.ConditionUnknown:
+		return "busy"
+	case kind == v1alpha1.ConditionStalled:
+		return "bad" // present only while it's True
+	case c.Status == metav1.ConditionTrue && (!warning || kind == v1alpha1.ConditionIssuersResolved):
+		return "good"
+	case warning:
+		return "busy"
+	case c.Reason == string(v1alpha1.ReasonSuspended) || c.Reason == string(v1alpha1.ReasonExpired):
+		return "off" // intended
+	}
+	return "bad"
+}
+
+func remedyOf(c *metav1.Condition, find remedies) *remedyView {
+	found, ok := find(v1alpha1.ConditionReason(c.Reason))
+	if !ok || found.Action == "" {
+		return nil
+	}
+	view := &remedyView{Action: found.Action}
+	for k, command := range found.Commands {
+		view.Commands = append(view.Commands, commandView{ID: c.Type + "-command-" + strconv.Itoa(k), Text: command})
+	}
+	return view
+}

@@ -1,0 +1,111 @@
+package portal
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// secretView describes a client secret without its value.
+type secretView struct {
+	ID string
+	// Created is nil if the token servers haven't loaded the secret yet. Used is nil if the secret was
+	// never used.
+	Created, Expires, Used *metav1.Time
+	Expired                bool
+	// Earlier is set if the secret may expire before Expires, because it ends when it is unused.
+	Earlier bool
+}
+
+// secretsOf returns the source and the list of the client's secrets.
+func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secretView) {
+	expired := func(at *metav1.Time) bool { return at != nil && !p.Now().Before(at.Time) }
+	loaded := map[string]v1alpha1.ClientSecretStatus{}
+	for _, s := range c.Status.Secrets {
+		loaded[s.ID] = s
+	}
+	switch {
+	case c.Spec.Secret != nil && c.Spec.Secret.Hashed != nil:
+		for _, h := range c.Spec.Secret.Hashed {
+			view := secretView{ID: h.ID, Expires: h.ExpiresAt, Expired: expired(h.ExpiresAt)}
+			if s, ok := loaded[h.ID]; ok {
+				view.Created, view.Used = &s.CreatedAt, s.LastUsedTime
+			}
+			secrets = append(secrets, view)
+		}
+		return "hashed", secrets
+	case c.Spec.Secret != nil && c.Spec.Secret.Provided != nil:
+		source = "provided"
+	case c.GeneratesSecret():
+		source = "generated"
+	default:
+		source = "none"
+	}
+	endsWhenUnused := rotationOf(c).EndWhenUnused != nil
+	for _, s := range c.Status.Secrets {
+		secrets = append(secrets, secretView{
+			ID: s.ID, Created: &s.CreatedAt, Expires: s.ExpiresAt, Used: s.LastUsedTime, Expired: expired(s.ExpiresAt),
+			Earlier: endsWhenUnused && s.ExpiresAt != nil && !expired(s.ExpiresAt),
+		})
+	}
+	return source, secrets
+}
+
+// rotationOf returns the rotation of a generated secret. It is empty for other clients.
+func rotationOf(c *v1alpha1.ApiClient) v1alpha1.SecretRotation {
+	if !c.GeneratesSecret() || c.Spec.Secret == nil || c.Spec.Secret.Generated == nil {
+		return v1alpha1.SecretRotation{}
+	}
+	return c.Spec.Secret.Generated.Rotation
+}
+
+// describeRotation returns when the old secret ends after a rotation. It returns an empty string
+// unless the operator generates the secret.
+func describeRotation(c *v1alpha1.ApiClient) string {
+	if !c.GeneratesSecret() {
+		return ""
+	}
+	rotation := rotationOf(c)
+	if end := rotation.EndWhenUnused; end != nil && end.After != nil && end.Max != nil {
+		return "After a rotation, the old secret expires when it hasn't been used for " + formatLifetime(end.After) +
+			", and after " + formatLifetime(end.Max) + " at the latest."
+	}
+	overlap := rotation.EffectiveOverlap()
+	if overlap == 0 {
+		return "After a rotation, the old secret expires immediately."
+	}
+	return "After a rotation, the old secret expires after " + formatLifetime(&v1alpha1.Duration{Duration: overlap}) + "."
+}
+
+// credentialView describes a credential that isn't a secret.
+type credentialView struct {
+	Kind, Name string
+	// Used is nil if the credential was never used.
+	Used *metav1.Time
+}
+
+var credentialKinds = map[v1alpha1.CredentialType]string{
+	v1alpha1.CredentialTypePublicKey:         "Public key",
+	v1alpha1.CredentialTypeServiceAccount:    "Service account",
+	v1alpha1.CredentialTypeFederatedIdentity: "Federated identity",
+}
+
+// otherCredentials returns the client's credentials that aren't secrets.
+func (*portal) otherCredentials(c *v1alpha1.ApiClient) (views []credentialView) {
+	for _, use := range c.CredentialUses() {
+		if use.Type == v1alpha1.CredentialTypeSecret {
+			continue
+		}
+		views = append(views, credentialView{Kind: credentialKinds[use.Type], Name: use.Name, Used: timeOrNil(use.LastUsed)})
+	}
+	return views
+}
+
+func timeOrNil(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t}
+}
