@@ -97,9 +97,11 @@ func (f *fleet) start(name string, skew time.Duration) {
 		report.kind, report.lost = "report", f.now.Add(skew)
 		f.put("report/"+name, report)
 	}
+	if len(f.servers) == 0 {
+		f.lastUse = f.now // the consumer had no server to use its secret with
+	}
 	f.servers = append(f.servers, s)
 	f.heartbeat(s)
-	f.lastUse = latestOf(f.lastUse, f.now) // a consumer that was rejected by no server tries again
 }
 
 // use is a request with the old secret.
@@ -149,9 +151,11 @@ func of(kind string, objects map[string]object) map[string]object {
 }
 
 // watchLeases, watchReports and watchStatus update a cache.
-func (f *fleet) watchLeases()  { f.operator.leases, f.operator.leasesRev = of("lease", f.api), f.rev }
-func (f *fleet) watchReports() { f.operator.reports, f.operator.reportsRev = of("report", f.api), f.rev }
-func (f *fleet) watchStatus()  { f.operator.status = f.status }
+func (f *fleet) watchLeases() { f.operator.leases, f.operator.leasesRev = of("lease", f.api), f.rev }
+func (f *fleet) watchReports() {
+	f.operator.reports, f.operator.reportsRev = of("report", f.api), f.rev
+}
+func (f *fleet) watchStatus() { f.operator.status = f.status }
 
 // merge writes the newest reported use to the status.
 func (f *fleet) merge() {
@@ -163,7 +167,9 @@ func (f *fleet) merge() {
 	}
 }
 
-// collect deletes the reports whose uses are in the cached status, and the leases of dead servers.
+// collect deletes the reports whose uses are in the cached status, and the leases of dead servers. Live
+// servers always renew theirs: a server that can't reach the API server for longer than the quiet time
+// is a limit of the protocol.
 func (f *fleet) collect() {
 	for name, o := range f.operator.reports {
 		if o.lost.After(f.api["operator"].lost) {
@@ -174,7 +180,8 @@ func (f *fleet) collect() {
 		}
 	}
 	for name, o := range f.operator.leases {
-		if f.api[name].rev == o.rev && f.now.Sub(o.stale) > 30*time.Second {
+		running := slices.ContainsFunc(f.servers, func(s *fleetServer) bool { return "lease/"+s.name == name })
+		if !running && f.api[name].rev == o.rev && f.now.Sub(o.stale) > 30*time.Second {
 			f.lost()
 			f.remove(name)
 		}
