@@ -194,7 +194,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
 	}
-	ctrlmetrics.Registry.MustRegister(apiclient.NewClientCollector(mgr.GetCache()))
+	ctrlmetrics.Registry.MustRegister(apiclient.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
 	service := &tokenservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system,
 		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,

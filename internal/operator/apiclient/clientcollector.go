@@ -12,25 +12,38 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// ClientCollector is a prometheus.Collector that counts ApiClients by realm and state whenever
-// metrics are scraped. A label for each client would create too many time series.
+// ClientCollector is a prometheus.Collector that counts ApiClients by realm and state, and their stale
+// credentials by realm, whenever metrics are scraped. A label for each client would create too many
+// time series.
 type ClientCollector struct {
-	cache   client.Reader
-	clients *prometheus.Desc
+	cache          client.Reader
+	staleAfter     time.Duration
+	now            func() time.Time
+	clients, stale *prometheus.Desc
 }
 
-// NewClientCollector returns a collector that counts the ApiClients in the cache.
-func NewClientCollector(cache client.Reader) *ClientCollector {
-	return &ClientCollector{cache: cache, clients: prometheus.NewDesc("realmkeeper_clients",
-		`ApiClients by realm and state, which is "Ready" or the reason why the client is not Ready. The realm is empty if it does not exist. Each replica of the operator reports all ApiClients.`,
-		[]string{"realm", "state"}, nil)}
+// NewClientCollector returns a collector that counts the ApiClients in the cache. A credential is stale
+// if it has been unused for staleAfter.
+func NewClientCollector(cache client.Reader, staleAfter time.Duration, now func() time.Time) *ClientCollector {
+	return &ClientCollector{
+		cache: cache, staleAfter: staleAfter, now: now,
+		clients: prometheus.NewDesc("realmkeeper_clients",
+			`ApiClients by realm and state, which is "Ready" or the reason why the client is not Ready. The realm is empty if it does not exist. Each replica of the operator reports all ApiClients.`,
+			[]string{"realm", "state"}, nil),
+		stale: prometheus.NewDesc("realmkeeper_stale_credentials",
+			"Credentials of ApiClients that have been unused for usage.staleAfter. The realm is empty if it does not exist. Each replica of the operator reports all credentials.",
+			[]string{"realm"}, nil),
+	}
 }
 
 // collectTimeout limits how long Collect waits for the cache to sync.
 const collectTimeout = time.Second
 
-// Describe sends the descriptor of the metric.
-func (c *ClientCollector) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- c.clients }
+// Describe sends the descriptors of the metrics.
+func (c *ClientCollector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- c.clients
+	descriptions <- c.stale
+}
 
 // Collect counts the clients. It sends nothing if the cache cannot be read.
 func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
@@ -40,20 +53,29 @@ func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 	if c.cache.List(ctx, realms, client.UnsafeDisableDeepCopy) != nil || c.cache.List(ctx, clients, client.UnsafeDisableDeepCopy) != nil {
 		return
 	}
-	exists := make(map[string]bool, len(realms.Items))
+	stale := make(map[string]int, len(realms.Items)+1)
 	for i := range realms.Items {
-		exists[realms.Items[i].Name] = true
+		stale[realms.Items[i].Name] = 0
 	}
 	counts := map[[2]string]int{}
+	limit := c.now().Add(-c.staleAfter)
 	for i := range clients.Items {
 		realm := clients.Items[i].Spec.RealmRef.Name
-		if !exists[realm] {
+		if _, exists := stale[realm]; !exists {
 			realm = "" // Names of nonexistent Realms are unbounded, so they must not become label values.
 		}
 		counts[[2]string{realm, state(&clients.Items[i])}]++
+		for _, use := range clients.Items[i].CredentialUses() {
+			if use.UnusedSince().Before(limit) {
+				stale[realm]++
+			}
+		}
 	}
 	for labels, n := range counts {
 		metrics <- prometheus.MustNewConstMetric(c.clients, prometheus.GaugeValue, float64(n), labels[:]...)
+	}
+	for realm, n := range stale {
+		metrics <- prometheus.MustNewConstMetric(c.stale, prometheus.GaugeValue, float64(n), realm)
 	}
 }
 

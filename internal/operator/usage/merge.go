@@ -95,15 +95,8 @@ func credentialIndex(s *v1alpha1.ApiClientStatus, kind v1alpha1.CredentialType, 
 
 // hasCredential reports whether a client has a credential that is not a secret.
 func hasCredential(spec *v1alpha1.ApiClientSpec, kind v1alpha1.CredentialType, id string) bool {
-	switch kind {
-	case v1alpha1.CredentialTypePublicKey:
-		return slices.ContainsFunc(spec.PublicKeys, func(k v1alpha1.PublicKey) bool { return k.KeyID == id })
-	case v1alpha1.CredentialTypeServiceAccount:
-		return slices.ContainsFunc(spec.ServiceAccounts, func(a v1alpha1.ServiceAccountReference) bool { return string(a.Name) == id })
-	case v1alpha1.CredentialTypeFederatedIdentity:
-		return slices.ContainsFunc(spec.FederatedIdentities, func(f v1alpha1.FederatedIdentity) bool { return f.ID() == id })
-	}
-	return false
+	c := v1alpha1.ApiClient{Spec: *spec}
+	return slices.ContainsFunc(c.CredentialUses(), func(u v1alpha1.CredentialUse) bool { return u.Type == kind && u.ID == id })
 }
 
 func timeOf(at *metav1.Time) time.Time {

@@ -1,0 +1,70 @@
+package apiclient_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
+)
+
+// clientList is a cache with the given objects.
+type clientList struct {
+	client.Reader
+	realms  []v1alpha1.Realm
+	clients []v1alpha1.ApiClient
+}
+
+func (l *clientList) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch list := list.(type) {
+	case *v1alpha1.RealmList:
+		list.Items = l.realms
+	case *v1alpha1.ApiClientList:
+		list.Items = l.clients
+	}
+	return nil
+}
+
+func TestClientCollectorCountsStaleCredentials(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ago := func(days int) metav1.Time { return metav1.NewTime(now.Add(-time.Duration(days) * 24 * time.Hour)) }
+	newClient := func(realm string, created metav1.Time, secrets ...v1alpha1.ClientSecretStatus) v1alpha1.ApiClient {
+		return v1alpha1.ApiClient{
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created},
+			Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: realm}},
+			Status:     v1alpha1.ApiClientStatus{Secrets: secrets},
+		}
+	}
+	withKey := newClient("acme", ago(91))
+	withKey.Spec.PublicKeys = []v1alpha1.PublicKey{{KeyID: "never-used"}, {KeyID: "used"}}
+	withKey.Status.Credentials = []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "used", LastUsedTime: ago(1)}}
+	collector := apiclient.NewClientCollector(&clientList{
+		realms: []v1alpha1.Realm{{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}, {ObjectMeta: metav1.ObjectMeta{Name: "empty"}}},
+		clients: []v1alpha1.ApiClient{
+			newClient("acme", ago(400),
+				v1alpha1.ClientSecretStatus{ID: "used", CreatedAt: ago(400), LastUsedTime: new(ago(89))},
+				v1alpha1.ClientSecretStatus{ID: "stale", CreatedAt: ago(400), LastUsedTime: new(ago(91))}),
+			newClient("acme", ago(400), v1alpha1.ClientSecretStatus{ID: "new", CreatedAt: ago(1)}),
+			newClient("acme", ago(400), v1alpha1.ClientSecretStatus{ID: "never-used", CreatedAt: ago(91)}),
+			withKey,
+			newClient("one-of-many-names", ago(400), v1alpha1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
+			newClient("another-name", ago(400), v1alpha1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
+		},
+	}, 90*24*time.Hour, func() time.Time { return now })
+	want := `
+# HELP realmkeeper_stale_credentials Credentials of ApiClients that have been unused for usage.staleAfter. The realm is empty if it does not exist. Each replica of the operator reports all credentials.
+# TYPE realmkeeper_stale_credentials gauge
+realmkeeper_stale_credentials{realm=""} 2
+realmkeeper_stale_credentials{realm="acme"} 3
+realmkeeper_stale_credentials{realm="empty"} 0
+`
+	if err := testutil.CollectAndCompare(collector, strings.NewReader(want), "realmkeeper_stale_credentials"); err != nil {
+		t.Error(err)
+	}
+}
