@@ -52,7 +52,7 @@ var shownConditions = []v1alpha1.ConditionType{
 // conditionsOf returns the conditions to show.
 func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView {
 	var views []conditionView
-	explained := map[string]bool{}
+	explained, seen := map[string]bool{}, map[string]bool{}
 	for _, c := range shownConditions {
 		found := meta.FindStatusCondition(conditions, string(c))
 		if found == nil {
@@ -66,6 +66,10 @@ func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView 
 			explained[found.Reason] = true
 			view.Remedy = remedyOf(found, find)
 		}
+		if seen[view.Message] {
+			view.Message = "" // it's shown with an earlier condition
+		}
+		seen[view.Message] = true
 		views = append(views, view)
 	}
 	return views

@@ -47,15 +47,19 @@ func TestConditionKinds(t *testing.T) {
 	}
 }
 
-// Several conditions have the same reason, so a remedy is shown with the first of them only.
+// Several conditions have the same reason, so a remedy and a message are shown with the first of them
+// only.
 func TestRemedyIsShownOnce(t *testing.T) {
 	views := conditionsOf(
-		condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRealmNotFound, "x"),
+		condition(v1alpha1.ConditionProgrammed, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, "Another message."),
 		condition(v1alpha1.ConditionAccepted, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, `Realm "acme" not found.`),
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, `Realm "acme" not found.`),
 	)
 	if len(views) != 3 || views[0].Name != "Ready" || views[1].Remedy != nil || views[2].Remedy != nil {
 		t.Fatalf("got %+v, want Ready first and the only remedy there", views)
+	}
+	if views[1].Message != "" || views[2].Message != "Another message." {
+		t.Errorf("got the messages %q and %q, want only the second", views[1].Message, views[2].Message)
 	}
 	want := []portal.CommandView{{ID: "Ready-command-0", Text: "kubectl get realms"}}
 	if first := views[0]; first.Message != `Realm "acme" not found.` || first.Remedy == nil || first.Remedy.Action == "" {

@@ -21,7 +21,11 @@ type timeline struct {
 	// Height is the height in pixels. Bottom is the end of the rows, and Axis the position of the text
 	// below them.
 	Height, Bottom, Axis int
+	Legend               []legendEntry
 }
+
+// legendEntry explains a style.
+type legendEntry struct{ Kind, Title string }
 
 // timelineRow is a row with the bars of one key or secret.
 type timelineRow struct {
@@ -80,6 +84,11 @@ func drawTimeline(label string, lanes []lane, next, now time.Time) *timeline {
 	case x > 85:
 		t.NowAnchor = "end"
 	}
+	explain := func(e legendEntry) {
+		if !slices.Contains(t.Legend, e) {
+			t.Legend = append(t.Legend, e)
+		}
+	}
 	for k, l := range lanes {
 		row := timelineRow{Name: l.name, TextY: timelineTop + k*timelineRowGap + 18}
 		row.BarY, row.UsedY = row.TextY+8, row.TextY+15
@@ -90,12 +99,16 @@ func drawTimeline(label string, lanes []lane, next, now time.Time) *timeline {
 			}
 			x := min(percent(p.from), 100-minBarWidth)
 			width := max(percent(to)-x, minBarWidth)
+			explain(legendEntry{p.kind, p.title})
 			row.Bars = append(row.Bars, timelineBar{Kind: p.kind, X: formatPercent(x), Width: formatPercent(width), Title: p.title})
 		}
 		if !l.used.IsZero() && !l.used.Before(start) {
 			row.Used, row.UsedAt = formatPercent(percent(l.used)), l.used
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	if slices.ContainsFunc(t.Rows, func(r timelineRow) bool { return r.Used != "" }) {
+		explain(legendEntry{"used", "Last used"})
 	}
 	t.Bottom = timelineTop + len(lanes)*timelineRowGap
 	t.Axis, t.Height = t.Bottom+14, t.Bottom+20

@@ -73,11 +73,11 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 		{"clients", "/clients?namespace=" + team},
 		{"no-clients", "/clients?search=nothing-like-it"},
 		{"realms", "/realms"},
-		{"realm", "/realms/acme"},
 		{"choose-realm", "/clients/new"},
 		{"create", "/clients/new?realm=acme&namespace=" + team},
 		{"missing", "/clients/a/b"},
 		{"managed", "/clients/" + team + "/shop"},
+		{"not-ready", "/clients/" + team + "/trial"},
 	} {
 		b.open(page.path)
 		b.inspect(page.name)
@@ -93,15 +93,23 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	b.act("Rotate")
 	b.press("Done")
 	b.waitFor("#state .badge.good")
+	restore := withHistory(t, i, install.ApiClient(team, "orders", "acme"))
+	defer restore()
+	b.open("/realms/acme")
+	b.inspect("realm")
+	b.open("/clients/" + team + "/orders")
 	b.inspect("client")
-	for _, action := range []string{"Suspend", "Expiration", "Delete", "Revoke"} {
+	for _, action := range []string{"Rotate", "Suspend", "Expiration", "Revoke"} {
 		b.openDialog(action)
-		b.inspect("client-" + strings.ToLower(action))
+		b.inspect("")
 		b.closeDialog()
 	}
+	b.openDialog("Delete")
+	b.inspect("delete")
 }
 
-// inspect checks the current page on each device and in each color scheme.
+// inspect checks the current page on each device and in each color scheme. Without a name, there
+// are no screenshots.
 func (b *browser) inspect(name string) {
 	b.t.Helper()
 	for k, scheme := range []string{"light", "dark"} {
@@ -113,7 +121,7 @@ func (b *browser) inspect(name string) {
 			for _, v := range b.violations() {
 				b.t.Errorf("Page %s (%s, %s): %s", name, d.name, scheme, v)
 			}
-			if *screenshots {
+			if *screenshots && name != "" {
 				b.screenshot(fmt.Sprintf("%s-%s-%s", name, d.name, scheme))
 			}
 		}
@@ -162,7 +170,11 @@ const maskSecrets = `{
 func (b *browser) screenshot(name string) {
 	b.t.Helper()
 	run(b, "Masking secrets", chromedp.Evaluate[chromedp.Void](maskSecrets))
-	shot := run(b, "Taking a screenshot", chromedp.FullScreenshot(100))
+	shoot := chromedp.FullScreenshot(100)
+	if evaluate[bool](b, `!!document.querySelector("[popover]:popover-open")`) {
+		shoot = chromedp.CaptureScreenshot() // the backdrop of a dialog covers only the viewport
+	}
+	shot := run(b, "Taking a screenshot", shoot)
 	small, err := reducePalette(shot)
 	if err != nil {
 		b.t.Fatal(err)

@@ -19,6 +19,8 @@ func TestPortal(t *testing.T) {
 		"fields set by other tools can't be changed": managedClients,
 		"other secret sources":                       otherSecretSources,
 		"lists are paged":                            pagedLists,
+		"works with the keyboard only":               keyboardOnly,
+		"conditions have remedies":                   conditionRemedies,
 		"every page is accessible":                   everyPage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, i, b.tab(t)) })
