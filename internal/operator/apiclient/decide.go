@@ -34,6 +34,8 @@ type decision struct {
 	obsoleteSubjects []corev1.Secret
 	// plan is the plan for the client's secrets. Its secrets are already included in record.
 	plan secrets.Plan
+	// check is the time at which an old secret may end because it is unused; zero if there is none.
+	check time.Time
 	// secretsOnly reports whether only the secrets in the record change and the active secret is
 	// valid before and after the change. If so, workloads do not depend on which token servers have
 	// loaded the record.
@@ -71,7 +73,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if d.blocked = waiting(&seen, d.hash, plan); d.blocked != nil {
 		return d, nil
 	}
-	d.plan = plan
+	d.plan, d.check = plan, nextCheck(plan, instance, now)
 	d.record = newRecord(&seen, covered(&seen, instance), plan.Secrets)
 	d.subjects = wantedSubjects(&seen)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled

@@ -25,6 +25,8 @@ func instance() *config.Instance {
 		InstanceDomain: "example.com", ExternalPort: 443, SystemNamespace: "system",
 		Security: config.Security{DefaultTokenLifetime: metav1.Duration{Duration: time.Hour}},
 		TLS:      config.TLS{Managed: &config.ManagedTLS{}},
+		Usage:    config.Usage{Resolution: metav1.Duration{Duration: time.Hour}},
+		Testing:  config.Testing{SpeedUp: 1},
 	}
 }
 

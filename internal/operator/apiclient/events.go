@@ -2,6 +2,9 @@ package apiclient
 
 import (
 	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
@@ -15,7 +18,27 @@ func rotated(before, after *v1alpha1.ApiClientStatus) *notice.Event {
 	}
 	note := fmt.Sprintf("Client secret rotated. The active secret is now %s.", after.Secrets[len(after.Secrets)-1].ID)
 	if len(after.Secrets) > 1 {
-		note += fmt.Sprintf(" Secret %s stays valid until the overlap ends; see its expiration in status.secrets.", after.Secrets[0].ID)
+		note += fmt.Sprintf(" Secret %s stays valid until it expires; see status.secrets.", after.Secrets[0].ID)
 	}
 	return notice.Rotation(v1alpha1.EventSecretRotated, note)
+}
+
+// oldSecretUsed returns the Event for an old secret that is still in use, or nil: one when the condition
+// OldSecretInUse becomes True, and one for each further day (UTC) on which the secret is used. It is a
+// pure function.
+func oldSecretUsed(before, after *v1alpha1.ApiClientStatus) *notice.Event {
+	day := oldSecretDay(after)
+	if day == "" || day == oldSecretDay(before) {
+		return nil
+	}
+	return notice.OldSecretInUse(meta.FindStatusCondition(after.Conditions, string(v1alpha1.ConditionOldSecretInUse)).Message)
+}
+
+// oldSecretDay returns the old secret that is in use and the day of its last use; empty if there is
+// none.
+func oldSecretDay(s *v1alpha1.ApiClientStatus) string {
+	if !meta.IsStatusConditionTrue(s.Conditions, string(v1alpha1.ConditionOldSecretInUse)) || len(s.Secrets) == 0 || s.Secrets[0].LastUsedTime == nil {
+		return ""
+	}
+	return s.Secrets[0].ID + s.Secrets[0].LastUsedTime.UTC().Format(time.DateOnly)
 }

@@ -19,6 +19,7 @@ func secretFacts(seen *observed) secrets.Facts {
 		Recorded:     seen.current.Secrets,
 		Pending:      seen.pending,
 		Acknowledged: seen.state == acknowledgement.Acknowledged,
+		Uses:         seen.uses,
 	}
 	if seen.credentials != nil && isOwned(seen.credentials, seen.client) {
 		f.Delivered = generatedValues(seen.credentials)
@@ -62,7 +63,7 @@ func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
 		return secrets.Want{}
 	}
 	rotation := seen.client.GeneratedSecret().Rotation
-	schedule := &secrets.Schedule{Overlap: instance.Scaled(rotation.EffectiveOverlap())}
+	schedule := &secrets.Schedule{Overlap: instance.Scaled(rotation.EffectiveOverlap()), UnusedFor: unusedFor(seen, instance)}
 	if rotation.Interval != nil {
 		schedule.Interval = instance.Scaled(rotation.Interval.Duration)
 	}

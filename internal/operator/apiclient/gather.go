@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -57,6 +58,10 @@ type observed struct {
 	ownSubjects    []corev1.Secret
 	// pending is the newest secret that was generated but not delivered; empty if there is none.
 	pending string
+	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
+	// uses that the next status shows in addition to the previous one.
+	uses     map[string]secrets.Use
+	reported usage.Uses
 	// authority is the managed CA's certificate in PEM; empty if certificates are not managed by
 	// the operator.
 	authority []byte
@@ -118,6 +123,9 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, err
 	}
 	if err := r.gatherSecrets(ctx, &seen); err != nil {
+		return observed{}, err
+	}
+	if err := r.gatherUses(ctx, &seen); err != nil {
 		return observed{}, err
 	}
 	if err := r.gatherAccounts(ctx, &seen); err != nil {

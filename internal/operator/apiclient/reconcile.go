@@ -49,7 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if wait := firstStatusDelay(seen.client, done, now); wait > 0 && applyErr == nil {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	statusErr := r.writeStatus(ctx, seen.client, status(seen, decided, done, r.Instance, now))
+	statusErr := r.writeStatus(ctx, seen, decided, done, now)
 	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
 }
 
@@ -99,7 +99,7 @@ func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duratio
 
 // transitionTimes returns the times at which the client's state changes without a watch event.
 func transitionTimes(c *v1alpha1.ApiClient, d decision) []time.Time {
-	at := []time.Time{d.plan.Next}
+	at := []time.Time{d.plan.Next, d.check}
 	if c.Spec.ExpiresAt != nil {
 		at = append(at, c.Spec.ExpiresAt.Time)
 	}

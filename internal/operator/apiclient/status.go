@@ -51,12 +51,16 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 		}
 	}
 	usage.Keep(&c.Spec, &c.Status, &s)
+	usage.Merge(&c.Spec, &s, seen.reported)
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
 		conditions.Put(v1alpha1.ConditionWeakHash, *weak)
+	}
+	if used := oldSecretInUse(&seen, recordedSecrets(seen, d, done), &s, instance, now); used != nil {
+		conditions.Put(v1alpha1.ConditionOldSecretInUse, *used)
 	}
 	ready := summary(seen, d, done, programmed, now)
 	conditions.Summarize(ready, stuck[ready.Reason])
@@ -181,11 +185,13 @@ func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 //
 // New uses are written with other changes. Alone, they are written only if that is granted, because
 // used clients would cost too many writes.
-func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v1alpha1.ApiClientStatus) error {
-	if equality.Semantic.DeepEqual(c.Status, s) && !r.Usage.Granted(c.UID) {
+func (r *Reconciler) writeStatus(ctx context.Context, seen observed, d decision, done applied, now time.Time) error {
+	c := seen.client
+	if equality.Semantic.DeepEqual(c.Status, status(seen, d, done, r.Instance, now)) && !r.Usage.Granted(c.UID) {
 		return nil
 	}
-	usage.Merge(&c.Spec, &s, r.Usage.Uses(c.UID))
+	seen.reported = r.Usage.Uses(c.UID)
+	s := status(seen, d, done, r.Instance, now)
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil
 	}
@@ -197,6 +203,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, c *v1alpha1.ApiClient, s v
 		return err
 	}
 	r.Usage.Written(c.UID)
-	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s))
+	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s), oldSecretUsed(&c.Status, &s))
 	return nil
 }

@@ -56,6 +56,12 @@ func Rotation(reason v1alpha1.EventReason, note string) *Event {
 	return &Event{Type: corev1.EventTypeNormal, Reason: reason, Action: v1alpha1.EventActionRotate, Note: truncate(note)}
 }
 
+// OldSecretInUse returns the Event for an old client secret that workloads still use. They can't get
+// tokens after it expires.
+func OldSecretInUse(note string) *Event {
+	return &Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.EventOldSecretInUse, Action: v1alpha1.EventActionRotate, Note: truncate(note)}
+}
+
 // Issuer returns the Event for trusted issuers that can't be resolved, or can be again.
 func Issuer(reason v1alpha1.EventReason, note string) *Event {
 	e := &Event{Type: corev1.EventTypeNormal, Reason: reason, Action: v1alpha1.EventActionResolve, Note: truncate(note)}

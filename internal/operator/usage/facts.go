@@ -42,6 +42,7 @@ type rejection struct {
 // server is the heartbeat of a token server.
 type server struct {
 	renewed time.Time
+	created time.Time
 	// published is the time before which all uses are in reports. It is zero if that isn't known.
 	published time.Time
 	// skewed means that the server's clock is wrong, so its times of uses are wrong, too.
@@ -84,11 +85,17 @@ func (f *facts) quiet(client types.UID, credential usage.Credential, recorded ti
 		since = later(since, recorded.Add(resolution))
 	}
 	until = now
+	oldest := now
 	for _, server := range f.servers {
 		if server.published.Before(until) {
 			until = server.published
 		}
+		if server.created.Before(oldest) {
+			oldest = server.created
+		}
 	}
+	// A workload can't have used its credential while there was no token server.
+	since = later(since, oldest)
 	return since, until, true
 }
 

@@ -69,7 +69,7 @@ func inFuture(content *usage.Report, now time.Time) bool {
 // uses.
 func (f *facts) observeLease(lease *coordinationv1.Lease, now time.Time) server {
 	received, err := heartbeat.Parse(lease)
-	current := server{renewed: received.Renewed, published: received.UsageUntil}
+	current := server{renewed: received.Renewed, created: lease.CreationTimestamp.Time, published: received.UsageUntil}
 	current.skewed = err == nil && now.Sub(received.Renewed).Abs() > maxSkew
 	if err != nil || current.skewed {
 		current.published = time.Time{}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
@@ -79,5 +81,22 @@ func TestQuietUntilAllServersHaveReported(t *testing.T) {
 	f.heartbeat("three", time.Time{}, 0)
 	if got := f.quiet(c, "s1", time.Time{}).until; !got.IsZero() {
 		t.Errorf("quiet until %s, although a server has never reported", got)
+	}
+}
+
+// While there is no token server, workloads can't use their credentials.
+func TestQuietSinceTheOldestServerStarted(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	for server, age := range map[string]time.Duration{"one": 2 * time.Hour, "two": 5 * time.Hour, "three": time.Hour} {
+		lease := f.heartbeat(server, f.now, 0)
+		lease.CreationTimestamp = metav1.NewTime(f.now.Add(-age))
+		f.store.Observe(lease)
+	}
+	if got, want := f.quiet(c, "s1", time.Time{}).since, f.now.Add(-5*time.Hour); !got.Equal(want) {
+		t.Errorf("quiet since %s, want the start of the oldest server, %s", got, want)
+	}
+	if got, want := f.quiet(c, "s1", f.now.Add(-3*time.Hour)).since, f.now.Add(-2*time.Hour); !got.Equal(want) {
+		t.Errorf("quiet since %s, want the use after that, %s", got, want)
 	}
 }

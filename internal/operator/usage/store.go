@@ -63,7 +63,8 @@ func New(namespace string, resolution time.Duration, now func() time.Time, rejec
 // Quiet returns the time from which a credential has not been used, until the time up to which the
 // uses of all token servers are known. It has not been used in between if since is before until.
 // recorded is its last use according to the status of its ApiClient; zero if there is none. ok is false
-// while this is not known.
+// while this is not known. Nothing counts as unused before the oldest running token server started,
+// because workloads may have had no token server before.
 //
 // The answer comes from caches, which can lag. Before access is taken away, Confirm must give the same
 // answer.

@@ -118,8 +118,11 @@ func expiration(now time.Time, overlap time.Duration) time.Time {
 	if overlap <= 0 {
 		return now.UTC()
 	}
-	return now.UTC().Add(overlap + time.Second - 1).Truncate(time.Second)
+	return roundUp(now.Add(overlap))
 }
+
+// roundUp rounds up to a whole second.
+func roundUp(at time.Time) time.Time { return at.UTC().Add(time.Second - 1).Truncate(time.Second) }
 
 // newSecret hashes a generated secret for the record.
 func newSecret(plaintext string, now time.Time, random io.Reader) (record.ClientSecret, error) {

@@ -1,6 +1,10 @@
 package secrets
 
-import "time"
+import (
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
 
 // Use describes when a secret has been used, according to the reports of the token servers.
 type Use struct {
@@ -8,6 +12,12 @@ type Use struct {
 	Last time.Time
 	// Until is the time before which Last includes every use. It is not in the future.
 	Until time.Time
+}
+
+// Unused returns how long a replaced secret has certainly been unused since its replacement was
+// delivered.
+func (u Use) Unused(s record.ClientSecret) time.Duration {
+	return u.Until.Sub(latest(u.Last, s.ReplacedAt))
 }
 
 // endWhenUnused removes the replaced secrets that have not been used for the given time since their
@@ -21,11 +31,11 @@ func (p *Plan) endWhenUnused(uses map[string]Use, after time.Duration, now time.
 	for _, s := range p.Secrets[:len(p.Secrets)-1] {
 		// A secret can be replaced twice, because a user can restore an old credentials Secret.
 		if s.ReplacedAt.Before(newest.CreatedAt) {
-			s.ReplacedAt = expiration(now, time.Nanosecond)
+			s.ReplacedAt = roundUp(now)
 		}
 		check := now
 		if use, known := uses[s.ID]; known {
-			unused := use.Until.Sub(latest(use.Last, s.ReplacedAt))
+			unused := use.Unused(s)
 			if unused >= after {
 				continue
 			}

@@ -33,7 +33,7 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 		"last use after the last report":  {whenUnused, 0, &secrets.Use{Last: now.Add(2 * day), Until: now.Add(day)}, 3 * day, false, 2 * day},
 		"uses are not known":              {whenUnused, 0, nil, 9 * day, false, 0},
 		"an overlap":                      {secrets.Schedule{Overlap: 30 * day}, 0, &secrets.Use{Until: now.Add(9 * day)}, 9 * day, false, -1},
-		"replaced again":                  {whenUnused, -2 * day, &secrets.Use{Until: now.Add(day)}, day, false, day + time.Second},
+		"replaced again":                  {whenUnused, -2 * day, &secrets.Use{Until: now.Add(day)}, day, false, day},
 		"at the maximum, used until then": {whenUnused, 0, &secrets.Use{Last: now.Add(30 * day), Until: now.Add(30 * day)}, 30 * day, true, 0},
 		"at the maximum, not known":       {whenUnused, 0, nil, 30 * day, true, 0},
 	} {
@@ -52,7 +52,7 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Deliver: newer.plaintext, Continuous: true}
 			if !test.wantEnd {
 				if old.ReplacedAt.Before(newer.CreatedAt) {
-					old.ReplacedAt = at.Add(time.Second)
+					old.ReplacedAt = at
 				}
 				want.Secrets = []record.ClientSecret{old, newer.ClientSecret}
 				if test.wantCheck >= 0 {

@@ -1,0 +1,163 @@
+package apiclient
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	lastuse "github.com/realmkeeper/realmkeeper/internal/operator/usage"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
+)
+
+// endingWhenUnused rotates the secret every 100 hours. The old one ends after a day without use, and
+// after 50 hours in any case.
+func endingWhenUnused(seen *observed) {
+	seen.state = acknowledgement.Acknowledged
+	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
+		Interval: hours(100), EndWhenUnused: &v1alpha1.EndWhenUnused{After: hours(24), Max: hours(50)},
+	}}}
+}
+
+// replacedSecret returns a client whose new secret was delivered at the returned time, and its old secret.
+func replacedSecret(t *testing.T) (seen observed, old record.ClientSecret, delivered time.Time) {
+	t.Helper()
+	seen = observe(endingWhenUnused)
+	step(t, &seen, now)
+	delivered = now.Add(100 * time.Hour)
+	for range 3 {
+		step(t, &seen, delivered)
+	}
+	if len(seen.current.Secrets) != 2 || seen.current.Secrets[0].ReplacedAt.IsZero() {
+		t.Fatalf("the secret was not replaced: %+v", seen.current.Secrets)
+	}
+	return seen, seen.current.Secrets[0], seen.current.Secrets[0].ReplacedAt
+}
+
+func TestUnusedSecretEnds(t *testing.T) {
+	seen, old, delivered := replacedSecret(t)
+	if want := delivered.Add(50 * time.Hour); !old.ExpiresAt.Equal(want) {
+		t.Errorf("the old secret expires at %s, want %s", old.ExpiresAt, want)
+	}
+	unused := func(d time.Duration) { seen.uses = map[string]secrets.Use{old.ID: {Until: delivered.Add(d)}} }
+
+	unused(time.Hour)
+	at := delivered.Add(2 * time.Hour)
+	d := step(t, &seen, at)
+	if want := at.Add(23 * time.Hour); len(d.record.Secrets) != 2 || !d.check.Equal(want) || requeueAfter(seen.client, d, at) != 23*time.Hour {
+		t.Fatalf("%d secrets, next check at %s; want 2 and %s", len(d.record.Secrets), d.check, want)
+	}
+	seen.uses = nil
+	if d = step(t, &seen, at); len(d.record.Secrets) != 2 || !d.check.Equal(at.Add(time.Minute)) {
+		t.Fatalf("without reports: %d secrets, next check at %s", len(d.record.Secrets), d.check)
+	}
+	unused(24 * time.Hour)
+	if d = step(t, &seen, delivered.Add(25*time.Hour)); len(d.record.Secrets) != 1 || d.record.Secrets[0].ID == old.ID || !d.secretsOnly || !d.check.IsZero() {
+		t.Fatalf("after a day without use: %+v", d.plan)
+	}
+	if got := d.plan.Next; !got.Equal(now.Add(200 * time.Hour)) {
+		t.Errorf("next rotation at %s", got)
+	}
+}
+
+func TestUnusedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*observed)
+		want   time.Duration
+	}{
+		"as requested":                       {func(*observed) {}, 24 * time.Hour},
+		"an overlap":                         {func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }, 0},
+		"no rotation":                        {func(s *observed) { s.client.Spec.Secret.Generated.Rotation = v1alpha1.SecretRotation{} }, 0},
+		"shorter than the default lifetime":  {after(hours(2)), 3 * time.Hour},
+		"shorter than the realm's lifetime":  {after(hours(2), func(s *observed) { s.realm.Spec.TokenLifetime = hours(5) }), 7 * time.Hour},
+		"shorter than the client's lifetime": {after(hours(2), func(s *observed) { s.realm.Spec.TokenLifetime, s.client.Spec.TokenLifetime = hours(5), hours(4) }), 6 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observe(endingWhenUnused, test.change)
+			if got := unusedFor(&seen, instance()); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func after(d *v1alpha1.Duration, more ...func(*observed)) func(*observed) {
+	return func(s *observed) {
+		s.client.Spec.Secret.Generated.Rotation.EndWhenUnused.After = d
+		for _, change := range more {
+			change(s)
+		}
+	}
+}
+
+func TestOldSecretInUse(t *testing.T) {
+	const incomplete = `Secret OLD was replaced at 2026-03-05T16:00:00Z. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed. ` +
+		`It therefore expires later than it would otherwise, at the latest at 2026-03-07T18:00:00Z.`
+	inUse := metav1.Condition{Type: "OldSecretInUse", Status: "True", Reason: "OldSecretUsed", ObservedGeneration: 2,
+		Message: `Secret OLD was replaced at 2026-03-05T16:00:00Z, but a workload used it at or after 2026-03-05T17:00:00Z. Make all workloads load the new secret from Secret "billing". ` +
+			`The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at 2026-03-07T18:00:00Z.`}
+	unknown := metav1.Condition{Type: "OldSecretInUse", Status: "Unknown", Reason: "UsageIncomplete", ObservedGeneration: 2, Message: incomplete}
+	_, _, delivered := replacedSecret(t)
+	at := delivered.Add(2 * time.Hour)
+	for name, test := range map[string]struct {
+		used     time.Time // in the status
+		reported time.Time
+		use      *secrets.Use
+		before   *metav1.Condition
+		change   func(*observed)
+		want     *metav1.Condition
+	}{
+		"never used":                   {use: &secrets.Use{Until: at}},
+		"used before the replacement":  {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered, Until: at}},
+		"used in the same hour":        {used: delivered.Add(-time.Minute), use: &secrets.Use{Last: delivered.Add(59 * time.Minute), Until: at}},
+		"used after it":                {used: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
+		"the use is not shown yet":     {used: delivered.Add(-time.Hour), reported: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
+		"uses were lost":               {use: &secrets.Use{Last: delivered.Add(time.Second), Until: at}, want: &unknown},
+		"uses were lost before":        {use: &secrets.Use{Last: delivered, Until: at}},
+		"used, and uses were lost":     {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered.Add(time.Hour), Until: at}, want: &unknown},
+		"reports are late":             {use: &secrets.Use{Until: at.Add(-reportDelay - 1)}, want: &unknown},
+		"reports are on their way":     {use: &secrets.Use{Until: at.Add(-reportDelay)}},
+		"the operator started":         {},
+		"the operator started, before": {before: &unknown, want: &unknown},
+		"an overlap":                   {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }},
+		"no secret":                    {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret = nil }},
+		"the secret ends":              {used: delivered.Add(-time.Hour), use: &secrets.Use{Until: delivered.Add(24 * time.Hour)}, before: &inUse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen, old, again := replacedSecret(t)
+			if !again.Equal(delivered) {
+				t.Fatal("the time differs")
+			}
+			if test.change != nil {
+				test.change(&seen)
+			}
+			if test.use != nil {
+				seen.uses = map[string]secrets.Use{old.ID: *test.use}
+			}
+			seen.client.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: old.ID, LastUsedTime: timeOrNil(test.used)}, {ID: seen.current.Secrets[1].ID}}
+			if test.before != nil {
+				seen.client.Status.Conditions = []metav1.Condition{*test.before}
+			}
+			if !test.reported.IsZero() {
+				seen.reported = lastuse.Uses{{Type: usage.Secret, ID: old.ID}: test.reported}
+			}
+			d := step(t, &seen, at)
+			s := status(seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, instance(), at)
+			got := meta.FindStatusCondition(s.Conditions, "OldSecretInUse")
+			if got != nil {
+				got.Message = strings.ReplaceAll(got.Message, old.ID, "OLD")
+			}
+			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
+				t.Errorf("condition (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
