@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,22 +44,11 @@ func fromDirectory(dir string, clusterURL bool) source {
 
 // fromCluster reads the credentials Secret of an ApiClient after the ApiClient is Ready.
 func fromCluster(flags *genericclioptions.ConfigFlags, name string, clusterURL bool) (source, error) {
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	reader, err := newCluster(flags)
 	if err != nil {
-		return nil, fmt.Errorf("loading kubeconfig: %w", err)
-	}
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("loading kubeconfig: %w", err)
-	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	reader, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the API server: %w", err)
-	}
+	namespace := reader.namespace
 	return func(ctx context.Context) (credentials, error) {
 		c := &v1alpha1.ApiClient{}
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, c); err != nil {

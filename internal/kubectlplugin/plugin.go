@@ -4,6 +4,7 @@ package kubectlplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -17,6 +18,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
+		if errors.Is(err, errReported) {
+			return 1
+		}
 		// Errors from the API server can contain line breaks.
 		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(err.Error()), " "))
 		return 1
@@ -27,7 +31,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-realmkeeper",
-		Short: "Get tokens and hash client secrets for Realmkeeper API clients",
+		Short: "Inspect and operate Realmkeeper: realms, API clients, and their credentials",
 		Annotations: map[string]string{
 			cobra.CommandDisplayNameAnnotation: "kubectl realmkeeper",
 		},
@@ -39,7 +43,14 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command.SetOut(streams.Out)
 	command.SetErr(streams.ErrOut)
 	command.AddCommand(
+		newExplainCommand(streams),
 		newHashCommand(streams),
+		newResumeCommand(streams),
+		newRevokeCommand(streams),
+		newRotateCommand(streams),
+		newStaleCommand(streams),
+		newStatusCommand(streams),
+		newSuspendCommand(streams),
 		newTokenCommand(streams),
 		newVersionCommand(streams),
 	)

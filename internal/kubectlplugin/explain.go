@@ -1,0 +1,219 @@
+package kubectlplugin
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+const explainUsage = `Explain why an ApiClient or Realm is not Ready and what to do, or what it allows.
+
+For an ApiClient, the output has its grant, scopes, and audiences, its credentials with their last
+use and expiration, and recent Events. The exit code is 1 if the object is not Ready.`
+
+const explainExamples = `  # Explain why a client gets no tokens
+  kubectl realmkeeper explain apiclient/billing -n acme-apps
+
+  # Show what a realm allows
+  kubectl realmkeeper explain realm/acme
+
+  # Print the reason only
+  kubectl realmkeeper explain apiclient/billing -n acme-apps -o json | jq -r '.findings[0].reason'`
+
+// maxEvents is the number of Events that explain shows.
+const maxEvents = 5
+
+// errReported makes the process exit with code 1. The output has already said why.
+var errReported = errors.New("not Ready")
+
+func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := newClusterOptions(streams)
+	command := &cobra.Command{
+		Use:               "explain (apiclient/NAME | realm/NAME)",
+		Short:             "Explain why a client or realm is not Ready, or what it allows",
+		Long:              explainUsage,
+		Example:           explainExamples,
+		Args:              exactlyOneObject,
+		ValidArgsFunction: o.completeObjects(kindClient, kindRealm),
+		RunE: func(command *cobra.Command, args []string) error {
+			c, err := o.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.find(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			r := c.explain(command.Context(), t)
+			if err := o.print(r); err != nil {
+				return err
+			}
+			if !r.Ready {
+				return errReported
+			}
+			return nil
+		},
+	}
+	o.addTo(command)
+	return command
+}
+
+// explanation is the report of explain.
+type explanation struct {
+	Kind      string        `json:"kind"`
+	Namespace string        `json:"namespace,omitempty"`
+	Name      string        `json:"name"`
+	Ready     bool          `json:"ready"`
+	Findings  []finding     `json:"findings"`
+	Client    *clientReport `json:"apiClient,omitempty"`
+	Realm     *realmReport  `json:"realm,omitempty"`
+	Events    []eventReport `json:"events,omitempty"`
+	title     string
+	now       time.Time
+	notes     []string // what could not be read
+}
+
+// clientReport is what an ApiClient may do, and with which credentials.
+type clientReport struct {
+	ClientID               string             `json:"clientId,omitempty"`
+	Description            string             `json:"description,omitempty"`
+	Realm                  string             `json:"realm"`
+	TokenEndpoint          string             `json:"tokenEndpoint,omitempty"`
+	SecretName             string             `json:"secretName,omitempty"`
+	Accepted               string             `json:"accepted,omitempty"`
+	Scopes                 []string           `json:"scopes,omitempty"`
+	Audiences              []string           `json:"audiences,omitempty"`
+	IntrospectionAudiences []string           `json:"introspectionAudiences,omitempty"`
+	SenderConstraint       string             `json:"senderConstraint,omitempty"`
+	TokenLifetime          string             `json:"tokenLifetime,omitempty"`
+	ExpiresAt              *metav1.Time       `json:"expiresAt,omitempty"`
+	TokensValidAfter       *metav1.Time       `json:"tokensValidAfter,omitempty"`
+	NextRotationTime       *metav1.Time       `json:"nextRotationTime,omitempty"`
+	LastUsedTime           *metav1.Time       `json:"lastUsedTime,omitempty"`
+	Credentials            []credentialReport `json:"credentials,omitempty"`
+	ManagedBy              string             `json:"managedBy,omitempty"`
+}
+
+// credentialReport is a credential of an ApiClient.
+type credentialReport struct {
+	Type         string       `json:"type"`
+	ID           string       `json:"id"`
+	Name         string       `json:"name,omitempty"`
+	CreatedAt    *metav1.Time `json:"createdAt,omitempty"`
+	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
+	ExpiresAt    *metav1.Time `json:"expiresAt,omitempty"`
+}
+
+// eventReport is an Event about an object.
+type eventReport struct {
+	Time    metav1.Time `json:"time"`
+	Type    string      `json:"type"`
+	Reason  string      `json:"reason"`
+	Message string      `json:"message"`
+}
+
+func (c *cluster) explain(ctx context.Context, t *target) explanation {
+	r := explanation{
+		Kind: t.kind, Namespace: t.object.GetNamespace(), Name: t.object.GetName(),
+		Ready: t.state() == string(v1alpha1.ReasonReady), Findings: t.findings(),
+		title: t.String(), now: c.clock.now(),
+	}
+	if t.realm != nil {
+		r.Realm = newRealmReport(t)
+	} else {
+		r.Client = newClientReport(t)
+		if r.Client.TokenLifetime == "" {
+			realm := &v1alpha1.Realm{}
+			if err := c.Get(ctx, client.ObjectKey{Name: t.client.Spec.RealmRef.Name}, realm); err == nil {
+				r.Client.TokenLifetime = lifetime(realm.Status.TokenLifetime)
+			}
+		}
+	}
+	var err error
+	if r.Events, err = c.events(ctx, t); err != nil {
+		r.notes = append(r.notes, "Events could not be read: "+err.Error())
+	}
+	return r
+}
+
+func newClientReport(t *target) *clientReport {
+	c := t.client
+	r := &clientReport{
+		ClientID: c.EffectiveClientID(), Description: c.Spec.Description, Realm: c.Spec.RealmRef.Name,
+		TokenEndpoint: c.Status.TokenEndpoint, SecretName: c.Status.SecretName,
+		Scopes: c.Spec.Scopes, Audiences: c.Spec.Audiences, IntrospectionAudiences: c.Spec.Introspection.Audiences,
+		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: lifetime(c.Spec.TokenLifetime),
+		ExpiresAt: c.Spec.ExpiresAt, TokensValidAfter: c.Spec.TokensValidAfter, NextRotationTime: c.Status.NextRotationTime,
+		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t),
+	}
+	if accepted := t.condition(v1alpha1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
+		r.Accepted = accepted.Message
+	}
+	for _, u := range c.CredentialUses() {
+		r.Credentials = append(r.Credentials, newCredentialReport(u))
+	}
+	return r
+}
+
+func newCredentialReport(u v1alpha1.CredentialUse) credentialReport {
+	return credentialReport{
+		Type: string(u.Type), ID: u.ID, Name: u.Name,
+		CreatedAt: optional(u.CreatedAt), LastUsedTime: optional(u.LastUsed), ExpiresAt: optional(u.ExpiresAt),
+	}
+}
+
+func optional(at time.Time) *metav1.Time {
+	if at.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: at.UTC()}
+}
+
+func lifetime(d *v1alpha1.Duration) string {
+	if d == nil {
+		return ""
+	}
+	return d.String()
+}
+
+// events returns the latest Events about an object, newest first.
+func (c *cluster) events(ctx context.Context, t *target) ([]eventReport, error) {
+	namespace := t.object.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // of Events about cluster-scoped objects
+	}
+	list := &corev1.EventList{}
+	about := client.MatchingFields{"involvedObject.uid": string(t.object.GetUID())}
+	if err := c.List(ctx, list, client.InNamespace(namespace), about); err != nil {
+		return nil, err
+	}
+	var events []eventReport
+	for i := range list.Items {
+		e := &list.Items[i]
+		events = append(events, eventReport{Time: eventTime(e), Type: e.Type, Reason: e.Reason, Message: e.Message})
+	}
+	slices.SortStableFunc(events, func(a, b eventReport) int { return b.Time.Compare(a.Time.Time) })
+	return events[:min(len(events), maxEvents)], nil
+}
+
+// eventTime returns the time of the latest occurrence. Writers of Events set different fields.
+func eventTime(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil:
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	}
+	return e.CreationTimestamp
+}

@@ -1,0 +1,95 @@
+package kubectlplugin
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+)
+
+func (r explanation) text(w *terminal.Writer) {
+	for i, f := range r.Findings {
+		switch {
+		case i > 0:
+			w.Heading(f.Condition + ": " + f.Reason)
+		case r.Ready:
+			w.Line(f.color(), "%s is Ready", r.title)
+		default:
+			w.Line(f.color(), "%s is not Ready: %s", r.title, f.Reason)
+		}
+		f.text(w)
+	}
+	if r.Client != nil {
+		r.Client.text(w, r.now)
+	}
+	if r.Realm != nil {
+		r.Realm.text(w, r.now)
+	}
+	if len(r.Events) > 0 {
+		w.Heading("EVENTS")
+		for _, e := range r.Events {
+			w.Fields([][2]string{{terminal.Relative(e.Time.Time, r.now), e.Reason + ": " + e.Message}})
+		}
+	}
+	for _, note := range r.notes {
+		w.Paragraph(0, terminal.Faint, note)
+	}
+}
+
+func (r *clientReport) text(w *terminal.Writer, now time.Time) {
+	w.Heading("CLIENT")
+	w.Fields([][2]string{
+		{"Client ID", r.ClientID},
+		{"Description", r.Description},
+		{"Realm", r.Realm},
+		{"Token endpoint", r.TokenEndpoint},
+		{"Accepted", r.Accepted},
+		{"Scopes", orNone(r.Scopes, "none")},
+		{"Audiences", orNone(r.Audiences, "all that the grant allows")},
+		{"Introspection", strings.Join(r.IntrospectionAudiences, ", ")},
+		{"Sender constraint", r.SenderConstraint},
+		{"Token lifetime", r.TokenLifetime},
+		{"Tokens valid after", instantOrEmpty(r.TokensValidAfter, now)},
+		{"Expires", instantOrEmpty(r.ExpiresAt, now)},
+		{"Secret", r.SecretName},
+		{"Next rotation", instantOrEmpty(r.NextRotationTime, now)},
+		{"Managed by", r.ManagedBy},
+	})
+	w.Heading("CREDENTIALS")
+	if len(r.Credentials) == 0 {
+		w.Line(terminal.Plain, "  none")
+		return
+	}
+	var rows []terminal.Row
+	for _, c := range r.Credentials {
+		expires := "never"
+		if c.ExpiresAt != nil {
+			expires = terminal.Relative(c.ExpiresAt.Time, now)
+		}
+		rows = append(rows, terminal.Row{Cells: []string{c.Type, c.Name, lastUse(c.LastUsedTime, now), expires}})
+	}
+	w.Table([]string{"TYPE", "NAME", "LAST USED", "EXPIRES"}, rows)
+}
+
+func lastUse(at *metav1.Time, now time.Time) string {
+	if at == nil {
+		return "never"
+	}
+	return terminal.Relative(at.Time, now)
+}
+
+func orNone(values []string, none string) string {
+	if len(values) == 0 {
+		return none
+	}
+	return strings.Join(values, ", ")
+}
+
+func instantOrEmpty(at *metav1.Time, now time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339) + " (" + terminal.Relative(at.Time, now) + ")"
+}

@@ -1,0 +1,92 @@
+package kubectlplugin
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+)
+
+// finding is a condition that a user should know about, with its remedy.
+type finding struct {
+	Condition string   `json:"condition"`
+	Status    string   `json:"status"`
+	Reason    string   `json:"reason"`
+	Message   string   `json:"message,omitempty"`
+	Cause     string   `json:"cause,omitempty"`
+	Action    string   `json:"action,omitempty"`
+	Commands  []string `json:"commands,omitempty"`
+}
+
+const notProcessed = "The operator has not processed the latest change yet."
+
+// findings returns the Ready condition first, and then the conditions that say something else: other
+// reasons for which the object is not Ready, and warnings.
+func (t *target) findings() []finding {
+	ready := t.condition(v1alpha1.ConditionReady)
+	if ready == nil {
+		ready = &metav1.Condition{
+			Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionUnknown, Reason: string(v1alpha1.ReasonProgressing), Message: notProcessed,
+		}
+	}
+	found := []finding{t.finding(ready)}
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed} {
+		if c := t.condition(kind); c != nil && c.Status == metav1.ConditionFalse && c.Reason != ready.Reason && c.Reason != found[len(found)-1].Reason {
+			found = append(found, t.finding(c))
+		}
+	}
+	return append(found, t.warnings()...)
+}
+
+// warnings returns the conditions that do not affect Ready but need attention.
+func (t *target) warnings() []finding {
+	var found []finding
+	if c := t.condition(v1alpha1.ConditionIssuersResolved); c != nil && c.Status != metav1.ConditionTrue {
+		found = append(found, t.finding(c))
+	}
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionWeakHash, v1alpha1.ConditionOldSecretInUse} {
+		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionFalse {
+			found = append(found, t.finding(c))
+		}
+	}
+	return found
+}
+
+func (t *target) finding(c *metav1.Condition) finding {
+	f := finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+	if r, ok := t.remedy(c.Reason); ok {
+		f.Cause, f.Action, f.Commands = r.Cause, r.Action, r.Commands
+	} else {
+		// A newer operator can have reasons that this version of the plugin does not know.
+		f.Commands = []string{"kubectl realmkeeper version"}
+	}
+	return f
+}
+
+// color is that of the state of a condition.
+func (f finding) color() terminal.Color {
+	switch {
+	case f.Condition == string(v1alpha1.ConditionReady) && f.Status == string(metav1.ConditionTrue):
+		return terminal.Green
+	case f.Status == string(metav1.ConditionFalse) && !intended[v1alpha1.ConditionReason(f.Reason)]:
+		return terminal.Red
+	}
+	return terminal.Yellow
+}
+
+// intended are the reasons of objects that a user stopped on purpose.
+var intended = map[v1alpha1.ConditionReason]bool{
+	v1alpha1.ReasonSuspended: true,
+	v1alpha1.ReasonExpired:   true,
+}
+
+// text writes the cause, the details, and what to do.
+func (f finding) text(w *terminal.Writer) {
+	fields := [][2]string{{"Cause", f.Cause}, {"Details", f.Message}, {"Action", f.Action}}
+	if f.Cause == "" {
+		fields[2][1] = "The reason is unknown to this version of the plugin. Use the version of the operator."
+	}
+	w.Fields(fields)
+	w.Line(terminal.Plain, "  Next")
+	w.Commands(4, f.Commands)
+}

@@ -1,0 +1,140 @@
+package kubectlplugin
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+)
+
+// realmReport is what a Realm allows, and its signing keys.
+type realmReport struct {
+	Issuer                string             `json:"issuer,omitempty"`
+	TokenEndpoint         string             `json:"tokenEndpoint,omitempty"`
+	TokenLifetime         string             `json:"tokenLifetime,omitempty"`
+	TokensValidAfter      *metav1.Time       `json:"tokensValidAfter,omitempty"`
+	Scopes                []string           `json:"scopes,omitempty"`
+	Audiences             []string           `json:"audiences,omitempty"`
+	Claims                []string           `json:"claims,omitempty"`
+	AllowedClaims         []string           `json:"allowedClaims,omitempty"`
+	TrustedIssuers        []string           `json:"trustedIssuers,omitempty"`
+	ReleasedClients       []string           `json:"releasedClients,omitempty"`
+	Grants                []v1alpha1.Grant   `json:"grants"`
+	SigningKeys           []signingKeyReport `json:"signingKeys,omitempty"`
+	NextKeyTransitionTime *metav1.Time       `json:"nextKeyTransitionTime,omitempty"`
+	ManagedBy             string             `json:"managedBy,omitempty"`
+}
+
+// signingKeyReport is a signing key of a Realm.
+type signingKeyReport struct {
+	KeyID     string       `json:"keyId"`
+	Algorithm string       `json:"algorithm"`
+	State     string       `json:"state"`
+	ActiveAt  *metav1.Time `json:"activeAt,omitempty"`
+	RemoveAt  *metav1.Time `json:"removeAt,omitempty"`
+}
+
+func newRealmReport(t *target) *realmReport {
+	realm := t.realm
+	r := &realmReport{
+		Issuer: realm.Status.Issuer, TokenEndpoint: realm.Status.TokenEndpoint, TokenLifetime: lifetime(realm.Status.TokenLifetime),
+		TokensValidAfter: realm.Spec.TokensValidAfter, Scopes: realm.Spec.Scopes, Audiences: realm.Spec.Audiences,
+		Grants: realm.Spec.Grants, NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: managedBy(t),
+	}
+	for _, c := range realm.Spec.Claims {
+		r.Claims = append(r.Claims, string(c.Name))
+	}
+	for _, name := range realm.Spec.AllowedClaims {
+		r.AllowedClaims = append(r.AllowedClaims, string(name))
+	}
+	for i := range realm.Spec.TrustedIssuers {
+		r.TrustedIssuers = append(r.TrustedIssuers, realm.Spec.TrustedIssuers[i].Name)
+	}
+	for _, c := range realm.Spec.ReleasedClients {
+		r.ReleasedClients = append(r.ReleasedClients, c.Namespace+"/"+c.Name)
+	}
+	for _, k := range realm.Status.SigningKeys {
+		r.SigningKeys = append(r.SigningKeys, signingKeyReport{
+			KeyID: k.KeyID, Algorithm: string(k.Algorithm), State: string(k.State), ActiveAt: k.ActiveAt, RemoveAt: k.RemoveAt,
+		})
+	}
+	return r
+}
+
+func (r *realmReport) text(w *terminal.Writer, now time.Time) {
+	w.Heading("REALM")
+	w.Fields([][2]string{
+		{"Issuer", r.Issuer},
+		{"Token endpoint", r.TokenEndpoint},
+		{"Token lifetime", r.TokenLifetime},
+		{"Tokens valid after", instantOrEmpty(r.TokensValidAfter, now)},
+		{"Scopes", orNone(r.Scopes, "none")},
+		{"Audiences", orNone(r.Audiences, "the issuer")},
+		{"Claims", strings.Join(r.Claims, ", ")},
+		{"Allowed claims", strings.Join(r.AllowedClaims, ", ")},
+		{"Trusted issuers", strings.Join(r.TrustedIssuers, ", ")},
+		{"Released clients", strings.Join(r.ReleasedClients, ", ")},
+		{"Managed by", r.ManagedBy},
+	})
+	w.Heading("GRANTS")
+	for i := range r.Grants {
+		g := &r.Grants[i]
+		w.Fields([][2]string{{g.Name, grantText(g)}})
+	}
+	w.Heading("SIGNING KEYS")
+	r.keys(w, now)
+}
+
+// keys writes the signing keys and the next change of them.
+func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
+	var rows []terminal.Row
+	for _, k := range r.SigningKeys {
+		change := ""
+		switch {
+		case k.RemoveAt != nil:
+			change = "removed " + terminal.Relative(k.RemoveAt.Time, now)
+		case k.ActiveAt != nil && k.State == string(v1alpha1.SigningKeyActive):
+			change = "active for " + strings.TrimSuffix(terminal.Relative(k.ActiveAt.Time, now), " ago")
+		}
+		rows = append(rows, terminal.Row{Cells: []string{k.KeyID, k.Algorithm, k.State, change}})
+	}
+	if len(rows) == 0 {
+		w.Line(terminal.Plain, "  none")
+		return
+	}
+	w.Table(nil, rows)
+	if r.NextKeyTransitionTime != nil {
+		w.Line(terminal.Plain, "  The next key change is %s.", terminal.Relative(r.NextKeyTransitionTime.Time, now))
+	}
+}
+
+// grantText describes a grant in one paragraph.
+func grantText(g *v1alpha1.Grant) string {
+	text := "namespaces: " + namespacesText(&g.Namespaces) + "; scopes: " + orNone(g.Scopes, "none")
+	if len(g.Audiences) > 0 {
+		text += "; audiences: " + strings.Join(g.Audiences, ", ")
+	}
+	if len(g.ClientIDs) > 0 {
+		text += "; client IDs: " + strings.Join(g.ClientIDs, ", ")
+	}
+	if len(g.Issuers) > 0 {
+		text += "; issuers: " + strings.Join(g.Issuers, ", ")
+	}
+	if g.SenderConstraint != "" {
+		text += "; sender constraint: " + string(g.SenderConstraint)
+	}
+	return text
+}
+
+func namespacesText(n *v1alpha1.GrantedNamespaces) string {
+	switch {
+	case n.All != nil:
+		return "all"
+	case n.Selector != nil:
+		return metav1.FormatLabelSelector(n.Selector.LabelSelector())
+	}
+	return strings.Join(n.Names, ", ")
+}

@@ -1,0 +1,151 @@
+package kubectlplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+const revokeUsage = `Revoke the tokens that an ApiClient, or all clients of a Realm, got until now. The introspection and
+verify endpoints reject them; new tokens are issued. With --secret, also replace the generated
+secret of an ApiClient, and reject the old one immediately. Use this if the secret leaked.
+
+Resource servers that verify tokens offline accept existing tokens until these expire.`
+
+const revokeExamples = `  # Reject the tokens that a client got until now
+  kubectl realmkeeper revoke apiclient/billing -n acme-apps --wait
+
+  # The secret leaked: replace it, and reject the tokens too. Workloads fail until they use the new secret
+  kubectl realmkeeper revoke apiclient/billing -n acme-apps --secret --wait`
+
+// revokeOptions are the arguments of the revoke subcommand.
+type revokeOptions struct {
+	changeOptions
+
+	secret bool
+}
+
+func newRevokeCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &revokeOptions{changeOptions: changeOptions{clusterOptions: newClusterOptions(streams)}}
+	command := &cobra.Command{
+		Use:               "revoke (apiclient/NAME | realm/NAME)",
+		Short:             "Revoke the tokens of a client or realm, and a leaked secret",
+		Long:              revokeUsage,
+		Example:           revokeExamples,
+		Args:              exactlyOneObject,
+		ValidArgsFunction: o.completeObjects(kindClient, kindRealm),
+		RunE: func(command *cobra.Command, args []string) error {
+			c, err := o.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.find(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			r, err := o.run(command.Context(), c, t)
+			if err != nil {
+				return err
+			}
+			return o.print(r)
+		},
+	}
+	o.addTo(command, false, "every live token server has loaded the change")
+	command.Flags().BoolVar(&o.secret, "secret", false, "Also replace the generated secret, and reject the old one immediately")
+	return command
+}
+
+func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed, error) {
+	r := newChanged(t, "revoked")
+	old := map[string]bool{}
+	if o.secret {
+		if err := checkGenerated(t); err != nil {
+			return r, err
+		}
+		for _, s := range t.client.Status.Secrets {
+			old[s.ID] = true
+		}
+	}
+	at := c.clock.next()
+	if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfter"); err != nil {
+		return r, err
+	}
+	if o.secret {
+		if err := c.deleteCredentials(ctx, t.client); err != nil {
+			return r, err
+		}
+		r.Messages = append(r.Messages, fmt.Sprintf("The operator writes a new secret to Secret %s. Workloads fail until they use it.", t.client.EffectiveSecretName()))
+	}
+	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire.", timestamp(at)))
+	if !o.wait {
+		return r, nil
+	}
+	err := o.await(ctx, c, t, func() (string, bool, error) {
+		for _, s := range t.secrets() {
+			if old[s.ID] {
+				return "Waiting for a new secret", false, nil
+			}
+		}
+		if o.secret && len(t.secrets()) == 0 {
+			return "Waiting for a new secret", false, nil
+		}
+		return loaded(t)
+	})
+	r.Effective = err == nil
+	return r, err
+}
+
+func (t *target) secrets() []v1alpha1.ClientSecretStatus {
+	if t.client == nil {
+		return nil
+	}
+	return t.client.Status.Secrets
+}
+
+var errNotGenerated = errors.New("has no generated secret")
+
+// checkGenerated returns an error that says how to replace the credential of a client whose secret
+// the operator doesn't generate.
+func checkGenerated(t *target) error {
+	if t.client == nil {
+		return fmt.Errorf("%w: a Realm has no secret; name an ApiClient", errUsage)
+	}
+	source := t.client.Spec.Secret
+	switch {
+	case source == nil:
+		return fmt.Errorf("%s %w; replace its keys or identities in the spec: kubectl edit apiclient %s -n %s", t, errNotGenerated, t.client.Name, t.client.Namespace)
+	case source.Provided != nil:
+		return fmt.Errorf("%s %w; change the value of key %q in Secret %q, and the token servers follow", t, errNotGenerated, source.Provided.SecretRef.EffectiveKey(), source.Provided.SecretRef.Name)
+	case source.Generated == nil:
+		return fmt.Errorf("%s %w; get the hash of a new one with \"kubectl realmkeeper hash\" and put it into spec.secret.hashed", t, errNotGenerated)
+	}
+	return nil
+}
+
+// deleteCredentials deletes the credentials Secret. The operator then generates a new secret and
+// revokes the old one. A Secret that the client doesn't own is not deleted.
+func (c *cluster) deleteCredentials(ctx context.Context, owner *v1alpha1.ApiClient) error {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: owner.Namespace, Name: owner.EffectiveSecretName()}
+	if err := c.Get(ctx, key, secret); err != nil {
+		return describeError(err, "reading Secret "+key.String())
+	}
+	if !metav1.IsControlledBy(secret, owner) {
+		return fmt.Errorf("credentials Secret %s %w by ApiClient %s/%s, so it is not deleted", key, errNotOwned, owner.Namespace, owner.Name)
+	}
+	preconditions := client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}
+	if err := c.Delete(ctx, secret, preconditions); err != nil {
+		return describeError(err, "deleting Secret "+key.String())
+	}
+	return nil
+}
+
+var errNotOwned = errors.New("is not owned")

@@ -1,0 +1,201 @@
+package kubectlplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+)
+
+const rotateUsage = `Rotate the generated secret of an ApiClient or the signing key of a Realm, without downtime.
+
+A new secret is delivered after every live token server accepts it. The old secret stays valid
+for the overlap of the client, or until it is unused. A new signing key is published before it
+signs, and the old one after it has stopped signing.`
+
+const rotateExamples = `  # Rotate a client secret, wait until it is delivered, and print when the old one ends
+  kubectl realmkeeper rotate apiclient/billing -n acme-apps
+
+  # Request a new signing key for a realm, without waiting until it is published
+  kubectl realmkeeper rotate realm/acme --wait=false`
+
+func newRotateCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
+	command := &cobra.Command{
+		Use:               "rotate (apiclient/NAME | realm/NAME)",
+		Short:             "Rotate the secret of a client or the signing key of a realm",
+		Long:              rotateUsage,
+		Example:           rotateExamples,
+		Args:              exactlyOneObject,
+		ValidArgsFunction: o.completeObjects(kindClient, kindRealm),
+		RunE: func(command *cobra.Command, args []string) error {
+			c, err := o.connect()
+			if err != nil {
+				return err
+			}
+			t, err := c.find(command.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			rotate := o.rotateClient
+			if t.realm != nil {
+				rotate = o.rotateRealm
+			}
+			r, err := rotate(command.Context(), c, t)
+			if err != nil {
+				return err
+			}
+			return o.print(r)
+		},
+	}
+	o.addTo(command, true, "the new secret is delivered or the new key is published")
+	return command
+}
+
+var errOverlap = errors.New("the previous rotation is not complete")
+
+func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target) (changed, error) {
+	r := newChanged(t, "rotated")
+	if err := checkGenerated(t); err != nil {
+		return r, err
+	}
+	if err := o.checkRotatable(t); err != nil {
+		return r, err
+	}
+	old := map[string]bool{}
+	for _, s := range t.client.Status.Secrets {
+		old[s.ID] = true
+		if s.ExpiresAt != nil && o.wait {
+			return r, fmt.Errorf("%w: secret %s is valid until %s, and a rotation waits for that; try again then, or request it now with --wait=false. If the secret leaked, use %q",
+				errOverlap, s.ID, timestamp(s.ExpiresAt.Time), t.command("revoke")+" --secret")
+		}
+	}
+	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "secret", "generated", "rotation", "rotateAfter"); err != nil {
+		return r, err
+	}
+	if !o.wait {
+		r.Action = "will be rotated"
+		r.Messages = append(r.Messages, "Follow the rotation with "+t.command("explain"))
+		return r, nil
+	}
+	err := o.await(ctx, c, t, func() (string, bool, error) { return delivered(t, old) })
+	if err != nil {
+		return r, err
+	}
+	r.Effective = true
+	describeSecrets(&r, t.client, old, c.clock.now())
+	return r, nil
+}
+
+// checkRotatable returns an error if the object doesn't get to a rotation.
+func (o *changeOptions) checkRotatable(t *target) error {
+	c := t.condition(v1alpha1.ConditionReady)
+	if !o.wait || c == nil || c.Status != metav1.ConditionFalse {
+		return nil
+	}
+	return notReady(t, c)
+}
+
+// delivered reports whether a new secret is the active one: it exists, and the old one has an
+// expiration, or has ended already.
+func delivered(t *target, old map[string]bool) (state string, ok bool, err error) {
+	if c := t.condition(v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
+		return "", false, notReady(t, c)
+	}
+	fresh, lasting := false, false
+	for _, s := range t.client.Status.Secrets {
+		fresh = fresh || !old[s.ID]
+		lasting = lasting || old[s.ID] && s.ExpiresAt == nil
+	}
+	switch {
+	case !fresh:
+		return "Waiting for a new secret", false, nil
+	case lasting:
+		return "Waiting for every live token server to accept the new secret", false, nil
+	}
+	return "", true, nil
+}
+
+// describeSecrets says which secret is new, and when the old one ends.
+func describeSecrets(r *changed, c *v1alpha1.ApiClient, old map[string]bool, now time.Time) {
+	for _, s := range c.Status.Secrets {
+		switch {
+		case !old[s.ID]:
+			r.Messages = append(r.Messages, fmt.Sprintf("Secret %s contains the new secret %s.", c.Status.SecretName, s.ID))
+		case s.ExpiresAt != nil:
+			r.EndsAt = &metav1.Time{Time: s.ExpiresAt.UTC()}
+			message := fmt.Sprintf("The old secret %s ends at %s (%s).", s.ID, timestamp(s.ExpiresAt.Time), terminal.Relative(s.ExpiresAt.Time, now))
+			if end := c.GeneratedSecret().Rotation.EndWhenUnused; end != nil && end.After != nil {
+				message += fmt.Sprintf(" It ends earlier if it is unused for %s.", end.After)
+			}
+			r.Messages = append(r.Messages, message)
+		}
+	}
+	if r.EndsAt == nil {
+		r.Messages = append(r.Messages, "The old secret has ended.")
+	}
+}
+
+func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) (changed, error) {
+	r := newChanged(t, "rotated")
+	if err := o.checkRotatable(t); err != nil {
+		return r, err
+	}
+	old := map[string]bool{}
+	for _, k := range t.realm.Status.SigningKeys {
+		old[k.KeyID] = true
+		if k.State == v1alpha1.SigningKeyPending && o.wait {
+			return r, fmt.Errorf("%w: key %s is published and does not sign yet; follow it with %q", errOverlap, k.KeyID, t.command("explain"))
+		}
+	}
+	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "signing", "rotateAfter"); err != nil {
+		return r, err
+	}
+	if !o.wait {
+		r.Action = "will be rotated"
+		r.Messages = append(r.Messages, "Follow the rotation with "+t.command("explain"))
+		return r, nil
+	}
+	published := ""
+	err := o.await(ctx, c, t, func() (string, bool, error) {
+		if c := t.condition(v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
+			return "", false, notReady(t, c)
+		}
+		for _, k := range t.realm.Status.SigningKeys {
+			if !old[k.KeyID] {
+				published = k.KeyID
+			}
+		}
+		return "Waiting for a new key to be published", published != "", nil
+	})
+	if err != nil {
+		return r, err
+	}
+	r.Effective = true
+	describeKeys(&r, t.realm, published, c.clock.now())
+	return r, nil
+}
+
+// describeKeys says when the new key signs. The end of the old key follows from that.
+func describeKeys(r *changed, realm *v1alpha1.Realm, published string, now time.Time) {
+	for _, k := range realm.Status.SigningKeys {
+		if k.KeyID == published && k.State == v1alpha1.SigningKeyActive {
+			r.Messages = append(r.Messages, fmt.Sprintf("The new key %s signs tokens now.", published))
+		}
+	}
+	if len(r.Messages) == 0 {
+		ahead := realm.Spec.Signing.EffectivePublishAhead()
+		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs %s after every token server has it.", published, ahead))
+	}
+	if next := realm.Status.NextKeyTransitionTime; next != nil {
+		r.Messages = append(r.Messages, fmt.Sprintf("The next change is at %s (%s).", timestamp(next.Time), terminal.Relative(next.Time, now)))
+	}
+	r.Messages = append(r.Messages, fmt.Sprintf("The old key is removed when the last token that it signed has expired. Follow it with kubectl realmkeeper explain realm/%s", realm.Name))
+}

@@ -1,0 +1,115 @@
+package terminal_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+)
+
+func write(w *terminal.Writer) {
+	w.Line(terminal.Green, "%s is Ready", "billing")
+	w.Heading("KEYS")
+	w.Table([]string{"ID", "STATE"}, []terminal.Row{{terminal.Plain, []string{"a", "Active"}}, {terminal.Yellow, []string{"longer", "Pending"}}})
+	w.Paragraph(4, terminal.Faint, "The words of this paragraph do not fit into one line of the terminal, so it is wrapped.")
+	w.Fields([][2]string{{"Realm", "acme"}, {"Unset", ""}, {"Client ID", "acme-apps.billing"}})
+	w.Commands(6, []string{"kubectl " + strings.Repeat("x", 90)})
+}
+
+func TestWriter(t *testing.T) {
+	var b bytes.Buffer
+	w := terminal.NewWriter(&b)
+	write(w)
+	want := `billing is Ready
+
+KEYS
+  ID       STATE
+  a        Active
+  longer   Pending
+    The words of this paragraph do not fit into one line of the terminal, so it
+    is wrapped.
+  Realm      acme
+  Client ID  acme-apps.billing
+      kubectl ` + strings.Repeat("x", 90) + "\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" || w.Err() != nil {
+		t.Errorf("Error %v, output (-want +got):\n%s", w.Err(), diff)
+	}
+}
+
+// Colors don't change the alignment, and every color is reset in its line.
+func TestColors(t *testing.T) {
+	var b, plain bytes.Buffer
+	write(terminal.WithColors(&b))
+	write(terminal.NewWriter(&plain))
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		if strings.Contains(line, "\x1b[") && !strings.HasSuffix(line, "\x1b[0m") {
+			t.Errorf("Line %q does not reset its color", line)
+		}
+	}
+	stripped := b.String()
+	for _, code := range []string{"0", "1", "2", "31", "32", "33"} {
+		stripped = strings.ReplaceAll(stripped, "\x1b["+code+"m", "")
+	}
+	if diff := cmp.Diff(plain.String(), stripped); diff != "" || stripped == b.String() {
+		t.Errorf("Output without colors (-want +got):\n%s", diff)
+	}
+}
+
+func TestFileIsNoTerminal(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/output")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	write(terminal.NewWriter(file))
+	if content, err := os.ReadFile(file.Name()); err != nil || bytes.Contains(content, []byte{0x1b}) {
+		t.Errorf("File contains colors: %q, %v", content, err)
+	}
+}
+
+func TestFirstErrorIsKept(t *testing.T) {
+	file, err := os.Open(os.DevNull) // not writable
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	w := terminal.NewWriter(file)
+	write(w)
+	if w.Err() == nil {
+		t.Error("Err() = nil, want the error of the write")
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                 nil,
+		"one two":          {"one two"},
+		"one two three":    {"one two", "three"},
+		"longer-than-that": {"longer-than-that"},
+		// A message must not control the terminal.
+		"a\x1b[31mb\nc\u009bd": {"a [31mb c", "d"},
+		"ä ö ü ß é":            {"ä ö ü ß é"},
+	} {
+		if diff := cmp.Diff(want, terminal.Wrap(text, 9)); diff != "" {
+			t.Errorf("Wrap(%q) (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestRelative(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for at, want := range map[time.Time]string{
+		{}:                          "never",
+		now.Add(-90 * time.Minute):  "90m ago",
+		now.Add(3 * 24 * time.Hour): "in 3d",
+	} {
+		if got := terminal.Relative(at, now); got != want {
+			t.Errorf("Relative(%s) = %q, want %q", at, got, want)
+		}
+	}
+}

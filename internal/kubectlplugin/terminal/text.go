@@ -1,0 +1,55 @@
+package terminal
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Wrap splits text into lines of at most width columns at spaces. A longer word gets a line of its
+// own.
+func Wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(printable(text)) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// printable replaces control characters by spaces. Text comes from objects of other users, and must
+// not control the terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// Relative formats a time relative to now, such as "5m ago" or "in 3d". The zero time is "never".
+func Relative(at, now time.Time) string {
+	switch d := now.Sub(at); {
+	case at.IsZero():
+		return "never"
+	case d < 0:
+		return "in " + duration.HumanDuration(-d)
+	default:
+		return duration.HumanDuration(d) + " ago"
+	}
+}
