@@ -50,7 +50,7 @@ func accepted(seen observed, instance *config.Instance) condition.Result {
 			return *result
 		}
 	}
-	message := "The spec is valid and the Realm allows the client."
+	message := fmt.Sprintf("The spec is valid, and grant %q of Realm %q allows the client.", covered(&seen, instance).grant.Name, seen.realm.Name)
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
 	}

@@ -43,6 +43,7 @@ func TestMissingServiceAccounts(t *testing.T) {
 		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
 	}
 	missing := withAccounts(nil, "b", "a")
+	const allowed = `The spec is valid, and grant "all" of Realm "acme" allows the client.`
 	for name, tc := range map[string]struct {
 		change      []func(*observed)
 		wantReason  v1alpha1.ConditionReason
@@ -56,21 +57,21 @@ func TestMissingServiceAccounts(t *testing.T) {
 		"one exists": {
 			[]func(*observed){withAccounts(map[string]types.UID{"a": "1"}, "b", "a")},
 			v1alpha1.ReasonAccepted,
-			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: b.",
+			allowed + " These service accounts do not exist yet: b.",
 		},
 		"all exist": {
 			[]func(*observed){withAccounts(map[string]types.UID{"a": "1", "b": "2"}, "b", "a")},
-			v1alpha1.ReasonAccepted, "The spec is valid and the Realm allows the client.",
+			v1alpha1.ReasonAccepted, allowed,
 		},
 		"none exists, with a public key": {
 			[]func(*observed){missing, withKeys(onP256)},
 			v1alpha1.ReasonAccepted,
-			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: a, b.",
+			allowed + " These service accounts do not exist yet: a, b.",
 		},
 		"none exists, with a secret": {
 			[]func(*observed){missing, generated},
 			v1alpha1.ReasonAccepted,
-			"The spec is valid and the Realm allows the client. These service accounts do not exist yet: a, b.",
+			allowed + " These service accounts do not exist yet: a, b.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
