@@ -52,7 +52,7 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 		subject := benchSubject(i)
 		clients = append(clients, &registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: uid, Identity: uid, RealmUID: realm.UID, ID: clientID(i), Audiences: []string{orders},
-			Scopes: []string{"orders:read", "orders:write"}, Identities: []registry.Identity{{Issuer: benchIssuer, Subject: subject}},
+			Scopes: []string{"orders:read", "orders:write"}, Identities: []registry.Identity{{ID: "issuer", Issuer: benchIssuer, Subject: subject}},
 		})
 		subjects = append(subjects, &registry.Subject{
 			Record: fmt.Sprintf("subject-%064x", i), RealmUID: realm.UID, Issuer: benchIssuer, Subject: subject, ClientID: clientID(i), ClientUID: uid,
@@ -65,7 +65,7 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 	reg.Replace(realms, clients, subjects, func(string) bool { return false })
 	p.handler = tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
-		Now: time.Now, Random: rand.Reader,
+		Used: benchUsed(), Now: time.Now, Random: rand.Reader,
 	})
 	return p
 }

@@ -28,7 +28,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 const (
@@ -55,6 +57,13 @@ func benchPopulation(b *testing.B, algorithm signingkey.Algorithm) *population {
 	return populations[algorithm]
 }
 
+// benchUsed records uses as a token server does.
+func benchUsed() func(*registry.Client, usage.Credential, time.Time) {
+	return lastuse.New(lastuse.Options{
+		Resolution: usage.DefaultResolution, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	}).Use
+}
+
 func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*tokenserver.Options), change ...func(*registry.Client)) *population {
 	b.Helper()
 	p := &population{}
@@ -76,7 +85,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 		uid := fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i)
 		client := &registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: uid, Identity: uid, RealmUID: realm.UID, ID: clientID(i), Audiences: []string{orders},
-			Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},
+			Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Credential{{ID: verifier.ID(), Verifier: verifier}},
 		}
 		for _, f := range change {
 			f(client)
@@ -90,7 +99,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 	reg.Replace(realms, clients, nil, func(string) bool { return false })
 	o := tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
-		Now: time.Now, Random: rand.Reader,
+		Used: benchUsed(), Now: time.Now, Random: rand.Reader,
 	}
 	option(&o)
 	p.handler = tokenserver.New(o)

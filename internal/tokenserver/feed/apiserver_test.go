@@ -56,6 +56,8 @@ type beat struct {
 	at       time.Time
 	version  string
 	requests []heartbeat.Refresh
+	// usageUntil is zero if the heartbeat has none.
+	usageUntil time.Time
 }
 
 // start runs a feed until stop is called or the test ends.
@@ -104,7 +106,11 @@ func (a *apiServer) client() *fake.Clientset {
 				return true, nil, err
 			}
 		}
-		a.beats = append(a.beats, beat{at: time.Now(), version: lease.Annotations[heartbeat.LoadedAnnotation], requests: heartbeat.ParseRefresh(lease)})
+		parsed, err := heartbeat.Parse(lease)
+		if err != nil {
+			return true, nil, err
+		}
+		a.beats = append(a.beats, beat{at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), usageUntil: parsed.UsageUntil})
 		return true, lease, a.writes
 	})
 	return client
