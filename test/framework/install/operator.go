@@ -89,11 +89,17 @@ func (i *Installation) OperatorRefusal(t testing.TB) string {
 // kubeconfig. It can be called from any goroutine.
 func (i *Installation) KillAndRestartOperator(t testing.TB) {
 	t.Helper()
+	i.KillAndRestartOperatorWith(t, "")
+}
+
+// KillAndRestartOperatorWith is like KillAndRestartOperator with the kubeconfig at the given path.
+func (i *Installation) KillAndRestartOperatorWith(t testing.TB, kubeconfig string) {
+	t.Helper()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	err := i.operator.Kill()
 	if err == nil {
-		err = i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, ""))
+		err = i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig))
 	}
 	if err != nil {
 		t.Errorf("Failed to kill and restart the operator: %v", err)
