@@ -76,7 +76,8 @@ func (r *Report) Add(client types.UID, c Credential, at time.Time) {
 func (r *Report) Encode() (string, error) {
 	e := encoded{SchemaVersion: schemaVersion, Server: r.Server, Uses: make(map[types.UID]map[Credential]int64, len(r.Uses))}
 	if !r.Lost.IsZero() {
-		e.Lost = r.Lost.Unix()
+		// Rounded down, it would hide losses in the last fraction of a second.
+		e.Lost = r.Lost.Add(time.Second - 1).Unix()
 	}
 	for client, uses := range r.Uses {
 		times := make(map[Credential]int64, len(uses))

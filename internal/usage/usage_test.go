@@ -51,6 +51,19 @@ func TestParseReturnsWhatWasEncoded(t *testing.T) {
 	}
 }
 
+// Uses until the very moment of a loss may be missing.
+func TestLostIsRoundedUp(t *testing.T) {
+	for name, r := range map[string]usage.Report{
+		"whole second": {Server: server, Lost: at(9, 30)},
+		"fraction":     {Server: server, Lost: at(9, 30).Add(-time.Second + 1)},
+	} {
+		parsed, err := usage.Parse(configMap(t, &r))
+		if err != nil || !parsed.Lost.Equal(at(9, 30)) {
+			t.Errorf("%s: got %v, %v; want %s", name, parsed, err, at(9, 30))
+		}
+	}
+}
+
 func TestParseRejects(t *testing.T) {
 	for name, change := range map[string]func(*corev1.ConfigMap){
 		"no data":                func(cm *corev1.ConfigMap) { cm.Data = nil },

@@ -1,0 +1,11 @@
+package usage_test
+
+import (
+	"testing"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+)
+
+func TestMain(m *testing.M) {
+	env.Main(m, env.WithAuditLog())
+}
