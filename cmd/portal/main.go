@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/source"
 	"github.com/realmkeeper/realmkeeper/internal/version"
@@ -38,6 +39,7 @@ type options struct {
 	apiServerCAFile   string
 	sessionKeyFile    string
 	idleTimeout       time.Duration
+	staleAfter        time.Duration
 	initialAdmin      string
 	publicURL         string
 	trustedProxies    []netip.Prefix
@@ -86,6 +88,7 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.StringVar(&o.apiServerCAFile, "api-server-ca-file", "", "Path of the PEM `file` with the certificate authority of the API server. Defaults to the system roots, or to Mozilla's list if the system has none")
 	flags.StringVar(&o.sessionKeyFile, "session-key-file", "", "Path of the `file` with the session encryption key, at least 32 random bytes and the same for all replicas (required)")
 	flags.DurationVar(&o.idleTimeout, "idle-timeout", access.DefaultIdleTimeout, "Time without use after which a session expires, at least 5m and at most 12h")
+	flags.DurationVar(&o.staleAfter, "stale-after", portal.DefaultStaleAfter, "How long a credential must have been unused to be shown as unused, at least 1h")
 	flags.StringVar(&o.initialAdmin, "initial-admin", "", "Service account as `namespace/name` in the token command on the sign-in page")
 	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", source.Into(&o.proxyProtocolFrom))
 	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", source.Into(&o.passthrough))
@@ -133,6 +136,8 @@ func (o options) complete() error {
 		return fmt.Errorf("%w: --api-server is required outside a cluster", errUsage)
 	case (o.certFile == "") != (o.keyFile == ""):
 		return fmt.Errorf("%w: --tls-cert-file and --tls-key-file must be set together", errUsage)
+	case o.staleAfter < time.Hour:
+		return fmt.Errorf("%w: --stale-after must be at least 1h, got %s", errUsage, o.staleAfter)
 	case o.initialAdmin != "" && strings.Count(o.initialAdmin, "/") != 1:
 		return fmt.Errorf("%w: --initial-admin must be namespace/name, got %q", errUsage, o.initialAdmin)
 	}

@@ -39,6 +39,7 @@ func TestInvalidInput(t *testing.T) {
 		"empty API server URL":               {with("--api-server="), "--api-server"},
 		"API server URL without TLS":         {with("--api-server", "http://127.0.0.1:1"), "--api-server"},
 		"short idle timeout":                 {with("--idle-timeout", "4m"), "--idle-timeout"},
+		"short time until stale":             {with("--stale-after", "59m"), "--stale-after"},
 		"missing authority file":             {with("--api-server-ca-file", none), "--api-server-ca-file"},
 		"certificate without key":            {with("--tls-cert-file", key), "--tls-key-file"},
 		"missing certificate file":           {with("--tls-cert-file", none, "--tls-key-file", none), "--tls-cert-file"},

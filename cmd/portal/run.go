@@ -95,7 +95,8 @@ func newHandler(o options, logger *slog.Logger, auditLog *audit.Log, metrics pro
 	}
 	return portal.New(portal.Options{
 		Cluster: cluster, Sessions: sessions, Provider: provider, InitialAdmin: o.initialAdmin, TrustedProxies: o.trustedProxies,
-		Logger: logger, Audit: auditLog, Metrics: metrics, Now: time.Now, Random: rand.Reader,
+		StaleAfter: o.staleAfter,
+		Logger:     logger, Audit: auditLog, Metrics: metrics, Now: time.Now, Random: rand.Reader,
 	}), nil
 }
 

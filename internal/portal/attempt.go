@@ -99,7 +99,7 @@ func (p *portal) endSignIn(w http.ResponseWriter, r *http.Request, user access.U
 		Actor: user.Name, Source: source.Of(r, p.TrustedProxies),
 	})
 	if err == nil {
-		http.Redirect(w, r, "/clients", http.StatusSeeOther)
+		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
 	if result.label == signInFailed && result.reason != audit.ReasonBusy {

@@ -6,33 +6,37 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// clientList is a partial ApiClientList with only the fields that rows need. Decoding the API
+// listItem is an ApiClient with only the fields that lists and the overview need. Decoding the API
 // server's response is most of the cost of rendering a page.
-type clientList struct {
-	Metadata struct {
-		Continue string `json:"continue"`
-	} `json:"metadata"`
-	Items []listItem `json:"items"`
-}
-
 type listItem struct {
 	Metadata struct {
-		Namespace     string            `json:"namespace"`
-		Name          string            `json:"name"`
-		Generation    int64             `json:"generation"`
-		Labels        map[string]string `json:"labels"`
-		Annotations   map[string]string `json:"annotations"`
-		ManagedFields []struct {
+		Namespace         string            `json:"namespace"`
+		Name              string            `json:"name"`
+		Generation        int64             `json:"generation"`
+		CreationTimestamp metav1.Time       `json:"creationTimestamp"`
+		Labels            map[string]string `json:"labels"`
+		Annotations       map[string]string `json:"annotations"`
+		ManagedFields     []struct {
 			Manager string `json:"manager"`
 		} `json:"managedFields"`
 	} `json:"metadata"`
 	Spec struct {
-		RealmRef    v1alpha1.RealmReference `json:"realmRef"`
-		ClientID    string                  `json:"clientId"`
-		Description string                  `json:"description"`
+		RealmRef            v1alpha1.RealmReference            `json:"realmRef"`
+		ClientID            string                             `json:"clientId"`
+		Description         string                             `json:"description"`
+		ExpiresAt           *metav1.Time                       `json:"expiresAt"`
+		ServiceAccounts     []v1alpha1.ServiceAccountReference `json:"serviceAccounts"`
+		FederatedIdentities []v1alpha1.FederatedIdentity       `json:"federatedIdentities"`
+		PublicKeys          []struct {
+			KeyID string `json:"keyId"`
+		} `json:"publicKeys"`
 	} `json:"spec"`
 	Status struct {
-		Conditions []itemCondition `json:"conditions"`
+		Conditions       []itemCondition               `json:"conditions"`
+		Secrets          []v1alpha1.ClientSecretStatus `json:"secrets"`
+		Credentials      []v1alpha1.CredentialStatus   `json:"credentials"`
+		LastUsedTime     *metav1.Time                  `json:"lastUsedTime"`
+		NextRotationTime *metav1.Time                  `json:"nextRotationTime"`
 	} `json:"status"`
 }
 
@@ -49,15 +53,21 @@ type itemCondition struct {
 func (l *listItem) apiClient() *v1alpha1.ApiClient {
 	c := &v1alpha1.ApiClient{}
 	c.Namespace, c.Name, c.Generation = l.Metadata.Namespace, l.Metadata.Name, l.Metadata.Generation
-	c.Labels, c.Annotations = l.Metadata.Labels, l.Metadata.Annotations
+	c.CreationTimestamp, c.Labels, c.Annotations = l.Metadata.CreationTimestamp, l.Metadata.Labels, l.Metadata.Annotations
 	for _, m := range l.Metadata.ManagedFields {
 		c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{Manager: m.Manager})
 	}
 	c.Spec.RealmRef, c.Spec.ClientID, c.Spec.Description = l.Spec.RealmRef, l.Spec.ClientID, l.Spec.Description
+	c.Spec.ExpiresAt, c.Spec.ServiceAccounts, c.Spec.FederatedIdentities = l.Spec.ExpiresAt, l.Spec.ServiceAccounts, l.Spec.FederatedIdentities
+	for _, k := range l.Spec.PublicKeys {
+		c.Spec.PublicKeys = append(c.Spec.PublicKeys, v1alpha1.PublicKey{KeyID: k.KeyID})
+	}
 	for _, s := range l.Status.Conditions {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
 			Type: s.Type, Status: s.Status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration,
 		})
 	}
+	c.Status.Secrets, c.Status.Credentials = l.Status.Secrets, l.Status.Credentials
+	c.Status.LastUsedTime, c.Status.NextRotationTime = l.Status.LastUsedTime, l.Status.NextRotationTime
 	return c
 }

@@ -16,6 +16,7 @@ var (
 	UseTime          = useTime
 	KeyTimeline      = keyTimeline
 	SecretTimeline   = secretTimeline
+	ExpiryOf         = expiryOf
 )
 
 // SecretView is exported for tests.
@@ -29,3 +30,6 @@ type (
 	ConditionView = conditionView
 	CommandView   = commandView
 )
+
+// MaxScanned is how many clients the portal sorts and counts.
+const MaxScanned = maxScanned

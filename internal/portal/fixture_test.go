@@ -44,6 +44,8 @@ type apiServer struct {
 	// hang, if set, holds up the requests for which it returns true until they are canceled.
 	hang atomic.Pointer[func(*http.Request) bool]
 	held chan struct{} // receives a value for each such request
+	// respond, if set, responds to authenticated requests for which it returns true.
+	respond atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
 }
 
 func startAPIServer(t *testing.T) *apiServer {
@@ -55,7 +57,8 @@ func startAPIServer(t *testing.T) *apiServer {
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // so that the server notices a disconnected client
+	body, _ := io.ReadAll(r.Body) // so that the server notices a disconnected client
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	if hang := s.hang.Load(); hang != nil && (*hang)(r) {
 		s.held <- struct{}{}
 		<-r.Context().Done()
@@ -69,6 +72,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Authorization") != "Bearer "+goodToken:
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`)
+	case s.respond.Load() != nil && (*s.respond.Load())(w, r):
 	case isReview(r):
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1","status":{"userInfo":{"username":"grace"}}}`)
@@ -77,6 +81,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
 	case strings.HasSuffix(r.URL.Path, "/apiclients"):
 		_, _ = io.WriteString(w, `{"kind":"ApiClientList","apiVersion":"auth.realmkeeper.dev/v1alpha1","items":[]}`)
+	case strings.HasSuffix(r.URL.Path, "/realms"):
+		_, _ = io.WriteString(w, `{"kind":"RealmList","apiVersion":"auth.realmkeeper.dev/v1alpha1","items":[]}`)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)

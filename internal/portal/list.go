@@ -1,173 +1,130 @@
 package portal
 
 import (
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
 const (
 	// pageSize is the maximum number of clients on a page.
 	pageSize = 50
-	// chunkSize is the number of clients per API request if the portal filters the results.
+	// chunkSize is the number of clients per API request if the portal filters or sorts them.
 	chunkSize = 500
 	// maxScanned is the number of clients after which a search stops. The next page continues
-	// there.
+	// there. It is also how many clients the portal sorts and counts.
 	maxScanned = 20_000
 )
-
-// listQuery contains the filters of a list and the start of the requested page.
-type listQuery struct {
-	Namespace, Realm, State, Search string
-	// From is the start of the page. The zero value is the start of the list.
-	From cursor
-}
-
-// cursor is a position in a list: the number of items to skip after the API server's continue
-// token.
-type cursor struct {
-	skip  int
-	token string
-}
-
-func (c cursor) String() string {
-	if c == (cursor{}) {
-		return ""
-	}
-	return strconv.Itoa(c.skip) + "." + c.token
-}
-
-// parseCursor parses the result of String. If s is invalid, it returns the start of the list.
-func parseCursor(s string) cursor {
-	skip, token, ok := strings.Cut(s, ".")
-	n, err := strconv.Atoi(skip)
-	if !ok || err != nil || n < 0 || n > chunkSize {
-		return cursor{}
-	}
-	return cursor{skip: n, token: token}
-}
-
-func parseListQuery(values url.Values) listQuery {
-	get := func(key string) string { return strings.TrimSpace(values.Get(key)) }
-	q := listQuery{
-		Namespace: get("namespace"), Realm: get("realm"), State: get("state"), Search: get("search"),
-		From: parseCursor(values.Get("from")),
-	}
-	if !slices.Contains(allStates, q.State) {
-		q.State = ""
-	}
-	return q
-}
-
-// path returns the path of the page that starts at from.
-func (q listQuery) path(from cursor) string {
-	values := url.Values{}
-	for _, parameter := range []struct{ key, value string }{
-		{"namespace", q.Namespace}, {"realm", q.Realm}, {"state", q.State}, {"search", q.Search}, {"from", from.String()},
-	} {
-		if parameter.value != "" {
-			values.Set(parameter.key, parameter.value)
-		}
-	}
-	if len(values) == 0 {
-		return "/clients"
-	}
-	return "/clients?" + values.Encode()
-}
-
-// filtersHere reports whether the query has filters that the API server doesn't support.
-func (q listQuery) filtersHere() bool { return q.State != "" || q.Search != "" }
-
-// matches reports whether a client matches the filter.
-func (q listQuery) matches(c *v1alpha1.ApiClient) bool {
-	if q.Realm != "" && c.Spec.RealmRef.Name != q.Realm {
-		return false
-	}
-	if q.State != "" && stateOf(c.Status.Conditions, c.Generation).Name != q.State {
-		return false
-	}
-	if q.Search == "" {
-		return true
-	}
-	term := strings.ToLower(q.Search)
-	return slices.ContainsFunc([]string{c.Name, c.Namespace, c.EffectiveClientID(), c.Spec.Description}, func(s string) bool {
-		return strings.Contains(strings.ToLower(s), term)
-	})
-}
-
-// row is a client in a list.
-type row struct {
-	Namespace, Name, Realm, ClientID, Description string
-	State                                         State
-	ManagedBy                                     string
-}
 
 // listResult is a page of a list.
 type listResult struct {
 	rows    []row
 	next    cursor // the zero value on the last page
 	scanned int    // number of clients read
+	// found is the number of matching clients if all of them were read, else 0.
+	found int
+	// partial is set if there are more clients than the portal sorts.
+	partial bool
 }
 
-// findClients returns a page of matching clients. It stops reading as soon as the page is full.
-func (req *request) findClients(q listQuery) (listResult, error) {
+// findClients returns a page of matching clients.
+func (p *portal) findClients(req *request, q listQuery) (listResult, error) {
+	if q.sortsHere() {
+		return p.sortClients(req, q)
+	}
+	return p.scanClients(req, q)
+}
+
+// scanClients returns a page in the order of the API server. It stops reading as soon as the page is
+// full.
+func (p *portal) scanClients(req *request, q listQuery) (listResult, error) {
 	var result listResult
+	now := p.Now()
+	limit := pageSize
+	if q.filtersHere() {
+		limit = chunkSize
+	}
 	at := q.From
 	for {
-		list, err := req.read(q, at.token)
-		if err != nil {
+		k, full := -1, false
+		next, err := req.read(q, limit, at.token, func(item *listItem) bool {
+			if k++; k < at.skip {
+				return true
+			}
+			r := p.newRow(item.apiClient(), now)
+			result.scanned++
+			if !q.matches(&r) {
+				return true
+			}
+			if full = len(result.rows) == pageSize; full {
+				return false
+			}
+			result.rows = append(result.rows, r)
+			return true
+		})
+		switch {
+		case err != nil:
 			return listResult{}, err
-		}
-		for k := at.skip; k < len(list.Items); k++ {
-			c := list.Items[k].apiClient()
-			if !q.matches(c) {
-				continue
-			}
-			if len(result.rows) == pageSize {
-				result.next = cursor{skip: k, token: at.token}
-				return result, nil
-			}
-			result.rows = append(result.rows, rowOf(c))
-		}
-		result.scanned += len(list.Items)
-		at = cursor{token: list.Metadata.Continue}
-		if list.Metadata.Continue == "" {
+		case full:
+			result.next = cursor{skip: k, token: at.token}
+			return result, nil
+		case next == "":
+			return result, nil
+		case len(result.rows) == pageSize || result.scanned >= maxScanned:
+			result.next = cursor{token: next}
 			return result, nil
 		}
-		if len(result.rows) == pageSize || result.scanned >= maxScanned {
-			result.next = at
-			return result, nil
+		at = cursor{token: next}
+	}
+}
+
+// sortClients returns a page in an order that the API server doesn't support, so it reads all
+// clients.
+func (p *portal) sortClients(req *request, q listQuery) (listResult, error) {
+	var result listResult
+	first := firstRows{compare: q.Sort.compare(), limit: q.From.skip + pageSize}
+	var err error
+	result.scanned, result.partial, err = p.readAll(req, q, func(r row) {
+		if q.matches(&r) {
+			result.found++
+			first.add(r)
+		}
+	})
+	if err != nil {
+		return listResult{}, err
+	}
+	first.trim()
+	result.rows = first.rows[min(q.From.skip, len(first.rows)):]
+	if result.found > q.From.skip+pageSize {
+		result.next = cursor{skip: q.From.skip + pageSize}
+	}
+	return result, nil
+}
+
+// readAll calls visit for each client in the namespace and realm of the query. It stops after
+// maxScanned clients; partial is set if there are more.
+func (p *portal) readAll(req *request, q listQuery, visit func(row)) (scanned int, partial bool, err error) {
+	now := p.Now()
+	for token := ""; ; {
+		token, err = req.read(q, chunkSize, token, func(item *listItem) bool {
+			scanned++
+			visit(p.newRow(item.apiClient(), now))
+			return true
+		})
+		if err != nil || token == "" || scanned >= maxScanned {
+			return scanned, token != "", err
 		}
 	}
 }
 
-func rowOf(c *v1alpha1.ApiClient) row {
-	managed, _ := gitops.ManagerOf(c)
-	return row{
-		Namespace: c.Namespace, Name: c.Name, Realm: c.Spec.RealmRef.Name, ClientID: c.EffectiveClientID(),
-		Description: c.Spec.Description, State: stateOf(c.Status.Conditions, c.Generation), ManagedBy: managed.Tool,
-	}
-}
-
-// read returns a chunk of the list, filtered by realm. API servers before Kubernetes 1.31 don't
-// support this filter, so matches also filters by realm.
-func (req *request) read(q listQuery, token string) (*clientList, error) {
-	page := access.Page{Namespace: q.Namespace, Realm: q.Realm, Limit: pageSize, Continue: token}
-	if q.filtersHere() {
-		page.Limit = chunkSize
-	}
-	list := &clientList{}
-	err := req.api.ListApiClients(req.ctx(), page, list)
+// read passes a chunk of the list, filtered by realm, to visit. API servers before Kubernetes 1.31
+// don't support this filter, so matches also filters by realm.
+func (req *request) read(q listQuery, limit int, token string, visit func(*listItem) bool) (next string, err error) {
+	page := access.Page{Namespace: q.Namespace, Realm: q.Realm, Limit: limit, Continue: token}
+	next, err = access.ListApiClients(req.ctx(), req.api, page, visit)
 	if page.Realm != "" && apierrors.IsBadRequest(err) {
 		page.Realm = ""
-		err = req.api.ListApiClients(req.ctx(), page, list)
+		next, err = access.ListApiClients(req.ctx(), req.api, page, visit)
 	}
-	return list, err
+	return next, err
 }

@@ -69,6 +69,8 @@ func parsePages(now func() time.Time) pages {
 	functions := template.FuncMap{
 		"asset":     assetPath,
 		"client":    clientPath,
+		"count":     formatCount,
+		"plural":    plural,
 		"time":      func(t *metav1.Time) template.HTML { return relativeTime(t, now()) },
 		"date":      func(t metav1.Time) template.HTML { return relativeTime(&t, now()) },
 		"exact":     func(t *metav1.Time) template.HTML { return exactTime(t) },

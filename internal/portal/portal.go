@@ -27,6 +27,9 @@ const FieldOwner = gitops.FieldOwnerPortal
 // DefaultTimeout is shorter than the write timeout, so that users get a response.
 const DefaultTimeout = 20 * time.Second
 
+// DefaultStaleAfter is the default of usage.staleAfter in the instance configuration.
+const DefaultStaleAfter = 90 * day
+
 // Options configures the portal.
 type Options struct {
 	Cluster  *access.Cluster
@@ -46,6 +49,9 @@ type Options struct {
 	// Timeout limits how long a request waits for the API server and the issuer. The default is
 	// DefaultTimeout.
 	Timeout time.Duration
+	// StaleAfter is how long a credential must have been unused to need attention. The default is
+	// DefaultStaleAfter.
+	StaleAfter time.Duration
 	// Now returns the current time. Random is the random source for secrets and salts.
 	Now    func() time.Time
 	Random io.Reader
@@ -71,6 +77,7 @@ func (req *request) ctx() context.Context { return req.r.Context() }
 // New returns the portal's HTTP handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.StaleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
 	p := &portal{Options: o, pages: parsePages(o.Now), failures: limiter.NewFailures(), metrics: newMetrics(o.Metrics)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/{name}", assetHandler())
@@ -79,8 +86,9 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /sign-in/begin", p.beginSignIn)
 	mux.HandleFunc("GET /sign-in/callback", p.completeSignIn)
 	mux.HandleFunc("POST /sign-out", p.signOut)
-	mux.Handle("GET /{$}", http.RedirectHandler("/clients", http.StatusSeeOther))
 	for pattern, handle := range map[string]handler{
+		"GET /{$}":                                    p.showOverview,
+		"GET /choices/{kind}":                         p.listChoices,
 		"GET /realms":                                 p.listRealms,
 		"GET /realms/{realm}":                         p.showRealm,
 		"GET /clients":                                p.listClients,

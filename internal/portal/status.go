@@ -30,6 +30,9 @@ const (
 
 var allStates = []string{StateReady, StateProgressing, StateSuspended, StateExpired, StateNotReady}
 
+// stateKinds are the kinds of badges by state.
+var stateKinds = map[string]string{StateReady: "good", StateProgressing: "busy", StateSuspended: "off", StateExpired: "off", StateNotReady: "bad"}
+
 // stateOf summarizes an object's conditions.
 func stateOf(conditions []metav1.Condition, generation int64) State {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))

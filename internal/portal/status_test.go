@@ -87,7 +87,7 @@ func TestStateOf(t *testing.T) {
 // The cursor comes from the URL, so it can be any string.
 func TestParseCursor(t *testing.T) {
 	for value, want := range map[string]string{
-		"": "", "7.abc": "7.abc", "0.abc": "0.abc", "12.": "12.", "-1.abc": "", "501.abc": "", "x.abc": "", "7": "", "7.a.b": "7.a.b",
+		"": "", "7.abc": "7.abc", "0.abc": "0.abc", "12.": "12.", "-1.abc": "", "20000.abc": "20000.abc", "20001.abc": "", "x.abc": "", "7": "", "7.a.b": "7.a.b",
 	} {
 		if got := portal.ParseCursor(value).String(); got != want {
 			t.Errorf("ParseCursor(%q) = %q, want %q", value, got, want)

@@ -2,7 +2,6 @@ package portal
 
 import (
 	"html/template"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,13 +72,9 @@ func relative(t, now time.Time) string {
 		if count > u.most {
 			continue
 		}
-		switch count {
-		case 0:
+		text = plural(int(count), u.name)
+		if count == 0 {
 			text = "less than a " + u.name
-		case 1:
-			text = "1 " + u.name
-		default:
-			text = strconv.FormatInt(count, 10) + " " + u.name + "s"
 		}
 		break
 	}

@@ -1,6 +1,7 @@
 package portal_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,8 +11,10 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -25,9 +28,7 @@ func BenchmarkList(b *testing.B) {
 	var creating errgroup.Group
 	creating.SetLimit(16)
 	for k := range clients {
-		creating.Go(func() error {
-			return i.Env.Client.Create(b.Context(), install.ApiClient(team, fmt.Sprintf("client-%05d", k), "acme"))
-		})
+		creating.Go(func() error { return createReady(b.Context(), i, team, fmt.Sprintf("client-%05d", k)) })
 	}
 	if err := creating.Wait(); err != nil {
 		b.Fatal(err)
@@ -56,6 +57,27 @@ func BenchmarkList(b *testing.B) {
 			}
 		}
 	})
+}
+
+// createReady creates a client with a status like that of the operator.
+func createReady(ctx context.Context, i *instance, namespace, name string) error {
+	c := install.ApiClient(namespace, name, "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Description, c.Spec.Scopes = "Sends invoices. Owned by the billing team.", []string{"orders.read"}
+	})
+	if err := i.Env.Client.Create(ctx, c); err != nil {
+		return err
+	}
+	now := metav1.Now()
+	for _, condition := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
+			Type: string(condition), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonReady), ObservedGeneration: c.Generation,
+			LastTransitionTime: now, Message: "All token servers have loaded the latest configuration.",
+		})
+	}
+	c.Status.ObservedGeneration, c.Status.ClientID, c.Status.SecretName = c.Generation, c.EffectiveClientID(), name
+	c.Status.TokenEndpoint = "https://auth.example.com/acme/token"
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: name, CreatedAt: now}}
+	return i.Env.Client.Status().Update(ctx, c)
 }
 
 // apiServer returns a function that lists ApiClients and returns the continue token.

@@ -75,9 +75,11 @@ func namespacedRole(t *testing.T, i *instance, b *browser) {
 	b.wantText("You don't have permission to list clients in")
 	b.fill("#namespace", mine)
 	b.press("Show clients")
+	b.wantText("Overview of namespace " + mine)
+	b.open("/clients?namespace=" + mine)
 	b.wantText("mine")
 	b.wantNoText("theirs")
-	for _, path := range []string{"/clients/" + theirs + "/theirs", "/clients?namespace=" + theirs, "/realms"} {
+	for _, path := range []string{"/?namespace=" + theirs, "/clients/" + theirs + "/theirs", "/clients?namespace=" + theirs, "/realms"} {
 		b.open(path)
 		b.wantText("You need the role Manage api credentials")
 	}
@@ -125,7 +127,7 @@ func crossSiteRequests(t *testing.T, i *instance, _ *browser) {
 		return response
 	}
 	create := url.Values{"realm": {"acme"}, "namespace": {team}, "name": {"forged"}}
-	for _, path := range []string{"/clients", "/realms", "/clients/a/b", "/realms/acme", "/nowhere"} {
+	for _, path := range []string{"/", "/clients", "/choices/realm", "/realms", "/clients/a/b", "/realms/acme", "/nowhere"} {
 		if got := send(http.MethodGet, path, "none", nil); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/sign-in" {
 			t.Errorf("GET %s without a session: status %s, want a redirect to /sign-in", path, got.Status)
 		}

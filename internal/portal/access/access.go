@@ -4,16 +4,13 @@ package access
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -55,7 +52,9 @@ func NewCluster(url string, ca []byte) (*Cluster, error) {
 			Host:            url,
 			TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 			QPS:             -1, // No client-side rate limit. The API server limits requests per user.
-			UserAgent:       "realmkeeper-portal/" + version.Version,
+			// The portal runs near the API server, where compressing takes longer than sending.
+			DisableCompression: true,
+			UserAgent:          "realmkeeper-portal/" + version.Version,
 		},
 		codecs: serializer.NewCodecFactory(scheme),
 		scheme: scheme,
@@ -117,40 +116,6 @@ func (c *Cluster) clientFor(token string) (*Client, error) {
 	}
 	raw, err := rest.UnversionedRESTClientForConfigAndClient(config, httpClient)
 	return &Client{Client: typed, rest: raw}, err
-}
-
-// Page selects the ApiClients that ListApiClients returns.
-type Page struct {
-	Namespace string // empty for all namespaces
-	Realm     string // empty for all realms
-	Limit     int
-	Continue  string
-}
-
-// ListApiClients decodes a page of ApiClients into a value that may omit fields. Decoding all
-// fields would account for most of the cost of listing.
-func (c *Client) ListApiClients(ctx context.Context, page Page, into any) error {
-	request := c.rest.Get().AbsPath("apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version).
-		NamespaceIfScoped(page.Namespace, page.Namespace != "").Resource("apiclients").
-		SetHeader("Accept", "application/json").Param("limit", strconv.Itoa(page.Limit))
-	if page.Continue != "" {
-		request.Param("continue", page.Continue)
-	}
-	if page.Realm != "" {
-		request.Param("fieldSelector", fields.OneTermEqualSelector("spec.realmRef.name", page.Realm).String())
-	}
-	response := request.Do(ctx)
-	if err := response.Error(); err != nil {
-		return fmt.Errorf("listing ApiClients: %w", err)
-	}
-	body, err := response.Raw()
-	if err == nil {
-		err = json.Unmarshal(body, into)
-	}
-	if err != nil {
-		return fmt.Errorf("listing ApiClients: %w", err)
-	}
-	return nil
 }
 
 // User is the user identified by a Kubernetes token.

@@ -1,0 +1,71 @@
+package portal
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/gitops"
+)
+
+// row is a client in a list.
+type row struct {
+	Namespace, Name, Realm, ClientID, Description string
+	State                                         State
+	ManagedBy                                     string
+	// LastUsed is nil if the client has never been used.
+	LastUsed *metav1.Time
+	// Expires is when the client or the last of its secrets expires. It is nil if the client doesn't
+	// expire.
+	Expires *metav1.Time
+	// Rotation is when the operator rotates the secret. It is nil if no rotation is scheduled.
+	Rotation *metav1.Time
+	// Unused is the number of credentials that have not been used for Options.StaleAfter.
+	Unused int
+	// ExpiresSoon is set if Expires is within expiresSoon.
+	ExpiresSoon bool
+	// OldSecretInUse is set if a rotation waits because a client still uses the old secret.
+	OldSecretInUse bool
+}
+
+// expiresSoon is the time before its expiration at which a client needs attention.
+const expiresSoon = 30 * day
+
+// newRow returns the row of a client.
+func (p *portal) newRow(c *v1alpha1.ApiClient, now time.Time) row {
+	managed, _ := gitops.ManagerOf(c)
+	r := row{
+		Namespace: c.Namespace, Name: c.Name, Realm: c.Spec.RealmRef.Name, ClientID: c.EffectiveClientID(),
+		Description: c.Spec.Description, State: stateOf(c.Status.Conditions, c.Generation), ManagedBy: managed.Tool,
+		LastUsed: c.Status.LastUsedTime, Expires: expiryOf(c), Rotation: c.Status.NextRotationTime,
+		OldSecretInUse: meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionOldSecretInUse)),
+	}
+	for _, u := range c.CredentialUses() {
+		expired := !u.ExpiresAt.IsZero() && !now.Before(u.ExpiresAt)
+		if !expired && now.Sub(u.UnusedSince()) > p.StaleAfter {
+			r.Unused++
+		}
+	}
+	r.ExpiresSoon = r.Expires != nil && r.State.Name != StateExpired && r.Expires.Sub(now) <= expiresSoon
+	return r
+}
+
+// expiryOf returns when the client stops getting tokens: when it expires, or when the last of its
+// credentials does. It returns nil if neither happens.
+func expiryOf(c *v1alpha1.ApiClient) *metav1.Time {
+	var last *metav1.Time
+	for _, u := range c.CredentialUses() {
+		if u.ExpiresAt.IsZero() {
+			return c.Spec.ExpiresAt
+		}
+		if last == nil || u.ExpiresAt.After(last.Time) {
+			last = &metav1.Time{Time: u.ExpiresAt}
+		}
+	}
+	if last != nil && (c.Spec.ExpiresAt == nil || last.Before(c.Spec.ExpiresAt)) {
+		return last
+	}
+	return c.Spec.ExpiresAt
+}
