@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,11 +23,10 @@ import (
 type createPage struct {
 	// Selected is set if Realm and Form.Namespace are selected.
 	Selected bool
-	// Realms and Namespaces are the names to select from. Hidden is set if the user isn't allowed to
-	// list realms. Users enter a name if there is none to select from.
-	Realms     []realmView
-	Hidden     bool
-	Namespaces []string
+	// Realms are the realms to select from. Hidden is set if the user isn't allowed to list realms.
+	// Users enter a name if there is none to select from.
+	Realms []realmView
+	Hidden bool
 	// Realm is the selected realm. If the user is allowed to read it, RealmKnown is set, Lifetime is
 	// its token lifetime, and Offer contains what it grants to clients in the namespace.
 	Realm, Lifetime string
@@ -61,7 +60,7 @@ func (p *portal) renderCreate(w http.ResponseWriter, req *request, status int, p
 		page.Form.Namespace, page.Problem = "", "The namespace name is not valid."
 	}
 	page.Selected = page.Realm != "" && page.Form.Namespace != ""
-	complete := req.listChoices
+	complete := req.listRealms
 	if page.Selected {
 		complete = req.describeRealm
 	}
@@ -72,8 +71,8 @@ func (p *portal) renderCreate(w http.ResponseWriter, req *request, status int, p
 	return nil
 }
 
-// listChoices sets the realms and namespaces to select from.
-func (req *request) listChoices(page *createPage) error {
+// listRealms sets the realms to select from.
+func (req *request) listRealms(page *createPage) error {
 	realms, hidden, err := req.realms()
 	if err != nil {
 		return err
@@ -82,9 +81,7 @@ func (req *request) listChoices(page *createPage) error {
 	for k := range realms {
 		page.Realms = append(page.Realms, viewRealm(&realms[k]))
 	}
-	page.Form.Namespace = cmp.Or(page.Form.Namespace, req.ownNamespace())
-	page.Namespaces, err = req.namespaces()
-	return err
+	return nil
 }
 
 // describeRealm sets what the page shows about the realm if the user is allowed to read it.
@@ -116,41 +113,14 @@ func (req *request) describeRealm(page *createPage) error {
 	return nil
 }
 
-// maxNamespaces is the maximum number of namespaces to select from. If there are more, users enter
-// the name instead.
-const maxNamespaces = 200
-
-// namespaces returns the namespaces to select from. It returns none if there are too many or the
-// user isn't allowed to list them.
-func (req *request) namespaces() ([]string, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	err := req.api.List(req.ctx(), list, client.Limit(maxNamespaces))
-	if apierrors.IsForbidden(err) || list.Continue != "" {
-		return nil, nil
-	}
-	names := make([]string, 0, len(list.Items))
-	for k := range list.Items {
-		names = append(names, list.Items[k].Name)
-	}
-	slices.Sort(names)
-	return names, err
-}
-
 func (p *portal) create(w http.ResponseWriter, req *request) error {
-	if err := req.r.ParseForm(); err != nil {
-		return fmt.Errorf("%w: %w", errInput, err)
-	}
-	values := req.r.PostForm
-	get := func(key string) string { return strings.TrimSpace(values.Get(key)) }
-	form := clientForm{
-		Namespace: get("namespace"), Name: get("name"), ClientID: get("clientId"), Description: get("description"), Lifetime: get("lifetime"), Expires: get("expires"),
-		Scopes: strings.Fields(strings.Join(values["scope"], " ")),
-	}
-	page := createPage{Realm: get("realm"), Form: form}
-	created, err := form.client(page.Realm)
+	page, err := req.parseCreate()
 	if err != nil {
-		page.Problem = sentence(err)
+		return err
+	}
+	created, err := page.Form.client(page.Realm)
+	if err != nil {
+		page.Invalid, page.Problem = formProblem(err)
 		return p.renderCreate(w, req, http.StatusUnprocessableEntity, page)
 	}
 	secret, err := generateSecret(p.Random)
@@ -161,23 +131,109 @@ func (p *portal) create(w http.ResponseWriter, req *request) error {
 	// If a client with this name exists, Create fails, but Apply would change that client.
 	err = req.api.Create(req.ctx(), created, client.FieldOwner(FieldOwner))
 	p.audit(req, change{action: audit.ActionCreate, client: created, secretID: secret.id}, err)
-	status := http.StatusUnprocessableEntity
-	switch {
-	case apierrors.IsAlreadyExists(err):
-		status, page.Invalid = http.StatusConflict, map[string]string{"name": "A client with this name already exists in this namespace. Choose another name."}
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		page.Invalid, page.Problem = invalidFields(err)
-	case apierrors.IsNotFound(err):
-		page.Problem = "This namespace doesn't exist."
-	case err != nil:
-		return err
-	default:
+	if err == nil {
 		return p.showSecret(w, req, created, secret)
+	}
+	status := http.StatusUnprocessableEntity
+	if apierrors.IsAlreadyExists(err) {
+		status = http.StatusConflict
+	}
+	var known bool
+	if page.Invalid, page.Problem, known = createProblem(err); !known {
+		return err
 	}
 	return p.renderCreate(w, req, status, page)
 }
 
+// check renders the problems of the form while the user fills it in. The API server decides in a dry
+// run, so the portal has no copy of its rules. Fields that are still empty have no problems.
+func (p *portal) check(w http.ResponseWriter, req *request) error {
+	page, err := req.parseCreate()
+	if err != nil {
+		return err
+	}
+	form := page.Form
+	if form.Name == "" {
+		form.Name = "unnamed" // so that the API server checks the other fields
+	}
+	created, err := form.client(page.Realm)
+	if err == nil {
+		created.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}} // needs no random secret
+		err = req.api.Create(req.ctx(), created, client.DryRunAll)
+		var known bool
+		if page.Invalid, _, known = createProblem(err); err != nil && !known {
+			return err
+		}
+	} else {
+		page.Invalid, _ = formProblem(err)
+	}
+	values := page.Form.values()
+	problems := make([]formField, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		field := formField{Name: name}
+		if values[name] != "" {
+			field.Problem = page.Invalid[name]
+		}
+		problems = append(problems, field)
+	}
+	p.renderPart(w, "create.html", "problems", problems)
+	return nil
+}
+
+// parseCreate returns the page with the submitted form.
+func (req *request) parseCreate() (createPage, error) {
+	if err := req.r.ParseForm(); err != nil {
+		return createPage{}, fmt.Errorf("%w: %w", errInput, err)
+	}
+	values := req.r.PostForm
+	get := func(key string) string { return strings.TrimSpace(values.Get(key)) }
+	form := clientForm{
+		Namespace: get("namespace"), Name: get("name"), ClientID: get("clientId"), Description: get("description"), Lifetime: get("lifetime"), Expires: get("expires"),
+		Scopes: strings.Fields(strings.Join(values["scope"], " ")),
+	}
+	return createPage{Realm: get("realm"), Form: form}, nil
+}
+
+// createProblem returns the problems for which the API server rejected a new client. known is false
+// if they are not the user's input.
+func createProblem(err error) (invalid map[string]string, other string, known bool) {
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return map[string]string{"name": "A client with this name already exists in this namespace. Choose another name."}, "", true
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		invalid, other = invalidFields(err)
+		return invalid, other, true
+	case apierrors.IsNotFound(err):
+		return nil, "This namespace doesn't exist.", true
+	}
+	return nil, "", false
+}
+
+// fieldError is a problem of a form field that the portal parses.
+type fieldError struct {
+	field string
+	error
+}
+
+func (e fieldError) Unwrap() error { return e.error }
+
+// formProblem returns the problem for which the portal can't convert the form.
+func formProblem(err error) (invalid map[string]string, other string) {
+	if e, ok := errors.AsType[fieldError](err); ok {
+		return map[string]string{e.field: sentence(err)}, "The client wasn't created. Correct the marked fields."
+	}
+	return nil, sentence(err)
+}
+
 var errMissing = errors.New("enter a realm, a namespace and a name")
+
+// values returns the submitted values by form field.
+func (f clientForm) values() map[string]string {
+	return map[string]string{
+		"name": f.Name, "clientId": f.ClientID, "description": f.Description, "scope": strings.Join(f.Scopes, " "),
+		"lifetime": f.Lifetime, "expires": f.Expires,
+	}
+}
 
 // client converts the form to an ApiClient. The API server performs the remaining validation.
 func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
@@ -196,11 +252,14 @@ func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
 	if f.Lifetime != "" {
 		lifetime, err := time.ParseDuration(f.Lifetime)
 		if err != nil {
-			return nil, fmt.Errorf("%w: the token lifetime must be a duration such as 5m or 1h30m", errInput)
+			return nil, fieldError{"lifetime", fmt.Errorf("%w: the token lifetime must be a duration such as 5m or 1h30m", errInput)}
 		}
 		c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: lifetime}
 	}
-	var err error
-	c.Spec.ExpiresAt, err = parseExpiry(f.Expires)
-	return c, err
+	expiresAt, err := parseExpiry(f.Expires)
+	if err != nil {
+		return nil, fieldError{"expires", err}
+	}
+	c.Spec.ExpiresAt = expiresAt
+	return c, nil
 }

@@ -94,6 +94,7 @@ func New(o Options) http.Handler {
 		"GET /clients":                                p.listClients,
 		"GET /clients/new":                            p.showCreate,
 		"POST /clients":                               p.create,
+		"POST /clients/check":                         p.check,
 		"GET /clients/{namespace}/{name}":             p.showClient,
 		"POST /clients/{namespace}/{name}/suspend":    p.suspend,
 		"POST /clients/{namespace}/{name}/resume":     p.resume,

@@ -29,3 +29,15 @@ document.addEventListener("click", async (event) => {
 
 document.addEventListener("htmx:load", (event) => showCopyButtons(event.detail.elt));
 showCopyButtons(document);
+
+// Marks fields as invalid while the user types. The server sends the problems.
+document.addEventListener("htmx:afterSettle", () => {
+  document.querySelectorAll(".problem.field").forEach((problem) => {
+    const field = document.getElementById(problem.id.replace("-problem", ""));
+    if (problem.textContent) {
+      field?.setAttribute("aria-invalid", "true");
+    } else {
+      field?.removeAttribute("aria-invalid");
+    }
+  });
+});
