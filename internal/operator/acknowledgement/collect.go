@@ -5,6 +5,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,6 +66,9 @@ func (c *collector) collect(ctx context.Context) {
 		if client.IgnoreNotFound(err) != nil {
 			// The API server may be down, so the token server may still be alive.
 			c.tracker.extendDeadline(lease.Name, c.now())
+			if apierrors.IsConflict(err) {
+				continue // The server has renewed it.
+			}
 			log.Error(err, "Failed to delete stale heartbeat Lease", "lease", lease.Name)
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -89,9 +90,14 @@ func Secret(ctx context.Context, c client.Client, reader client.Reader, live *co
 	return changed, nil
 }
 
-// Status applies the status of a Realm or ApiClient.
+// Status applies the status of a Realm or ApiClient. If the object has been deleted, IsStale returns true
+// for the error.
 func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
-	if err := c.Status().Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	err := c.Status().Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	if apierrors.IsNotFound(err) {
+		err = errDeleted
+	}
+	if err != nil {
 		return fmt.Errorf("applying status: %w", err)
 	}
 	return nil

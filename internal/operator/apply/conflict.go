@@ -12,8 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// ConflictDelay is the time between a conflict and the retry. Caches usually catch up sooner.
-const ConflictDelay = 200 * time.Millisecond
+// ConflictDelay is the time between the first conflict and the retry. A cache usually catches up
+// sooner. It doubles with each consecutive conflict, because each retry with an old cache costs the
+// API server a request.
+const ConflictDelay = 10 * time.Millisecond
+
+// errDeleted is the error of a write to an object that was deleted after it was read.
+var errDeleted = errors.New("the object was deleted")
 
 // IsStale reports whether writes failed only because they were based on a stale read. The caller
 // must then read the objects again before it decides.
@@ -25,16 +30,16 @@ func IsStale(err error) bool {
 	if all, ok := errors.AsType[joined](err); ok {
 		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !IsStale(e) })
 	}
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errDeleted)
 }
 
 // MaxConflicts is the number of consecutive conflicts on one object that are retried as part of
-// normal operation. A conflict that lasts longer requires an administrator, for example because a
-// Secret with that name belongs to another owner.
+// normal operation, which takes about 10 seconds. A conflict that lasts longer requires an
+// administrator, for example because a Secret with that name belongs to another owner.
 const MaxConflicts = 10
 
-// RetryConflicts returns a reconciler that runs r and retries it after ConflictDelay if the
-// error satisfies IsStale. Conflicts are part of normal operation, so they are logged at debug
+// RetryConflicts returns a reconciler that runs r and retries it soon, see ConflictDelay, if the error
+// satisfies IsStale. Conflicts are part of normal operation, so they are logged at debug
 // level and not counted as reconcile errors. After MaxConflicts consecutive conflicts it returns
 // the error, so that it is logged, counted, and retried with backoff. The API server rejects every
 // write based on a stale read, so nothing depends on the delay.
@@ -52,25 +57,27 @@ type conflictRetrier struct {
 // Reconcile implements reconcile.Reconciler.
 func (c *conflictRetrier) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	result, err := c.reconciler.Reconcile(ctx, request)
-	if !c.retry(request, IsStale(err)) {
+	delay, ok := c.retry(request, IsStale(err))
+	if !ok {
 		return result, err
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info("Write conflict, reconciling again", "error", err.Error())
-	return reconcile.Result{RequeueAfter: ConflictDelay}, nil
+	return reconcile.Result{RequeueAfter: delay}, nil
 }
 
-// retry counts a conflict and reports whether it is retried without an error. Any other outcome
-// resets the count.
-func (c *conflictRetrier) retry(request reconcile.Request, conflict bool) bool {
+// retry counts a conflict, and returns when it is retried without an error. Any other outcome resets
+// the count.
+func (c *conflictRetrier) retry(request reconcile.Request, conflict bool) (delay time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !conflict {
 		delete(c.conflicts, request)
-		return false
+		return 0, false
 	}
-	if c.conflicts[request] >= MaxConflicts {
-		return false
+	before := c.conflicts[request]
+	if before >= MaxConflicts {
+		return 0, false
 	}
 	c.conflicts[request]++
-	return true
+	return ConflictDelay << before, true
 }

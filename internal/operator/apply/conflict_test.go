@@ -78,8 +78,11 @@ func TestRetryConflicts(t *testing.T) {
 				}
 				return tc.result, tc.err
 			}))
-			for _, log := range []logr.Logger{logger, quiet} {
+			for i, log := range []logr.Logger{logger, quiet} {
 				got, err := reconciler.Reconcile(ctrl.LoggerInto(t.Context(), log), request)
+				if tc.want.RequeueAfter == apply.ConflictDelay {
+					got.RequeueAfter >>= i // the delay of the second conflict is twice as long
+				}
 				if got != tc.want || !errors.Is(err, tc.wantErr) {
 					t.Errorf("got %+v and error %v, want %+v and error %v", got, err, tc.want, tc.wantErr)
 				}
