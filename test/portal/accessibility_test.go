@@ -98,6 +98,9 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	b.open("/realms/acme")
 	b.inspect("realm")
 	b.open("/clients/" + team + "/orders")
+	if n := evaluate[int](b, `document.querySelectorAll("td[data-label='Last used'] time[title]").length`); n != 2 {
+		t.Errorf("Page shows the last use of %d secrets, want 2", n)
+	}
 	b.inspect("client")
 	for _, action := range []string{"Rotate", "Suspend", "Expiration", "Revoke"} {
 		b.openDialog(action)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	corev1 "k8s.io/api/core/v1"
@@ -152,7 +153,12 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 // was generated outside the portal.
 func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	generated, provided := install.ApiClient(team, "generated", "acme"), install.ApiClient(team, "provided", "acme", func(c *v1alpha1.ApiClient) {
+	generated := install.ApiClient(team, "generated", "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
+			EndWhenUnused: &v1alpha1.EndWhenUnused{After: &v1alpha1.Duration{Duration: 24 * time.Hour}, Max: &v1alpha1.Duration{Duration: 720 * time.Hour}},
+		}}}
+	})
+	provided := install.ApiClient(team, "provided", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "provided-secret"}}}
 	})
 	signing := install.ApiClient(team, "signing", "acme", func(c *v1alpha1.ApiClient) {
@@ -167,6 +173,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	b.signIn(i.admin)
 	b.open("/clients/" + team + "/generated")
 	b.wantText("stores it in the Secret generated in namespace " + team)
+	b.wantText("expires when it hasn't been used for 24h, and after 720h at the latest")
 	// rotateAfter has a resolution of one second, so don't rotate in the second in which the secret
 	// was created.
 	install.Eventually(t, "next second", func() error {
@@ -188,7 +195,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	})
 	install.Eventually(t, "rotation event on the page", func() error {
 		b.open("/clients/" + team + "/generated")
-		if text := b.text(); !strings.Contains(text, string(v1alpha1.EventSecretRotated)) {
+		if text := b.text(); !strings.Contains(text, string(v1alpha1.EventSecretRotated)) || !strings.Contains(text, "in 30 days at the latest") {
 			return errors.New(text)
 		}
 		return nil
@@ -206,7 +213,9 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	i.wantTokens(t, team, "elsewhere", "generated elsewhere", true)
 	b.open("/clients/" + team + "/signing")
 	b.wantText("This client has no secret. It authenticates with JWTs that it signs itself")
-	b.wantText("2026-03")
+	if got, want := b.read("#credentials ~ table tbody tr"), "2026-03 Public key Never"; strings.Join(strings.Fields(got), " ") != want {
+		t.Errorf("Other credentials: %q, want %q", got, want)
+	}
 }
 
 // pagedLists tests that the pages of a list contain each matching client exactly once.

@@ -32,6 +32,9 @@ func clientLifecycle(t *testing.T, i *instance, b *browser) {
 	b.open("/")
 	b.wantText("kubectl create token initial-admin --namespace " + i.Namespace)
 	b.signIn(i.admin)
+	if got, want := evaluate[string](b, `document.querySelector(".user").title`), "system:serviceaccount:"+i.Namespace+":initial-admin"; b.read(".user bdi") != "initial-admin" || got != want {
+		t.Errorf("User is %q with the title %q, want the title %q", b.read(".user bdi"), got, want)
+	}
 	b.press("Realms")
 	b.press("acme")
 	b.wantText("Acme Corporation")
