@@ -23,6 +23,8 @@ const (
 	// UsageAnnotation contains the time, in RFC 3339 format, before which the server has reported all
 	// uses of credentials. It is absent until the server has done so for the first time.
 	UsageAnnotation = "auth.realmkeeper.dev/usage-until"
+	// ResolutionAnnotation contains the resolution of the reported uses, such as "1h0m0s".
+	ResolutionAnnotation = "auth.realmkeeper.dev/usage-resolution"
 )
 
 // Intervals between writes of a Lease, and its duration.
@@ -63,6 +65,8 @@ type Heartbeat struct {
 	// UsageUntil is the time on the server's clock before which it has reported all uses of credentials
 	// in its ConfigMaps; see internal/usage. Zero if it has not done so yet.
 	UsageUntil time.Time
+	// UsageResolution is the resolution of the reported uses. Zero if the server reports none.
+	UsageResolution time.Duration
 	// Refresh contains the server's requests for keys. The Lease contains the latest MaxRefreshes.
 	Refresh []Refresh
 }
@@ -75,6 +79,9 @@ func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigura
 	annotations := map[string]string{LoadedAnnotation: h.Version}
 	if !h.UsageUntil.IsZero() {
 		annotations[UsageAnnotation] = h.UsageUntil.UTC().Format(time.RFC3339)
+	}
+	if h.UsageResolution != 0 {
+		annotations[ResolutionAnnotation] = h.UsageResolution.String()
 	}
 	if requests := encodeRefreshes(h.Refresh); requests != "" {
 		annotations[RefreshAnnotation] = requests
@@ -103,7 +110,13 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	if err != nil {
 		until = time.Time{}
 	}
-	return Heartbeat{Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time, UsageUntil: until}, nil
+	resolution, err := time.ParseDuration(lease.Annotations[ResolutionAnnotation])
+	if err != nil {
+		resolution = 0
+	}
+	return Heartbeat{
+		Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time, UsageUntil: until, UsageResolution: resolution,
+	}, nil
 }
 
 // Reached reports whether version is equal to or newer than wanted. It returns false for versions

@@ -127,3 +127,31 @@ func TestUsageUntil(t *testing.T) {
 		})
 	}
 }
+
+func TestUsageResolution(t *testing.T) {
+	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		annotation string
+		want       time.Duration
+	}{
+		"a duration":     {"6h0m0s", 6 * time.Hour},
+		"not a duration": {"hourly", 0},
+		"no reports":     {"", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			beat, err := heartbeat.Parse(&coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{heartbeat.LoadedAnnotation: "1", heartbeat.ResolutionAnnotation: c.annotation}},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: &metav1.MicroTime{Time: at}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if beat.UsageResolution != c.want {
+				t.Errorf("got %s, want %s", beat.UsageResolution, c.want)
+			}
+			if got, ok := beat.Lease("records").Annotations[heartbeat.ResolutionAnnotation]; ok != (c.want != 0) || ok && got != c.annotation {
+				t.Errorf("got annotation %q for %s", got, c.want)
+			}
+		})
+	}
+}

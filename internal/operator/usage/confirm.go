@@ -26,7 +26,7 @@ func (s *Store) Confirm(ctx context.Context, live client.Reader, c *v1alpha1.Api
 		return time.Time{}, time.Time{}, false, fmt.Errorf("listing the heartbeat Leases: %w", err)
 	}
 	for i := range leases.Items {
-		f.observeLease(&leases.Items[i], now)
+		f.observeLease(&leases.Items[i], s.resolution, now)
 	}
 	reports := &corev1.ConfigMapList{}
 	if err := live.List(ctx, reports, client.InNamespace(s.namespace), client.HasLabels{usage.Label}); err != nil {

@@ -45,9 +45,9 @@ type server struct {
 	created time.Time
 	// published is the time before which all uses are in reports. It is zero if that isn't known.
 	published time.Time
-	// skewed means that the server's clock is wrong, so its times of uses are wrong, too.
-	skewed bool
-	// reported means that the wrong clock was logged.
+	// untrusted means that the server's times of uses are wrong, and skewed that its clock is.
+	untrusted, skewed bool
+	// reported means that this was logged.
 	reported bool
 }
 

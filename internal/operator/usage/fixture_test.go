@@ -103,7 +103,7 @@ func (f *fixture) heartbeat(server string, until time.Time, skew time.Duration) 
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: heartbeat.LeaseName(server),
 			Labels:      map[string]string{heartbeat.Label: heartbeat.LabelValue},
-			Annotations: map[string]string{heartbeat.LoadedAnnotation: "1"},
+			Annotations: map[string]string{heartbeat.LoadedAnnotation: "1", heartbeat.ResolutionAnnotation: resolution.String()},
 		},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(server), RenewTime: new(metav1.NewMicroTime(f.now.Add(skew)))},
 	}

@@ -65,16 +65,17 @@ func inFuture(content *usage.Report, now time.Time) bool {
 	return false
 }
 
-// observeLease adds the heartbeat of a token server. If its clock is wrong, nothing is known about its
-// uses.
-func (f *facts) observeLease(lease *coordinationv1.Lease, now time.Time) server {
+// observeLease adds the heartbeat of a token server. If the times that it reports are wrong, nothing is
+// known about its uses. During a rolling update, an older token server has another resolution.
+func (f *facts) observeLease(lease *coordinationv1.Lease, resolution time.Duration, now time.Time) server {
 	received, err := heartbeat.Parse(lease)
 	current := server{renewed: received.Renewed, created: lease.CreationTimestamp.Time, published: received.UsageUntil}
 	current.skewed = err == nil && now.Sub(received.Renewed).Abs() > maxSkew
-	if err != nil || current.skewed {
+	current.untrusted = err != nil || current.skewed || received.UsageResolution != resolution
+	if current.untrusted {
 		current.published = time.Time{}
 	}
-	current.reported = current.skewed && f.servers[lease.Name].reported
+	current.reported = current.untrusted && f.servers[lease.Name].reported
 	f.servers[lease.Name] = current
 	return current
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	lastuse "github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -96,6 +98,29 @@ func TestWrongClockOfServer(t *testing.T) {
 				t.Errorf("rejections (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// During a rolling update, older token servers truncate times to another resolution. A time of theirs
+// looks earlier or later than the use.
+func TestOtherResolutionOfServer(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	for range 3 {
+		f.now = f.now.Add(10 * time.Second)
+		lease := f.heartbeat(server, f.now, 0)
+		lease.Annotations[heartbeat.ResolutionAnnotation] = "24h0m0s"
+		f.store.Observe(lease)
+		f.now = f.now.Add(10 * time.Second)
+		lease = lease.DeepCopy()
+		lease.Spec.RenewTime = new(metav1.NewMicroTime(f.now))
+		f.store.Observe(lease)
+		if got := f.quiet(c, "s1", time.Time{}); got.since.Before(f.now) || !got.until.IsZero() {
+			t.Errorf("quiet since %s until %s at %s", got.since, got.until, f.now)
+		}
+	}
+	if len(f.rejected) > 0 {
+		t.Errorf("rejected: %v; a rolling update is no fault", f.rejected)
 	}
 }
 

@@ -111,17 +111,22 @@ func (s *Store) setLease(lease *coordinationv1.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before, known := s.facts.servers[lease.Name]
-	current := s.facts.observeLease(lease, now)
+	current := s.facts.observeLease(lease, s.resolution, now)
 	// A Lease that was not renewed shows a time in the past, even if the clock is right.
-	if !known || !current.skewed || current.renewed.Equal(before.renewed) {
+	if !known || !current.untrusted || current.renewed.Equal(before.renewed) {
 		return
 	}
 	s.facts.lose(s.roundUp(now))
 	current.reported = true
 	s.facts.servers[lease.Name] = current
-	if !before.reported {
+	log := ctrl.Log.WithName("usage").WithValues("lease", lease.Name)
+	switch {
+	case before.reported:
+	case current.skewed:
 		s.rejected(metrics.WrongClock)
-		ctrl.Log.WithName("usage").Info("The clock of a token server is wrong, so all credentials count as used", "lease", lease.Name, "difference", now.Sub(current.renewed).String())
+		log.Info("The clock of a token server is wrong, so all credentials count as used", "difference", now.Sub(current.renewed).String())
+	default:
+		log.Info("A token server does not report uses with the current usage.resolution, so all credentials count as used")
 	}
 }
 

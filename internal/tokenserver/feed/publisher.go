@@ -88,7 +88,7 @@ func (p *publisher) write(ctx context.Context, version string) bool {
 	now := p.Now()
 	beat := heartbeat.Heartbeat{Server: p.Server, Version: version, Renewed: now, Refresh: p.requests.current(now)}
 	if p.Usage != nil {
-		beat.UsageUntil = p.Usage.Until()
+		beat.UsageUntil, beat.UsageResolution = p.Usage.Until(), p.Usage.Resolution
 	}
 	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
 		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
