@@ -48,6 +48,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newResumeCommand(streams),
 		newRevokeCommand(streams),
 		newRotateCommand(streams),
+		newServeCommand(streams),
 		newStaleCommand(streams),
 		newStatusCommand(streams),
 		newSuspendCommand(streams),

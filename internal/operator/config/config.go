@@ -67,6 +67,9 @@ type Instance struct {
 	// RecordsNamespace is the namespace of the records and the heartbeat Leases. Nothing runs in it.
 	// It comes from a command-line flag and differs from SystemNamespace.
 	RecordsNamespace string `json:"-"`
+	// LocalURL is the base URL of a token server without a cluster. It replaces the URLs inside and
+	// outside of the cluster. Only the local issuer sets it.
+	LocalURL string `json:"-"`
 }
 
 // CredentialsSecrets configures the use of Secrets in the namespaces of ApiClients.
@@ -313,10 +316,18 @@ func (i *Instance) ServiceHost() string {
 }
 
 // ClusterURL returns the base URL of the token service inside the cluster.
-func (i *Instance) ClusterURL() string { return "https://" + i.ServiceHost() }
+func (i *Instance) ClusterURL() string {
+	if i.LocalURL != "" {
+		return i.LocalURL
+	}
+	return "https://" + i.ServiceHost()
+}
 
 // Issuer returns the issuer of a realm, which is also the base of its URLs.
 func (i *Instance) Issuer(realm string) string {
+	if i.LocalURL != "" {
+		return i.LocalURL + "/" + realm
+	}
 	host := i.Host()
 	if i.ExternalPort != 443 {
 		host = net.JoinHostPort(host, strconv.Itoa(int(i.ExternalPort)))

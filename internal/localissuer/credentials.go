@@ -1,0 +1,68 @@
+package localissuer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// credentialFiles writes credentials Secrets to files as a Pod mounts them: one directory for each
+// client. It removes only files that it has written.
+type credentialFiles struct {
+	dir     string
+	written map[string][]byte // by path
+}
+
+// writeCredentials writes the certificate authority and all credentials Secrets, and removes those of
+// clients that no longer have one.
+func (i *issuer) writeCredentials() error {
+	wanted := map[string][]byte{filepath.Join(i.CredentialsDir, v1alpha1.SecretKeyCACrt): i.state.Authority.Certificate}
+	for _, k := range i.objects.order {
+		c := i.objects.clients[k]
+		secret := i.state.Credentials[c.Namespace+"/"+c.Status.SecretName]
+		if secret == nil {
+			continue
+		}
+		for name, value := range secret.Data {
+			wanted[filepath.Join(clientDir(i.CredentialsDir, k), name)] = value
+		}
+	}
+	return i.credentials.update(wanted)
+}
+
+func clientDir(dir string, client key) string {
+	return filepath.Join(dir, client.Namespace, client.Name)
+}
+
+func (f *credentialFiles) update(wanted map[string][]byte) error {
+	for path, content := range wanted {
+		if before, ok := f.written[path]; ok && bytes.Equal(before, content) {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return fmt.Errorf("writing --credentials-dir: %w", err)
+		}
+		if err := replaceFile(path, content); err != nil {
+			return fmt.Errorf("writing --credentials-dir: %w", err)
+		}
+		f.written[path] = content
+	}
+	for path := range f.written {
+		if _, ok := wanted[path]; ok {
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing credentials: %w", err)
+		}
+		delete(f.written, path)
+		// Directories with other files stay.
+		for dir := filepath.Dir(path); dir != f.dir && os.Remove(dir) == nil; dir = filepath.Dir(dir) {
+		}
+	}
+	return nil
+}

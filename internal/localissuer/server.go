@@ -1,0 +1,120 @@
+package localissuer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+)
+
+// host is the host in all URLs. It refers to the loopback interface on every machine.
+const host = "localhost"
+
+// shutdownTimeout limits the wait for responses at the end.
+const shutdownTimeout = 5 * time.Second
+
+// listeners are those of the loopback addresses.
+type listeners struct {
+	all  []net.Listener
+	port int
+}
+
+func (l *listeners) close() {
+	for _, listener := range l.all {
+		listener.Close()
+	}
+}
+
+// listen opens the same port of both loopback addresses, because clients try either first. A machine
+// may have no IPv6.
+func listen(ctx context.Context, port int) (*listeners, error) {
+	l := &listeners{port: port}
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		var config net.ListenConfig
+		listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(address, strconv.Itoa(l.port)))
+		if len(l.all) > 0 && (errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT)) {
+			continue
+		}
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("listening on port %d; choose another one with --port: %w", l.port, err)
+		}
+		l.all = append(l.all, listener)
+		if tcp, ok := listener.Addr().(*net.TCPAddr); ok {
+			l.port = tcp.Port
+		}
+	}
+	return l, nil
+}
+
+// serve starts the token server. The returned function stops it.
+func (i *issuer) serve(ctx context.Context, l *listeners) (stop func(), err error) {
+	memory, err := httpserver.LimitMemory()
+	if err != nil {
+		return nil, err
+	}
+	handler := tokenserver.New(tokenserver.Options{
+		Registry: i.registry, RefreshKeys: i.fetcher.Request, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), i.registry),
+		Logger: i.logger, Audit: i.audit, Now: i.now, Random: rand.Reader, SlowHashMemory: memory.SlowHashes,
+	})
+	var running sync.WaitGroup
+	var servers []*http.Server
+	for _, inner := range l.all {
+		server, listener := httpserver.NewPublic(inner, httpserver.Options{
+			Handler: handler, Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject, Logger: i.logger,
+		}, i.certificate.get)
+		servers = append(servers, server)
+		running.Go(func() { _ = server.ServeTLS(listener, "", "") }) // it returns when the server is shut down
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		for _, server := range servers {
+			if server.Shutdown(ctx) != nil {
+				server.Close()
+			}
+		}
+		running.Wait()
+	}, nil
+}
+
+// certificate is the current serving certificate.
+type certificate struct {
+	current atomic.Pointer[tls.Certificate]
+	renewAt time.Time
+}
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.current.Load(), nil
+}
+
+// renewCertificate issues a serving certificate if it is time, and returns the time until the next one.
+func (i *issuer) renewCertificate() (time.Duration, error) {
+	now := i.now()
+	if i.certificate.current.Load() == nil || !now.Before(i.certificate.renewAt) {
+		pair, err := i.state.Authority.Issue([]string{host}, now, rand.Reader)
+		if err != nil {
+			return 0, err
+		}
+		parsed, err := tls.X509KeyPair(pair.Certificate, pair.Key)
+		if err != nil {
+			return 0, err
+		}
+		i.certificate.renewAt = i.state.Authority.RenewAt(pair, []string{host}, now)
+		i.certificate.current.Store(&parsed)
+	}
+	return i.certificate.renewAt.Sub(now), nil
+}

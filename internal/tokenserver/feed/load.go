@@ -1,0 +1,16 @@
+package feed
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// Load replaces the contents of a registry with records, for a token server without a cluster. An
+// unreadable record keeps its last known good version. Load returns the errors of those records by
+// name.
+func Load(reg *registry.Registry, records []*corev1.Secret) map[string]error {
+	p := prepareAll(records)
+	reg.Replace(p.realms, p.clients, p.subjects, func(name string) bool { return p.unreadable[name] != nil })
+	return p.unreadable
+}
