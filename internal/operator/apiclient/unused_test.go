@@ -101,9 +101,11 @@ func after(d *v1alpha1.Duration, more ...func(*observed)) func(*observed) {
 func TestOldSecretInUse(t *testing.T) {
 	const incomplete = `Secret OLD was replaced at 2026-03-05T16:00:00Z. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed. ` +
 		`It therefore expires later than it would otherwise, at the latest at 2026-03-07T18:00:00Z.`
-	inUse := metav1.Condition{Type: "OldSecretInUse", Status: "True", Reason: "OldSecretUsed", ObservedGeneration: 2,
+	inUse := metav1.Condition{
+		Type: "OldSecretInUse", Status: "True", Reason: "OldSecretUsed", ObservedGeneration: 2,
 		Message: `Secret OLD was replaced at 2026-03-05T16:00:00Z, but a workload used it at or after 2026-03-05T17:00:00Z. Make all workloads load the new secret from Secret "billing". ` +
-			`The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at 2026-03-07T18:00:00Z.`}
+			`The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at 2026-03-07T18:00:00Z.`,
+	}
 	unknown := metav1.Condition{Type: "OldSecretInUse", Status: "Unknown", Reason: "UsageIncomplete", ObservedGeneration: 2, Message: incomplete}
 	_, _, delivered := replacedSecret(t)
 	at := delivered.Add(2 * time.Hour)

@@ -151,10 +151,14 @@ func of(kind string, objects map[string]object) map[string]object {
 }
 
 // watchLeases, watchReports and watchStatus update a cache.
-func (f *fleet) watchLeases() { f.operator.leases, f.operator.leasesRev = of("lease", f.api), f.rev }
+func (f *fleet) watchLeases() {
+	f.operator.leases, f.operator.leasesRev = of("lease", f.api), f.rev
+}
+
 func (f *fleet) watchReports() {
 	f.operator.reports, f.operator.reportsRev = of("report", f.api), f.rev
 }
+
 func (f *fleet) watchStatus() { f.operator.status = f.status }
 
 // merge writes the newest reported use to the status.

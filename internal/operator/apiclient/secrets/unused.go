@@ -27,7 +27,7 @@ func (p *Plan) endWhenUnused(uses map[string]Use, after time.Duration, now time.
 		return
 	}
 	newest := p.Secrets[len(p.Secrets)-1]
-	kept := p.Secrets[:0]
+	kept := make([]record.ClientSecret, 0, len(p.Secrets))
 	for _, s := range p.Secrets[:len(p.Secrets)-1] {
 		// A secret can be replaced twice, because a user can restore an old credentials Secret.
 		if s.ReplacedAt.Before(newest.CreatedAt) {
@@ -44,5 +44,6 @@ func (p *Plan) endWhenUnused(uses map[string]Use, after time.Duration, now time.
 		p.Check = check
 		kept = append(kept, s)
 	}
-	p.Secrets = append(kept, newest)
+	kept = append(kept, newest)
+	p.Secrets = kept
 }
