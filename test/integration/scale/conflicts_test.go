@@ -1,0 +1,87 @@
+package scale_test
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// conflicting is the number of ApiClients that others change while the operator writes their status, and
+// changesEach is how often each is changed.
+const (
+	conflicting = 16
+	changesEach = 12
+)
+
+// Others change and delete ApiClients while the operator writes. The resulting conflicts are retried,
+// and appear neither as errors in the log nor in the metric of failed reconciles.
+func TestConflictsAreNotErrors(t *testing.T) {
+	cluster := env.Start(t)
+	inst := scenario.Running(t, cluster)
+	team := cluster.Namespace(t)
+	inst.Create(t, install.Realm("acme"))
+	var changing sync.WaitGroup
+	for n := range conflicting {
+		c := install.ApiClient(team, fmt.Sprintf("client-%d", n), "acme")
+		inst.Create(t, c)
+		changing.Go(func() {
+			for i := range changesEach {
+				patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.com/change":"%d"}},"spec":{"description":"%d"}}`, i, i)
+				if err := inst.Env.Client.Patch(t.Context(), c.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+					t.Errorf("Failed to change %s: %v", c.Name, err)
+				}
+			}
+			if n%2 == 0 {
+				if err := inst.Env.Client.Delete(t.Context(), c.DeepCopy()); err != nil {
+					t.Errorf("Failed to delete %s: %v", c.Name, err)
+				}
+			}
+		})
+	}
+	changing.Wait()
+	for n := 1; n < conflicting; n += 2 {
+		c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: fmt.Sprintf("client-%d", n)}}
+		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	}
+	if conflicts := conflictsOf(t, inst); conflicts == 0 {
+		t.Error("the operator had no conflict, so the test shows nothing")
+	} else {
+		t.Logf("The operator had %d conflicts", conflicts)
+	}
+	if got := inst.OperatorMetric(t, `controller_runtime_reconcile_errors_total{controller="apiclient"}`); got != "0" {
+		t.Errorf("the operator counts %q failed reconciles", got)
+	}
+	for line := range bytes.Lines(inst.OperatorLog(t)) {
+		if bytes.Contains(line, []byte(`"level":"error"`)) {
+			t.Errorf("the operator logged %s", line)
+		}
+	}
+}
+
+// conflictsOf returns how many requests of the operator the API server has rejected with a conflict.
+func conflictsOf(t *testing.T, inst *install.Installation) int {
+	t.Helper()
+	total := 0
+	for line := range strings.Lines(inst.OperatorMetrics(t)) {
+		if !strings.HasPrefix(line, `rest_client_requests_total{code="409"`) {
+			continue
+		}
+		n, err := strconv.Atoi(line[strings.LastIndex(line, " ")+1 : len(line)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+	}
+	return total
+}
