@@ -47,8 +47,10 @@ type changed struct {
 	Action string `json:"action"`
 	// Effective is true if every live token server has loaded the change.
 	Effective bool `json:"effective"`
-	// Messages say what this means, and what to do next.
+	// Messages say what this means.
 	Messages []string `json:"messages,omitempty"`
+	// Commands are the next steps.
+	Commands []string `json:"commands,omitempty"`
 	// EndsAt is when the old secret or key of a rotation ends.
 	EndsAt *metav1.Time `json:"endsAt,omitempty"`
 }
@@ -62,10 +64,11 @@ func (r changed) text(w *terminal.Writer) {
 	if r.Namespace != "" {
 		name = r.Namespace + "/" + name
 	}
-	w.Line(terminal.Green, "%s %s %s", r.Kind, name, r.Action)
+	w.Paragraph(0, terminal.Green, r.Kind+" "+name+" "+r.Action)
 	for _, message := range r.Messages {
 		w.Paragraph(2, terminal.Plain, message)
 	}
+	w.Commands(4, r.Commands)
 }
 
 // managedBy returns the tool that manages an object, and its description for people.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,11 +179,20 @@ func optional(at time.Time) *metav1.Time {
 	return &metav1.Time{Time: at.UTC()}
 }
 
+// lifetime formats a duration of an API object, such as 1h30m.
 func lifetime(d *v1alpha1.Duration) string {
 	if d == nil {
 		return ""
 	}
-	return d.String()
+	// Go writes units that are zero, such as 1h0m0s.
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 // events returns the latest Events about an object, newest first.

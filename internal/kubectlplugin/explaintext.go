@@ -15,9 +15,9 @@ func (r explanation) text(w *terminal.Writer) {
 		case i > 0:
 			w.Heading(f.Condition + ": " + f.Reason)
 		case r.Ready:
-			w.Line(f.color(), "%s is Ready", r.title)
+			w.Paragraph(0, f.color(), r.title+" is Ready")
 		default:
-			w.Line(f.color(), "%s is not Ready: %s", r.title, f.Reason)
+			w.Paragraph(0, f.color(), r.title+" is not Ready: "+f.Reason)
 		}
 		f.text(w)
 	}

@@ -82,7 +82,7 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 	}
 	if !o.wait {
 		r.Action = "will be rotated"
-		r.Messages = append(r.Messages, "Follow the rotation with "+t.command("explain"))
+		r.Commands = []string{t.command("explain")}
 		return r, nil
 	}
 	err := o.await(ctx, c, t, func() (string, bool, error) { return delivered(t, old) })
@@ -160,7 +160,7 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 	}
 	if !o.wait {
 		r.Action = "will be rotated"
-		r.Messages = append(r.Messages, "Follow the rotation with "+t.command("explain"))
+		r.Commands = []string{t.command("explain")}
 		return r, nil
 	}
 	published := ""
@@ -192,10 +192,11 @@ func describeKeys(r *changed, realm *v1alpha1.Realm, published string, now time.
 	}
 	if len(r.Messages) == 0 {
 		ahead := realm.Spec.Signing.EffectivePublishAhead()
-		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs %s after every token server has it.", published, ahead))
+		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs %s after every token server has it.", published, lifetime(&v1alpha1.Duration{Duration: ahead})))
 	}
 	if next := realm.Status.NextKeyTransitionTime; next != nil {
 		r.Messages = append(r.Messages, fmt.Sprintf("The next change is at %s (%s).", timestamp(next.Time), terminal.Relative(next.Time, now)))
 	}
-	r.Messages = append(r.Messages, fmt.Sprintf("The old key is removed when the last token that it signed has expired. Follow it with kubectl realmkeeper explain realm/%s", realm.Name))
+	r.Messages = append(r.Messages, "The old key is removed when the last token that it signed has expired.")
+	r.Commands = []string{"kubectl realmkeeper explain realm/" + realm.Name}
 }

@@ -80,7 +80,8 @@ func (o *changeOptions) setSuspended(ctx context.Context, c *cluster, t *target,
 		return r, err
 	}
 	if !o.wait {
-		r.Messages = append(r.Messages, "To wait until every token server has it: "+t.command(verb)+" --wait")
+		r.Messages = append(r.Messages, "This command waits until every token server has the change:")
+		r.Commands = []string{t.command(verb) + " --wait"}
 		return r, nil
 	}
 	err := o.await(ctx, c, t, func() (string, bool, error) {

@@ -45,10 +45,11 @@ type tokenOptions struct {
 func newTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := tokenOptions{cluster: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams)}
 	command := &cobra.Command{
-		Use:     "token (NAME | --from-directory DIR)",
-		Short:   "Get an access token for an ApiClient and print its claims",
-		Long:    tokenUsage,
-		Example: tokenExamples,
+		Use:               "token (NAME | --from-directory DIR)",
+		Short:             "Get an access token for an ApiClient and print its claims",
+		Long:              tokenUsage,
+		Example:           tokenExamples,
+		ValidArgsFunction: (&clusterOptions{flags: o.cluster}).completeNames(kindClient),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !command.Flags().Changed("cluster-url") {
 				o.clusterURL = o.directory != ""
