@@ -83,6 +83,11 @@ chart: ## Package the Helm chart into dist/, for the image of the same version.
 	@echo "Packaging the chart into dist/; a few seconds, 4 min the first time to build Helm ..."
 	@$(HELM) package charts/realmkeeper --destination dist --version "$(CHART_VERSION)" --app-version "$(VERSION)"
 
+.PHONY: krew
+krew: ## Build the kubectl plugin for all platforms and its krew manifest into dist/krew.
+	@echo "Building the kubectl plugin into dist/krew; about 5 min the first time ..."
+	@go run ./hack/krew --version "$(VERSION)" --source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)"
+
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubectl, once for each version (5 min).
 	@test/controlplane/build.sh kubectl >/dev/null
