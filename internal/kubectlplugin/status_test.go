@@ -1,0 +1,94 @@
+package kubectlplugin_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
+)
+
+func condition(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) metav1.Condition {
+	return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: "Message."}
+}
+
+func client(name string, conditions ...metav1.Condition) *v1alpha1.ApiClient {
+	return &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name}, Status: v1alpha1.ApiClientStatus{Conditions: conditions}}
+}
+
+// The status of a large instance stays short: objects with the same reason are one problem. What
+// follows from another problem, or is intended, is none.
+func TestProblemsAreGrouped(t *testing.T) {
+	notReady := func(reason v1alpha1.ConditionReason) metav1.Condition {
+		return condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason)
+	}
+	var clients []*v1alpha1.ApiClient
+	for i := range 1000 {
+		clients = append(clients, client(fmt.Sprintf("c%03d", i), notReady(v1alpha1.ReasonScopeNotInRealm)))
+	}
+	clients = append(clients,
+		client("new"),
+		client("suspended", notReady(v1alpha1.ReasonSuspended)),
+		client("expired", notReady(v1alpha1.ReasonExpired)),
+		client("follows", notReady(v1alpha1.ReasonRealmNotReady)),
+		client("weak", condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady), condition(v1alpha1.ConditionWeakHash, metav1.ConditionTrue, v1alpha1.ReasonImportedHash)),
+		client("newer", notReady("FromNewerOperator")),
+	)
+	realm := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Status: v1alpha1.RealmStatus{Conditions: []metav1.Condition{notReady(v1alpha1.ReasonKeysUnreadable)}}}
+	var titles []string
+	for _, p := range kubectlplugin.ProblemsOf(clients, []*v1alpha1.Realm{realm}) {
+		titles = append(titles, kubectlplugin.Title(p))
+		if p.Message == "" || len(p.Commands) != 1 {
+			t.Errorf("Problem %+v has no message or no command", p)
+		}
+	}
+	want := []string{
+		"KeysUnreadable: Realm acme",
+		"FromNewerOperator: ApiClient acme/newer",
+		"ScopeNotInRealm: ApiClient acme/c000, acme/c001, acme/c002, and 997 more",
+		"ImportedHash: ApiClient acme/weak",
+	}
+	if diff := cmp.Diff(want, titles); diff != "" {
+		t.Errorf("Problems (-want +got):\n%s", diff)
+	}
+}
+
+// A condition of an older generation says nothing about the latest change.
+func TestConditionOfOlderGenerationIsIgnored(t *testing.T) {
+	c := client("changed", condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm))
+	c.Generation = 2
+	if got := kubectlplugin.ProblemsOf([]*v1alpha1.ApiClient{c}, nil); len(got) != 0 {
+		t.Errorf("Problems are %+v, want none", got)
+	}
+}
+
+// The clock of the user's machine may be wrong by years.
+func TestTimesComeFromTheAPIServer(t *testing.T) {
+	server := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
+	response := &http.Response{Header: http.Header{"Date": {server.Format(http.TimeFormat)}}}
+	got, err := kubectlplugin.NextSecondAfter(response)
+	if err != nil || !got.After(server) || got.Sub(server) > time.Hour || got.Nanosecond() != 0 {
+		t.Errorf("Time is %s, %v, want a full second soon after %s", got, err, server)
+	}
+	// A proxy may remove the header.
+	before := time.Now()
+	if got, err := kubectlplugin.NextSecondAfter(&http.Response{}); err != nil || got.Before(before) {
+		t.Errorf("Time is %s, %v, want one after %s", got, err, before)
+	}
+}
+
+func TestParseAge(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour, "1d": 24 * time.Hour,
+		"": 0, "0d": 0, "-1d": 0, "-1h": 0, "d": 0, "1.5d": 0, "90": 0, "soon": 0,
+	} {
+		if got, err := kubectlplugin.ParseAge(value); got != want || (err != nil) != (want == 0) {
+			t.Errorf("ParseAge(%q) = %s, %v, want %s", value, got, err, want)
+		}
+	}
+}
