@@ -17,6 +17,14 @@ type secretView struct {
 	Expired                bool
 	// Earlier is set if the secret may expire before Expires, because it ends when it is unused.
 	Earlier bool
+	// Unused is set if the secret has not been used for Options.StaleAfter.
+	Unused bool
+}
+
+// isUnused reports whether a valid credential has not been used for Options.StaleAfter.
+func (p *portal) isUnused(u v1alpha1.CredentialUse, now time.Time) bool {
+	expired := !u.ExpiresAt.IsZero() && !now.Before(u.ExpiresAt)
+	return !expired && now.Sub(u.UnusedSince()) > p.StaleAfter
 }
 
 // secretsOf returns the source and the list of the client's secrets.
@@ -26,12 +34,18 @@ func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secr
 	for _, s := range c.Status.Secrets {
 		loaded[s.ID] = s
 	}
+	unused := map[string]bool{}
+	for _, u := range c.CredentialUses() {
+		if u.Type == v1alpha1.CredentialTypeSecret {
+			unused[u.ID] = p.isUnused(u, p.Now())
+		}
+	}
 	switch {
 	case c.Spec.Secret != nil && c.Spec.Secret.Hashed != nil:
 		for _, h := range c.Spec.Secret.Hashed {
 			view := secretView{ID: h.ID, Expires: h.ExpiresAt, Expired: expired(h.ExpiresAt)}
 			if s, ok := loaded[h.ID]; ok {
-				view.Created, view.Used = &s.CreatedAt, s.LastUsedTime
+				view.Created, view.Used, view.Unused = &s.CreatedAt, s.LastUsedTime, unused[h.ID] && !view.Expired
 			}
 			secrets = append(secrets, view)
 		}
@@ -47,7 +61,7 @@ func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secr
 	for _, s := range c.Status.Secrets {
 		secrets = append(secrets, secretView{
 			ID: s.ID, Created: &s.CreatedAt, Expires: s.ExpiresAt, Used: s.LastUsedTime, Expired: expired(s.ExpiresAt),
-			Earlier: endsWhenUnused && s.ExpiresAt != nil && !expired(s.ExpiresAt),
+			Earlier: endsWhenUnused && s.ExpiresAt != nil && !expired(s.ExpiresAt), Unused: unused[s.ID],
 		})
 	}
 	return source, secrets
@@ -82,8 +96,10 @@ func describeRotation(c *v1alpha1.ApiClient) string {
 // credentialView describes a credential that isn't a secret.
 type credentialView struct {
 	Kind, Name string
-	// Used is nil if the credential was never used.
-	Used *metav1.Time
+	// Used is nil if the credential was never used. Unused is set if it has not been used for
+	// Options.StaleAfter.
+	Used   *metav1.Time
+	Unused bool
 }
 
 var credentialKinds = map[v1alpha1.CredentialType]string{
@@ -93,12 +109,12 @@ var credentialKinds = map[v1alpha1.CredentialType]string{
 }
 
 // otherCredentials returns the client's credentials that aren't secrets.
-func (*portal) otherCredentials(c *v1alpha1.ApiClient) (views []credentialView) {
+func (p *portal) otherCredentials(c *v1alpha1.ApiClient) (views []credentialView) {
 	for _, use := range c.CredentialUses() {
 		if use.Type == v1alpha1.CredentialTypeSecret {
 			continue
 		}
-		views = append(views, credentialView{Kind: credentialKinds[use.Type], Name: use.Name, Used: timeOrNil(use.LastUsed)})
+		views = append(views, credentialView{Kind: credentialKinds[use.Type], Name: use.Name, Used: timeOrNil(use.LastUsed), Unused: p.isUnused(use, p.Now())})
 	}
 	return views
 }

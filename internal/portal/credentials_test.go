@@ -1,8 +1,16 @@
 package portal_test
 
 import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
@@ -32,5 +40,51 @@ func TestDescribeRotation(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestUnusedCredentialsAreMarked(t *testing.T) {
+	f := startPortal(t)
+	at := func(ago time.Duration) *metav1.Time {
+		return &metav1.Time{Time: f.now().Add(-ago).Truncate(time.Second)}
+	}
+	c := v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing", CreationTimestamp: *at(100 * day)}}
+	c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{
+		{ID: "stale"}, {ID: "used"}, {ID: "recent"}, {ID: "expired", ExpiresAt: at(day)}, {ID: "pending"},
+	}}
+	c.Spec.PublicKeys = []v1alpha1.PublicKey{{KeyID: "never"}}
+	c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "worker"}}
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{
+		{ID: "stale", CreatedAt: *at(100 * day), LastUsedTime: at(91 * day)},
+		{ID: "used", CreatedAt: *at(100 * day), LastUsedTime: at(89 * day)},
+		{ID: "recent", CreatedAt: *at(89 * day)},
+		{ID: "expired", CreatedAt: *at(100 * day), ExpiresAt: at(day)},
+	}
+	c.Status.Credentials = []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypeServiceAccount, ID: "worker", LastUsedTime: *at(day)}}
+	f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/apiclients/billing"):
+			_ = json.NewEncoder(w).Encode(c)
+		case strings.HasSuffix(r.URL.Path, "/events"):
+			_ = json.NewEncoder(w).Encode(corev1.EventList{})
+		default:
+			return false
+		}
+		return true
+	})
+	b := f.browser("192.0.2.1")
+	b.signIn(goodToken)
+	page := b.get("/clients/acme-apps/billing").body
+	rows := regexp.MustCompile(`(?s)<th scope="row"><code>(\w+)</code>.*?<td data-label="Last used">(.*?)</td>`).FindAllStringSubmatch(page, -1)
+	got := map[string]string{}
+	for _, row := range rows {
+		got[row[1]] = strings.TrimSpace(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(row[2], ""))
+	}
+	want := map[string]string{
+		"stale": "91 days ago Unused", "used": "89 days ago", "recent": "Never", "expired": "Never", "pending": "Never",
+		"never": "Never Unused", "worker": "1 day ago",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Last uses (-want +got):\n%s", diff)
 	}
 }

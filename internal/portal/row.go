@@ -43,8 +43,7 @@ func (p *portal) newRow(c *v1alpha1.ApiClient, now time.Time) row {
 		OldSecretInUse: meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionOldSecretInUse)),
 	}
 	for _, u := range c.CredentialUses() {
-		expired := !u.ExpiresAt.IsZero() && !now.Before(u.ExpiresAt)
-		if !expired && now.Sub(u.UnusedSince()) > p.StaleAfter {
+		if p.isUnused(u, now) {
 			r.Unused++
 		}
 	}

@@ -111,7 +111,8 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 // use reasons that have no entry in reasonText.
 func describe(c *metav1.Condition) string {
 	text, ok := reasonText[v1alpha1.ConditionReason(c.Reason)]
-	specific := c.Status != metav1.ConditionTrue || isWarning(v1alpha1.ConditionType(c.Type))
+	specific := c.Status != metav1.ConditionTrue || isWarning(v1alpha1.ConditionType(c.Type)) ||
+		c.Type == string(v1alpha1.ConditionAccepted) // names the grant that allows a client
 	if !ok || specific && c.Message != "" {
 		return c.Message
 	}
