@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -139,6 +138,9 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 		// records are current.
 		return nil, apierrors.NewResourceExpired("contact with the API server was lost")
 	}
+	if lists {
+		f.lastKnownGood.begin()
+	}
 	ctx = f.contact.watchContext(ctx, lists)
 	events, err := records.Watch(ctx, o)
 	if err != nil {
@@ -168,6 +170,7 @@ func (f *Feed) recordFailure(err error) {
 var (
 	_ cache.ReflectorStore         = &Feed{}
 	_ cache.ReflectorBookmarkStore = &Feed{}
+	_ cache.TransformingStore      = &Feed{}
 )
 
 // Add adds a new record.
@@ -179,11 +182,10 @@ func (f *Feed) Update(obj any) error {
 	if err != nil {
 		return err
 	}
-	var changed prepared
-	err = prepare(secret, &changed)
+	converted, err := prepare(secret)
 	f.mark(secret.Name, err)
 	if err == nil {
-		changed.set(f.Registry)
+		set(f.Registry, converted)
 		f.lastKnownGood.write(secret)
 	}
 	f.reach(secret.ResourceVersion)
@@ -219,27 +221,71 @@ func (f *Feed) reach(version string) {
 	f.progress.reach(version, now)
 }
 
-// Replace replaces all records with a list at the given resource version.
+// Transformer returns the function that the reflector calls with each record of a new list when it
+// arrives. It returns what Replace needs of the record, so that the records themselves never are in memory
+// all together.
+func (f *Feed) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		secret, err := asSecret(obj)
+		if err != nil {
+			return nil, err
+		}
+		return f.listed(secret), nil
+	}
+}
+
+// listed saves a record of a new list and converts it, unless it hasn't changed.
+func (f *Feed) listed(secret *corev1.Secret) any {
+	converted := f.unchanged(secret)
+	if converted == nil {
+		var err error
+		if converted, err = prepare(secret); err != nil {
+			return unreadable{secret.Name, err}
+		}
+	}
+	f.lastKnownGood.add(secret)
+	return converted
+}
+
+// unchanged returns the client or subject that the registry has for this version of a record, or nil.
+func (f *Feed) unchanged(secret *corev1.Secret) any {
+	if client := f.Registry.ClientOf(secret.Name); client != nil && client.Version == secret.ResourceVersion {
+		return client
+	}
+	if subject := f.Registry.SubjectOf(secret.Name); subject != nil && subject.Version == secret.ResourceVersion {
+		return subject
+	}
+	return nil
+}
+
+// Replace replaces all records with a list at the given resource version. It contains the results of
+// Transformer, or the records themselves if the API server can't stream a list.
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
-	secrets := make([]*corev1.Secret, 0, len(list))
-	for _, obj := range list {
-		secret, err := asSecret(obj)
-		if err != nil {
-			return err
+	var now prepared
+	for i, obj := range list {
+		secret, ok := obj.(*corev1.Secret)
+		if ok && i == 0 {
+			f.lastKnownGood.begin()
 		}
-		secrets = append(secrets, secret)
+		if ok {
+			obj = f.listed(secret)
+		}
+		now.add(obj)
 	}
-	now := prepareAll(secrets)
-	if !f.Registry.Loaded() {
-		now.add(prepareAll(f.lastKnownGood.of(now.unreadable)))
+	if len(list) == 0 {
+		f.lastKnownGood.begin()
 	}
-	f.Registry.Replace(now.realms, now.clients, now.subjects, func(name string) bool { return now.unreadable[name] != nil })
+	loaded := now
+	if !f.Registry.Loaded() && len(now.unreadable) > 0 {
+		f.lastKnownGood.read(func(name string) bool { return now.unreadable[name] != nil }, &loaded)
+	}
+	f.Registry.Replace(loaded.realms, loaded.clients, loaded.subjects, func(name string) bool { return now.unreadable[name] != nil })
 	f.markOnly(now.unreadable)
-	f.lastKnownGood.replace(snapshot.Records{Secrets: now.readable, Version: version}, now.unreadable)
+	f.lastKnownGood.commit(&now, version)
 	f.reach(version)
-	f.Logger.Info("Loaded records", "realms", len(now.realms), "clients", len(now.clients), "subjects", len(now.subjects),
+	f.Logger.Info("Loaded records", "realms", len(loaded.realms), "clients", len(loaded.clients), "subjects", len(loaded.subjects),
 		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil
 }

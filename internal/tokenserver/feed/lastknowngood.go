@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,14 +16,15 @@ import (
 // fails. Listing normally takes a fraction of it.
 const listTimeout = 30 * time.Second
 
-// lastKnownGood saves the served records for the next process. Until the first load, it also holds
-// the records of the previous process.
+// lastKnownGood saves the served records for the next process. Until the first load, these are the
+// records of the previous process.
 //
 // A change is saved before the heartbeat reports it. The next process therefore never serves an
 // older version than the one last reported to the operator.
 type lastKnownGood struct {
-	log      *snapshot.Log // if nil, no records are saved
-	previous snapshot.Records
+	mu       sync.Mutex     // guards log
+	log      *snapshot.Log  // if nil, no records are saved
+	previous snapshot.State // zero after the first load
 	errors   prometheus.Counter
 	logger   *slog.Logger
 }
@@ -51,49 +53,84 @@ func (l *lastKnownGood) check(err error) {
 }
 
 func (l *lastKnownGood) write(secret *corev1.Secret) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.log != nil {
 		l.check(l.log.Write(secret))
 	}
 }
 
 func (l *lastKnownGood) remove(secret *corev1.Secret) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.log != nil {
 		l.check(l.log.Remove(secret))
 	}
 }
 
-// replace saves a new list. For unreadable records, it keeps the saved versions.
-func (l *lastKnownGood) replace(records snapshot.Records, unreadable map[string]error) {
-	l.previous = snapshot.Records{}
+// begin begins a new list of records.
+func (l *lastKnownGood) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.log != nil {
+		l.log.Begin()
+	}
+}
+
+// add adds a record to the new list.
+func (l *lastKnownGood) add(secret *corev1.Secret) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.log != nil {
+		l.log.Add(secret)
+	}
+}
+
+// commit saves the new list. For unreadable records, it keeps the saved versions.
+func (l *lastKnownGood) commit(list *prepared, version string) {
+	l.previous = snapshot.State{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.log == nil {
 		return
 	}
-	keep := make(map[string]bool, len(unreadable))
-	for name := range unreadable {
+	keep := make(map[string]bool, len(list.unreadable))
+	for name := range list.unreadable {
 		keep[name] = true
 	}
-	l.check(l.log.Replace(records, keep))
+	names := sync.OnceValue(list.names) // rarely needed
+	l.check(l.log.Commit(snapshot.Listed{Version: version, Size: list.readable(), Contains: func(name string) bool { return names()[name] }, Keep: keep}))
 }
 
 // confirm saves that the records were current at the given time.
 func (l *lastKnownGood) confirm(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.log != nil {
 		l.log.Confirm(at)
 	}
 }
 
-// of returns the previous process's records with the given names.
-func (l *lastKnownGood) of(names map[string]error) []*corev1.Secret {
-	var found []*corev1.Secret
-	for _, secret := range l.previous.Secrets {
-		if names[secret.Name] != nil {
-			found = append(found, secret)
-		}
+// read adds the previous process's wanted records to p, without those that are unreadable. It reports
+// whether it could read all of them.
+func (l *lastKnownGood) read(wanted func(name string) bool, p *prepared) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.log == nil {
+		return false
 	}
-	return found
+	err := l.log.Read(wanted, func(secret *corev1.Secret) {
+		if converted, err := prepare(secret); err == nil {
+			p.add(converted)
+		}
+	})
+	l.check(err)
+	return err == nil
 }
 
 func (l *lastKnownGood) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.log != nil {
 		l.check(l.log.Close())
 	}
@@ -115,11 +152,14 @@ func (f *Feed) restore(ctx context.Context) {
 	if f.Registry.Loaded() || previous.Version == "" {
 		return
 	}
-	p := prepareAll(previous.Secrets)
+	var p prepared
+	if !f.lastKnownGood.read(func(string) bool { return true }, &p) {
+		return
+	}
 	f.Registry.Replace(p.realms, p.clients, p.subjects, func(string) bool { return false })
 	f.contact.restore(previous.Current)
 	f.progress.reach(previous.Version, f.Now())
-	f.lastKnownGood.previous = snapshot.Records{}
+	f.lastKnownGood.previous = snapshot.State{}
 	f.Logger.Warn("API server unavailable, serving last known good records",
 		"realms", len(p.realms), "clients", len(p.clients), "subjects", len(p.subjects), "resourceVersion", previous.Version, "current", previous.Current)
 }

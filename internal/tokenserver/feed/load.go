@@ -10,7 +10,14 @@ import (
 // unreadable record keeps its last known good version. Load returns the errors of those records by
 // name.
 func Load(reg *registry.Registry, records []*corev1.Secret) map[string]error {
-	p := prepareAll(records)
+	var p prepared
+	for _, secret := range records {
+		converted, err := prepare(secret)
+		if err != nil {
+			converted = unreadable{secret.Name, err}
+		}
+		p.add(converted)
+	}
 	reg.Replace(p.realms, p.clients, p.subjects, func(name string) bool { return p.unreadable[name] != nil })
 	return p.unreadable
 }

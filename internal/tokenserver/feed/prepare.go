@@ -3,6 +3,7 @@ package feed
 import (
 	"slices"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,71 +13,78 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// prepared holds a list of records, converted for the registry.
+// prepared holds records, converted for the registry.
 type prepared struct {
 	realms     []*registry.Realm
 	clients    []*registry.Client
 	subjects   []*registry.Subject
-	readable   []*corev1.Secret
 	unreadable map[string]error // by record name
 }
 
-func prepareAll(secrets []*corev1.Secret) prepared {
-	p := prepared{unreadable: map[string]error{}}
-	for _, secret := range secrets {
-		if err := prepare(secret, &p); err != nil {
-			p.unreadable[secret.Name] = err
-			continue
+// unreadable is a record that can't be converted.
+type unreadable struct {
+	record string
+	err    error
+}
+
+// add adds a converted record.
+func (p *prepared) add(converted any) {
+	switch of := converted.(type) {
+	case *registry.Realm:
+		p.realms = append(p.realms, of)
+	case *registry.Client:
+		p.clients = append(p.clients, of)
+	case *registry.Subject:
+		p.subjects = append(p.subjects, of)
+	case unreadable:
+		if p.unreadable == nil {
+			p.unreadable = map[string]error{}
 		}
-		p.readable = append(p.readable, secret)
+		p.unreadable[of.record] = of.err
 	}
-	return p
 }
 
-// add adds the last known good versions of unreadable records.
-func (p *prepared) add(lastKnownGood prepared) {
-	p.realms = append(p.realms, lastKnownGood.realms...)
-	p.clients = append(p.clients, lastKnownGood.clients...)
-	p.subjects = append(p.subjects, lastKnownGood.subjects...)
-}
-
-// set adds all prepared entries to the registry.
-func (p *prepared) set(reg *registry.Registry) {
+// names returns the names of the readable records.
+func (p *prepared) names() map[string]bool {
+	names := make(map[string]bool, p.readable())
 	for _, realm := range p.realms {
-		reg.SetRealm(realm)
+		names[realm.Record] = true
 	}
 	for _, client := range p.clients {
-		reg.SetClient(client)
+		names[client.Record] = true
 	}
 	for _, subject := range p.subjects {
-		reg.SetSubject(subject)
+		names[subject.Record] = true
+	}
+	return names
+}
+
+// readable returns the number of readable records.
+func (p *prepared) readable() int { return len(p.realms) + len(p.clients) + len(p.subjects) }
+
+// set adds a converted record to the registry.
+func set(reg *registry.Registry, converted any) {
+	switch of := converted.(type) {
+	case *registry.Realm:
+		reg.SetRealm(of)
+	case *registry.Client:
+		reg.SetClient(of)
+	case *registry.Subject:
+		reg.SetSubject(of)
 	}
 }
 
-// prepare converts a record for the registry and adds it to p. The error is record.ErrUnreadable, or
-// the reason why a realm can't sign.
-func prepare(secret *corev1.Secret, p *prepared) error {
+// prepare converts a record for the registry: to a *registry.Realm, *registry.Client, or
+// *registry.Subject. The error is record.ErrUnreadable, or the reason why a realm can't sign.
+func prepare(secret *corev1.Secret) (converted any, err error) {
 	switch record.KindOf(secret) {
 	case record.KindRealm:
-		realm, err := prepareRealm(secret)
-		if err != nil {
-			return err
-		}
-		p.realms = append(p.realms, realm)
+		return prepareRealm(secret)
 	case record.KindSubject:
-		subject, err := prepareSubject(secret)
-		if err != nil {
-			return err
-		}
-		p.subjects = append(p.subjects, subject)
+		return prepareSubject(secret)
 	default:
-		client, err := prepareClient(secret)
-		if err != nil {
-			return err
-		}
-		p.clients = append(p.clients, client)
+		return prepareClient(secret)
 	}
-	return nil
 }
 
 func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
@@ -120,8 +128,9 @@ func prepareSubject(secret *corev1.Secret) (*registry.Subject, error) {
 	}
 	return &registry.Subject{
 		Record:    secret.Name,
-		RealmUID:  string(s.RealmUID),
-		Issuer:    s.Issuer,
+		Version:   secret.ResourceVersion,
+		RealmUID:  shared(string(s.RealmUID)),
+		Issuer:    shared(s.Issuer),
 		Subject:   s.Subject,
 		ClientID:  s.ClientID,
 		ClientUID: string(s.UID),
@@ -141,21 +150,26 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		}
 		secrets = append(secrets, clientsecret.Credential{ID: s.ID, Verifier: verifier, ExpiresAt: s.ExpiresAt})
 	}
+	identity := string(c.Identity)
+	if c.Identity == c.UID {
+		identity = string(c.UID)
+	}
 	return &registry.Client{
 		Record:           secret.Name,
+		Version:          secret.ResourceVersion,
 		UID:              string(c.UID),
-		Namespace:        c.Namespace,
-		Identity:         string(c.Identity),
-		RealmUID:         string(c.RealmUID),
+		Namespace:        shared(c.Namespace),
+		Identity:         identity,
+		RealmUID:         shared(string(c.RealmUID)),
 		ID:               c.ClientID,
 		Disabled:         c.Disabled,
 		ExpiresAt:        c.ExpiresAt,
 		TokensValidAfter: c.TokensValidAfter,
 		TokensPerSecond:  c.TokensPerSecond,
 		TokenLifetime:    time.Duration(c.TokenLifetimeSeconds) * time.Second,
-		Scopes:           slices.Sorted(slices.Values(c.Scopes)),
-		Audiences:        c.Audiences,
-		Introspects:      c.IntrospectionAudiences,
+		Scopes:           slices.Sorted(slices.Values(allShared(c.Scopes))),
+		Audiences:        allShared(c.Audiences),
+		Introspects:      allShared(c.IntrospectionAudiences),
 		Secrets:          secrets,
 		PublicKeys:       c.PublicKeys,
 		ServiceAccounts:  serviceAccounts(c),
@@ -163,6 +177,21 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Claims:           record.EncodeClaims(c.Claims),
 		DPoP:             c.DPoP,
 	}, nil
+}
+
+// shared returns a string with the same content that other clients use, too. Many clients have the same
+// realm, scopes, and audiences.
+func shared(s string) string { return unique.Make(s).Value() }
+
+func allShared(all []string) []string {
+	if len(all) == 0 {
+		return nil
+	}
+	exact := make([]string, 0, len(all))
+	for _, s := range all {
+		exact = append(exact, shared(s))
+	}
+	return exact
 }
 
 func identities(c record.Client) []registry.Identity {

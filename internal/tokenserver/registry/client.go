@@ -15,7 +15,9 @@ import (
 type Client struct {
 	// Record is the name of the client's record. It is derived from RealmUID and ID, so that at most
 	// one client has a client ID.
-	Record   string
+	Record string
+	// Version is the resource version of the record.
+	Version  string
 	UID      string
 	RealmUID string
 	ID       string // client_id, unique within the realm

@@ -55,6 +55,20 @@ func (r *Registry) Size() (realms, clients int) {
 	return len(*r.served.Load()), len(r.clients)
 }
 
+// ClientOf returns the client with the given record, or nil. The caller must not modify it.
+func (r *Registry) ClientOf(record string) *Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clients[record]
+}
+
+// SubjectOf returns the subject with the given record, or nil. The caller must not modify it.
+func (r *Registry) SubjectOf(record string) *Subject {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.subjects[record]
+}
+
 // Replace replaces the contents with the given realms, clients and subjects, but retains existing
 // entries whose record is accepted by keep. Those records can't be read now and their entries remain
 // in the last known good state. Replace marks the registry as loaded.

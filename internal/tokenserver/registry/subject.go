@@ -6,6 +6,7 @@ import "github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 // get that client unless they name another one.
 type Subject struct {
 	Record   string // name of the record
+	Version  string // resource version of the record
 	RealmUID string
 	Issuer   string // URL of a trusted issuer, or clientassertion.IssuerKubernetes
 	Subject  string

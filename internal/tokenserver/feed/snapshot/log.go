@@ -27,51 +27,50 @@ const (
 // errDamaged means that a file contains data that this package did not write.
 var errDamaged = errors.New("the snapshot is damaged")
 
-// Records is the content of a snapshot. Each record is a Secret with its name, creation time,
-// resource version and data. Version is the resource version of the whole list. Current is when the
-// records were last known to be current; Replace ignores it.
-type Records struct {
-	Secrets []*corev1.Secret
+// State describes the content of a snapshot.
+type State struct {
+	// Version is the resource version of the whole list. If it is empty, there is no content.
 	Version string
+	// Current is when the records were last known to be current.
 	Current time.Time
 }
 
 // Log is the snapshot file. Every change is appended to it. After an error, the file is deleted and
-// nothing is saved until Replace is called, because a stale file must not be mistaken for the
-// latest state. A Log must be used by one goroutine only.
+// nothing is saved until Commit is called, because a stale file must not be mistaken for the latest
+// state. A Log must be used by one goroutine only.
 type Log struct {
 	path    string
 	file    *os.File // if nil, nothing is saved
 	size    int64
 	limit   int64  // size above which the file is compacted
 	version string // resource version of the content
+	list    *list  // nil unless a new list is being received
 }
 
-// Open opens the log in the given directory and returns it with its content. If there is no file,
-// the content is empty.
+// Open opens the log in the given directory. If there is no file, the state is empty. Read returns the
+// content.
 //
 // An error means that the file could not be read or was damaged. In that case, the log is empty but
 // usable.
-func Open(dir string) (*Log, Records, error) {
+func Open(dir string) (*Log, State, error) {
 	l := &Log{path: filepath.Join(dir, fileName)}
 	file, err := os.OpenFile(l.path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return l, Records{}, nil
+		return l, State{}, nil
 	}
 	if err != nil {
-		return l, Records{}, fmt.Errorf("opening the snapshot: %w", err)
+		return l, State{}, fmt.Errorf("opening the snapshot: %w", err)
 	}
-	latest := map[string]*corev1.Secret{}
-	end, err := scan(file, func(f frame) error {
-		l.version = f.secret.ResourceVersion
-		switch f.kind {
-		case written:
-			latest[f.secret.Name] = f.secret
-		case removed:
-			delete(latest, f.secret.Name)
-		case reached:
+	// The version of a batch follows it, so batches needn't be decompressed.
+	end, err := scan(file, func(k kind, content []byte) error {
+		if k == batched {
+			return nil
 		}
-		return nil
+		secret, err := decode(content)
+		if err == nil {
+			l.version = secret.ResourceVersion
+		}
+		return err
 	})
 	var info os.FileInfo
 	if err == nil {
@@ -82,14 +81,26 @@ func Open(dir string) (*Log, Records, error) {
 	}
 	if err != nil {
 		err = l.abandon(fmt.Errorf("reading the snapshot: %w", errors.Join(err, file.Close())))
-		return l, Records{}, err
+		return l, State{}, err
 	}
-	records := Records{Version: l.version, Current: info.ModTime()}
-	l.Confirm(records.Current) // opening the file must not make it look newer
-	for _, secret := range latest {
-		records.Secrets = append(records.Secrets, secret)
+	state := State{Version: l.version, Current: info.ModTime()}
+	l.Confirm(state.Current) // opening the file must not make it look newer
+	return l, state, nil
+}
+
+// Read calls each with every wanted record. It reads the file twice instead of loading it into memory.
+func (l *Log) Read(wanted func(name string) bool, each func(*corev1.Secret)) error {
+	if l.file == nil {
+		return nil
 	}
-	return l, records, nil
+	err := l.latest(wanted, func(secret *corev1.Secret, _ []byte) error {
+		each(secret)
+		return nil
+	})
+	if err != nil {
+		return l.abandon(fmt.Errorf("reading the snapshot: %w", err))
+	}
+	return nil
 }
 
 // Write saves a new or updated record.
@@ -124,31 +135,18 @@ func (l *Log) append(k kind, secret *corev1.Secret) error {
 	l.size += int64(len(whole))
 	l.version = secret.ResourceVersion
 	if l.size > l.limit {
-		return l.compact()
+		return l.compact(func(string) bool { return true })
 	}
 	return nil
 }
 
-// Replace replaces all records with the given ones. For names in keep, it retains the saved
-// versions.
-func (l *Log) Replace(records Records, keep map[string]bool) error {
-	return l.rewrite(records.Version, func(to io.Writer) error {
-		if l.file != nil && len(keep) > 0 {
-			if err := l.copyLatest(to, func(name string) bool { return keep[name] }); err != nil {
-				return err
-			}
-		}
-		for _, secret := range records.Secrets {
-			if err := writeFrame(to, written, secret); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // Close closes the file without deleting it.
 func (l *Log) Close() error {
+	l.discard()
+	return l.closeFile()
+}
+
+func (l *Log) closeFile() error {
 	if l.file == nil {
 		return nil
 	}
@@ -171,7 +169,7 @@ func (l *Log) use(file *os.File, end int64) error {
 
 // abandon deletes the file, which is now stale, and returns err.
 func (l *Log) abandon(err error) error {
-	return errors.Join(err, l.Close(), ignoreNotExist(os.Remove(l.path)))
+	return errors.Join(err, l.closeFile(), ignoreNotExist(os.Remove(l.path)))
 }
 
 func ignoreNotExist(err error) error {

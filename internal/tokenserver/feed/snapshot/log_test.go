@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,8 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 )
 
@@ -28,23 +32,47 @@ func secret(name, version, content string) *corev1.Secret {
 	}
 }
 
+// records is the content of a snapshot.
+type records struct {
+	snapshot.State
+	Secrets []*corev1.Secret
+}
+
 // contents returns the records as sorted name=content strings, followed by the version.
-func contents(records snapshot.Records) []string {
+func contents(r records) []string {
 	var all []string
-	for _, s := range records.Secrets {
+	for _, s := range r.Secrets {
 		all = append(all, s.Name+"="+string(s.Data["record.json"]))
 	}
 	slices.Sort(all)
-	return append(all, "version="+records.Version)
+	return append(all, "version="+r.Version)
 }
 
-func open(t rapid.TB, dir string) (*snapshot.Log, snapshot.Records) {
+func open(t rapid.TB, dir string) (*snapshot.Log, records) {
 	t.Helper()
-	log, records, err := snapshot.Open(dir)
+	log, state, err := snapshot.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log, records
+	return log, read(t, log, state)
+}
+
+func read(t rapid.TB, log *snapshot.Log, state snapshot.State) records {
+	t.Helper()
+	r := records{State: state}
+	if err := log.Read(func(string) bool { return true }, func(s *corev1.Secret) { r.Secrets = append(r.Secrets, s) }); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// replace saves a list.
+func replace(log *snapshot.Log, version string, keep map[string]bool, secrets ...*corev1.Secret) error {
+	log.Begin()
+	for _, s := range secrets {
+		log.Add(s)
+	}
+	return log.Commit(snapshot.Listed{Version: version, Size: len(secrets), Keep: keep})
 }
 
 // filled returns a log and its directory. The log contains a list of two records and an update to
@@ -53,8 +81,7 @@ func filled(t *testing.T) (dir string, log *snapshot.Log) {
 	t.Helper()
 	dir = t.TempDir()
 	log, _ = open(t, dir)
-	listed := snapshot.Records{Version: "10", Secrets: []*corev1.Secret{secret("realm-1", "7", "one"), secret("client-2", "9", "two")}}
-	if err := log.Replace(listed, nil); err != nil {
+	if err := replace(log, "10", nil, secret("realm-1", "7", "one"), secret("client-2", "9", "two")); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Write(secret("client-2", "11", "second")); err != nil {
@@ -82,13 +109,13 @@ func TestRestartRestoresLastState(t *testing.T) {
 		},
 		"new list": {
 			change: func(l *snapshot.Log) error {
-				return l.Replace(snapshot.Records{Version: "20", Secrets: []*corev1.Secret{secret("realm-1", "15", "new")}}, nil)
+				return replace(l, "20", nil, secret("realm-1", "15", "new"))
 			},
 			want: []string{"realm-1=new", "version=20"},
 		},
 		"new list with an unreadable record": {
 			change: func(l *snapshot.Log) error {
-				return l.Replace(snapshot.Records{Version: "20", Secrets: []*corev1.Secret{secret("realm-1", "15", "new")}}, map[string]bool{"client-2": true})
+				return replace(l, "20", map[string]bool{"client-2": true}, secret("realm-1", "15", "new"))
 			},
 			want: []string{"client-2=second", "realm-1=new", "version=20"},
 		},
@@ -162,13 +189,14 @@ func TestDamageIsDetected(t *testing.T) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		log, records, _ := snapshot.Open(dir)
-		for _, content := range contents(snapshot.Records{Secrets: records.Secrets})[:len(records.Secrets)] {
+		log, state, _ := snapshot.Open(dir)
+		found := read(t, log, state)
+		for _, content := range contents(found)[:len(found.Secrets)] {
 			if !wrote[content] {
 				t.Fatalf("with byte %d changed, the snapshot contains %q", position, content)
 			}
 		}
-		if err := log.Replace(snapshot.Records{Version: "30", Secrets: []*corev1.Secret{secret("realm-1", "30", "new")}}, nil); err != nil {
+		if err := replace(log, "30", nil, secret("realm-1", "30", "new")); err != nil {
 			t.Fatalf("with byte %d changed, Replace failed: %v", position, err)
 		}
 		if _, records := open(t, dir); !slices.Contains(contents(records), "realm-1=new") {
@@ -222,7 +250,7 @@ func TestFailedWriteDeletesSnapshot(t *testing.T) {
 	if _, records := open(t, dir); len(records.Secrets) != 0 {
 		t.Errorf("a single record was saved without a list: %q", contents(records))
 	}
-	if err := log.Replace(snapshot.Records{Version: "20", Secrets: []*corev1.Secret{secret("client-3", "13", "three")}}, nil); err != nil {
+	if err := replace(log, "20", nil, secret("client-3", "13", "three")); err != nil {
 		t.Fatal(err)
 	}
 	if _, records := open(t, dir); len(records.Secrets) != 1 {
@@ -245,7 +273,7 @@ func TestRestartRestoresModel(t *testing.T) {
 		version := 0
 		names := rapid.SampledFrom([]string{"realm-1", "realm-2", "client-1", "client-2"})
 		next := func() string { version++; return strconv.Itoa(version) }
-		if err := log.Replace(snapshot.Records{Version: next()}, nil); err != nil {
+		if err := replace(log, next(), nil); err != nil {
 			t.Fatal(err)
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -278,4 +306,106 @@ func TestRestartRestoresModel(t *testing.T) {
 			},
 		})
 	})
+}
+
+// A list that isn't complete never replaces the saved one.
+func TestIncompleteListIsNotSaved(t *testing.T) {
+	dir, log := filled(t)
+	want := []string{"client-2=second", "realm-1=one", "version=11"}
+	log.Begin()
+	log.Add(secret("client-3", "12", "three"))
+	if _, records := open(t, dir); !slices.Equal(contents(records), want) {
+		t.Errorf("before the end of the list, the snapshot contains %q", contents(records))
+	}
+	log.Begin() // again, after the request failed
+	log.Add(secret("client-4", "12", "four"))
+	if err := log.Write(secret("client-2", "12", "third")); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Commit(snapshot.Listed{Version: "13", Size: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, records := open(t, dir); !slices.Equal(contents(records), []string{"client-4=four", "version=13"}) {
+		t.Errorf("after the second list, the snapshot contains %q", contents(records))
+	}
+	for name, begin := range map[string]func(){
+		"too few records": func() {
+			log.Begin()
+			log.Add(secret("client-5", "20", "five"))
+		},
+		"too large a record": func() {
+			log.Begin()
+			log.Add(secret("client-5", "20", strings.Repeat("x", 5<<20)))
+			log.Add(secret("client-6", "20", "six"))
+		},
+		"no list": func() {},
+	} {
+		begin()
+		if err := log.Commit(snapshot.Listed{Version: "20", Size: 2}); err == nil {
+			t.Errorf("%s: saved", name)
+		}
+		if _, records := open(t, dir); len(records.Secrets) != 0 {
+			t.Errorf("%s: the snapshot contains %q", name, contents(records))
+		}
+	}
+}
+
+// What was removed while the list was received isn't saved.
+func TestRecordsRemovedFromList(t *testing.T) {
+	dir, log := filled(t)
+	log.Begin()
+	for _, name := range []string{"client-3", "client-4", "client-4"} {
+		log.Add(secret(name, "12", name))
+	}
+	err := log.Commit(snapshot.Listed{
+		Version: "13", Size: 1, Contains: func(name string) bool { return name == "client-4" }, Keep: map[string]bool{"client-2": true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, records := open(t, dir); !slices.Equal(contents(records), []string{"client-2=second", "client-4=client-4", "version=13"}) {
+		t.Errorf("the snapshot contains %q", contents(records))
+	}
+}
+
+// The records of many clients need little memory. Most of what is left are random hashes and UIDs.
+func TestRecordsAreCompressed(t *testing.T) {
+	dir := t.TempDir()
+	log, _ := open(t, dir)
+	const clients = 5000
+	log.Begin()
+	raw := 0
+	for i := range clients {
+		verifier, err := clientsecret.Hash("secret", rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uid, id := uuid.NewUUID(), fmt.Sprintf("team-%03d.service-%05d", i%100, i)
+		applied, err := record.ForClient("records", record.Client{
+			UID: uid, Namespace: fmt.Sprintf("team-%03d", i%100), Name: fmt.Sprintf("service-%05d", i), Identity: uid,
+			RealmUID: "0c418334-4051-4c52-ab24-e8cd01ceba00", RealmName: "acme", ClientID: id,
+			Scopes: []string{"orders:read", "orders:write"}, Audiences: []string{"https://orders.example"},
+			Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: time.Now(), Hash: verifier.String()}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := secret(*applied.Name, strconv.Itoa(i), string(applied.Data["record.json"]))
+		raw += len(s.Name) + len(s.Data["record.json"])
+		log.Add(s)
+	}
+	if err := log.Commit(snapshot.Listed{Version: "1", Size: clients}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "records"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes for each client instead of %d", info.Size()/clients, raw/clients)
+	if each := info.Size() / clients; each > 300 {
+		t.Errorf("%d bytes for each client, want at most 300", each)
+	}
+	if _, records := open(t, dir); len(records.Secrets) != clients {
+		t.Errorf("%d records, want %d", len(records.Secrets), clients)
+	}
 }

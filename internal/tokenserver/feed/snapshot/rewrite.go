@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,38 +9,111 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// compact rewrites the file so that it contains only the latest version of each record.
-func (l *Log) compact() error {
-	return l.rewrite(l.version, func(to io.Writer) error {
-		return l.copyLatest(to, func(string) bool { return true })
-	})
+// list is a new list of records that is being received. It is written to a file of its own, so that
+// it never is in memory as a whole.
+type list struct {
+	file    *os.File
+	records *batchWriter
+	size    int
+	err     error // the first one
 }
 
-// rewrite atomically replaces the file with a new one at the given resource version.
-func (l *Log) rewrite(version string, write func(io.Writer) error) error {
-	file, err := os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return l.abandon(fmt.Errorf("rewriting the snapshot: %w", err))
+// Begin begins a new list. It discards a list that was not committed.
+func (l *Log) Begin() {
+	l.discard()
+	l.list = &list{}
+	l.list.file, l.list.err = os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if l.list.err == nil {
+		_, l.list.err = io.WriteString(l.list.file, magic)
 	}
-	if err := l.fill(file, version, write); err != nil {
-		return l.abandon(fmt.Errorf("rewriting the snapshot: %w",
-			errors.Join(err, file.Close(), ignoreNotExist(os.Remove(file.Name())))))
+	if l.list.err == nil {
+		l.list.records, l.list.err = newBatchWriter(l.list.file)
+	}
+}
+
+// Add adds a record to the list. Commit returns the error, if there is one.
+func (l *Log) Add(secret *corev1.Secret) {
+	if l.list == nil || l.list.err != nil {
+		return
+	}
+	record, err := encode(secret)
+	if err == nil {
+		err = l.list.records.add(record)
+	}
+	l.list.err = err
+	l.list.size++
+}
+
+// Listed describes the list that Commit saves.
+type Listed struct {
+	Version string // resource version
+	// Size is the number of records. If more were added, some were removed before the list was
+	// complete, and Contains reports which remain.
+	Size     int
+	Contains func(name string) bool
+	// Keep are the names of records whose saved versions are retained.
+	Keep map[string]bool
+}
+
+var errIncomplete = errors.New("records of the list were not added")
+
+// Commit replaces all records with those that were added since Begin.
+func (l *Log) Commit(listed Listed) error {
+	if l.list == nil {
+		return l.abandon(errIncomplete)
+	}
+	added := l.list.size
+	switch {
+	case l.list.err != nil:
+	case added < listed.Size:
+		l.list.err = errIncomplete
+	case l.file != nil && len(listed.Keep) > 0:
+		l.list.err = l.copyLatest(l.list.records, func(name string) bool { return listed.Keep[name] })
+	}
+	if err := l.replace(listed.Version); err != nil {
+		return err
+	}
+	if added > listed.Size {
+		return l.compact(func(name string) bool { return listed.Keep[name] || listed.Contains(name) })
 	}
 	return nil
 }
 
-// fill writes the content of file, renames it to the final name and makes it the current file.
-func (l *Log) fill(file *os.File, version string, write func(io.Writer) error) error {
-	buffered := bufio.NewWriterSize(file, 64<<10)
-	if _, err := buffered.WriteString(magic); err != nil {
-		return err
+// compact rewrites the file so that it contains only the latest version of each wanted record.
+func (l *Log) compact(wanted func(name string) bool) error {
+	l.Begin()
+	if l.list.err == nil {
+		l.list.err = l.copyLatest(l.list.records, wanted)
 	}
-	if err := write(buffered); err != nil {
+	return l.replace(l.version)
+}
+
+// replace makes the list the current content. If that fails, there is no content.
+func (l *Log) replace(version string) error {
+	if err := l.complete(version); err != nil {
+		l.discard()
+		return l.abandon(fmt.Errorf("rewriting the snapshot: %w", err))
+	}
+	return nil
+}
+
+// complete completes the file of the list, renames it to the final name, and makes it the current
+// file.
+func (l *Log) complete(version string) error {
+	if l.list.err != nil {
+		return l.list.err
+	}
+	if err := l.list.records.flush(); err != nil {
 		return err
 	}
 	mark := &corev1.Secret{}
 	mark.ResourceVersion = version
-	if err := errors.Join(writeFrame(buffered, reached, mark), buffered.Flush()); err != nil {
+	frame, err := newFrame(reached, mark)
+	if err != nil {
+		return err
+	}
+	file := l.list.file
+	if _, err := file.Write(frame); err != nil {
 		return err
 	}
 	end, err := file.Seek(0, io.SeekCurrent)
@@ -51,38 +123,58 @@ func (l *Log) fill(file *os.File, version string, write func(io.Writer) error) e
 	if err := os.Rename(file.Name(), l.path); err != nil {
 		return err
 	}
-	if err := l.Close(); err != nil {
-		return err
+	l.list = nil
+	if err := l.closeFile(); err != nil {
+		return errors.Join(err, file.Close())
 	}
 	l.version = version
 	return l.use(file, end)
 }
 
-// copyLatest writes the latest frame of each wanted record that has not been deleted. It reads the
+// discard deletes the file of a list that was not committed.
+func (l *Log) discard() {
+	if l.list != nil && l.list.file != nil {
+		_ = l.list.file.Close()
+		_ = os.Remove(l.list.file.Name()) // the next list truncates it
+	}
+	l.list = nil
+}
+
+// copyLatest copies the latest version of each wanted record that has not been deleted. It reads the
 // file twice instead of loading it into memory.
-func (l *Log) copyLatest(to io.Writer, wanted func(name string) bool) error {
-	last := map[string]int64{}
-	if err := l.rescan(func(f frame) error {
+func (l *Log) copyLatest(to *batchWriter, wanted func(name string) bool) error {
+	return l.latest(wanted, func(_ *corev1.Secret, encoded []byte) error { return to.add(encoded) })
+}
+
+// latest calls each with the latest version of each wanted record that has not been deleted.
+func (l *Log) latest(wanted func(name string) bool, each func(secret *corev1.Secret, encoded []byte) error) error {
+	last := map[string]int{} // positions in the order of walk
+	position := 0
+	if err := l.walk(func(k kind, secret *corev1.Secret, _ []byte) error {
 		switch {
-		case f.kind == written && wanted(f.secret.Name):
-			last[f.secret.Name] = f.offset
-		case f.kind == removed:
-			delete(last, f.secret.Name)
+		case k == written && wanted(secret.Name):
+			last[secret.Name] = position
+		case k == removed:
+			delete(last, secret.Name)
 		}
+		position++
 		return nil
 	}); err != nil {
 		return err
 	}
-	return l.rescan(func(f frame) error {
-		if offset, ok := last[f.secret.Name]; f.kind != written || !ok || offset != f.offset {
+	position = 0
+	return l.walk(func(k kind, secret *corev1.Secret, encoded []byte) error {
+		at, ok := last[secret.Name]
+		ok = ok && k == written && at == position
+		position++
+		if !ok {
 			return nil
 		}
-		_, err := to.Write(f.bytes)
-		return err
+		return each(secret, encoded)
 	})
 }
 
-func (l *Log) rescan(each func(frame) error) error {
-	_, err := scan(io.NewSectionReader(l.file, 0, l.size), each)
+func (l *Log) walk(each func(kind, *corev1.Secret, []byte) error) error {
+	_, err := walk(io.NewSectionReader(l.file, 0, l.size), each)
 	return err
 }

@@ -1,0 +1,142 @@
+package feed_test
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// clientRecord returns the record of a client, as the API server stores it.
+func clientRecord(t *testing.T, id, version, scope string) *corev1.Secret {
+	t.Helper()
+	secret := stored(t)(record.ForClient("records", record.Client{
+		UID: "c1", Namespace: "apps", Name: id, Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: id,
+		Audiences: []string{"https://orders.example.com"}, Scopes: []string{scope},
+	}))
+	secret.ResourceVersion = version
+	return secret
+}
+
+// stream delivers a list as the reflector does if the API server streams it.
+func stream(t *testing.T, f *feed.Feed, version string, secrets ...*corev1.Secret) {
+	t.Helper()
+	var list []any
+	for _, secret := range secrets {
+		converted, err := f.Transformer()(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, converted)
+	}
+	if err := f.Replace(list, version); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newFeed(dir string) (*feed.Feed, *registry.Registry) {
+	reg := registry.New()
+	return feed.New(feed.Options{
+		Registry: reg, SnapshotDir: dir, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	}), reg
+}
+
+// While a new list arrives, clients whose record hasn't changed aren't in memory twice.
+func TestUnchangedRecordsAreNotConvertedAgain(t *testing.T) {
+	f, reg := newFeed("")
+	first, second := clientRecord(t, "first", "1", "a"), clientRecord(t, "second", "2", "a")
+	stream(t, f, "3", first, second)
+	kept, changed := reg.ClientOf(first.Name), reg.ClientOf(second.Name)
+	stream(t, f, "5", first, clientRecord(t, "second", "4", "b"))
+	if got := reg.ClientOf(first.Name); got != kept || got == nil {
+		t.Errorf("the unchanged client was converted again: %v", got)
+	}
+	if got := reg.ClientOf(second.Name); got == changed || got.Scopes[0] != "b" {
+		t.Errorf("the changed client is %v", got)
+	}
+	stream(t, f, "6", first)
+	if got := reg.ClientOf(second.Name); got != nil {
+		t.Errorf("the client is %v, although the list doesn't contain it", got)
+	}
+}
+
+// The next process can read an unreadable record of the list from the snapshot, however the list was
+// delivered.
+func TestListIsSaved(t *testing.T) {
+	first, second := clientRecord(t, "first", "1", "a"), clientRecord(t, "second", "2", "a")
+	damaged := second.DeepCopy()
+	damaged.Data, damaged.ResourceVersion = nil, "4"
+	for name, list := range map[string]func(f *feed.Feed, secrets ...*corev1.Secret){
+		"streamed": func(f *feed.Feed, secrets ...*corev1.Secret) {
+			f.BeginList()
+			stream(t, f, "10", secrets...)
+		},
+		"in one response": func(f *feed.Feed, secrets ...*corev1.Secret) {
+			var all []any
+			for _, secret := range secrets {
+				all = append(all, secret)
+			}
+			if err := f.Replace(all, "10"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			f, _ := newFeed(dir)
+			list(f, first, second)
+			for restarts := range 2 {
+				next, reg := newFeed(dir)
+				list(next, first, damaged)
+				if reg.ClientOf(first.Name) == nil || reg.ClientOf(second.Name) == nil {
+					t.Errorf("after %d restarts, a client is missing", restarts)
+				}
+			}
+			f, reg := newFeed(dir)
+			list(f)
+			if _, clients := reg.Size(); clients != 0 {
+				t.Errorf("%d clients after an empty list", clients)
+			}
+			f, reg = newFeed(dir)
+			list(f, damaged)
+			if _, clients := reg.Size(); clients != 0 {
+				t.Errorf("%d clients in the snapshot of an empty list", clients)
+			}
+		})
+	}
+}
+
+// A damaged snapshot never looks like a complete list.
+func TestDamagedSnapshotIsNotServed(t *testing.T) {
+	dir := t.TempDir()
+	f, _ := newFeed(dir)
+	f.BeginList()
+	var secrets []*corev1.Secret
+	for i := range 100 {
+		secrets = append(secrets, clientRecord(t, fmt.Sprint(i), fmt.Sprint(i), "a"))
+	}
+	stream(t, f, "1000", secrets...)
+	path := filepath.Join(dir, "records")
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 1
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next, reg := newFeed(dir)
+	next.RestoreNow()
+	if _, clients := reg.Size(); clients != 0 || reg.Loaded() {
+		t.Errorf("%d clients of a damaged snapshot", clients)
+	}
+}
