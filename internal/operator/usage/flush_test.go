@@ -196,3 +196,25 @@ func TestUseOfANewSecretIsKept(t *testing.T) {
 		t.Error("the use of the new secret was lost")
 	}
 }
+
+// The limit of one write per period holds after a restart, too.
+func TestRestartKeepsTheLimit(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	c.Status.Secrets = append(c.Status.Secrets, v1alpha1.ClientSecretStatus{ID: "s2"})
+	f.store.Observe(c)
+	f.publish(report(server, c, secret("s1"), f.now))
+	f.flush()
+	c = f.write(c)
+	f.restart()
+	f.sync()
+	f.store.Observe(c)
+	f.publish(report("another", c, secret("s2"), f.now))
+	if enqueued := f.flush(); len(enqueued) > 0 {
+		t.Errorf("the status is written a second time in the period: %v", enqueued)
+	}
+	f.now = f.now.Add(resolution)
+	if enqueued := f.flush(); len(enqueued) == 0 {
+		t.Error("the status is not written in the next period")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -114,7 +115,7 @@ func name(i int) string { return fmt.Sprintf("client-%d", i) }
 func (f *fleet) request(t *testing.T) {
 	t.Helper()
 	limiter := rate.NewLimiter(perSecond, 1)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // A test doesn't need a secure source.
+	random := rand.New(rand.NewPCG(1, 2))
 	tokens := 0
 	for second := usage.Truncate(time.Now(), f.resolution).Add(f.resolution); ; {
 		last := !time.Now().Before(second)
@@ -174,23 +175,29 @@ func (f *fleet) list(t *testing.T) []v1alpha1.ApiClient {
 	return list.Items
 }
 
-// awaitEach waits until a condition holds for each client, as long as their number grows.
+// awaitEach waits until a condition holds for each client, as long as their number grows. A use can
+// have to wait for the next period, because one of the previous period was shown late.
 func (f *fleet) awaitEach(t *testing.T, what string, holds func(*v1alpha1.ApiClient) bool) {
 	t.Helper()
-	for seen := -1; seen < *clients; {
-		install.Eventually(t, "more ApiClients to be "+what, func() error {
-			now := 0
-			for _, c := range f.list(t) {
-				if holds(&c) {
-					now++
-				}
+	timeout := f.resolution + time.Minute
+	most, deadline := 0, time.Now().Add(timeout)
+	err := wait.PollUntilContextCancel(t.Context(), max(200, time.Duration(*clients/4))*time.Millisecond, true, func(context.Context) (bool, error) {
+		now := 0
+		for _, c := range f.list(t) {
+			if holds(&c) {
+				now++
 			}
-			if now <= seen {
-				return fmt.Errorf("%d of %d are", now, *clients)
-			}
-			seen = now
-			return nil
-		})
+		}
+		switch {
+		case now > most:
+			most, deadline = now, time.Now().Add(timeout)
+		case time.Now().After(deadline):
+			return false, fmt.Errorf("%d of %d ApiClients are %s, and nothing has changed for %s", now, *clients, what, timeout)
+		}
+		return now == *clients, nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
