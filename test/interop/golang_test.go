@@ -14,14 +14,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
+var algorithms = []v1alpha1.SigningAlgorithm{
+	v1alpha1.SigningAlgorithmES256, v1alpha1.SigningAlgorithmES384, v1alpha1.SigningAlgorithmEdDSA,
+	v1alpha1.SigningAlgorithmRS256, v1alpha1.SigningAlgorithmPS256,
+}
+
 // testEveryAlgorithm creates a realm and a client for each signing algorithm, requests a token with
 // x/oauth2, and verifies it with go-oidc. go-oidc is configured only with the issuer.
 func testEveryAlgorithm(t *testing.T, i *installation) {
 	team := i.cluster.Namespace(t)
-	for _, algorithm := range []v1alpha1.SigningAlgorithm{
-		v1alpha1.SigningAlgorithmES256, v1alpha1.SigningAlgorithmES384, v1alpha1.SigningAlgorithmEdDSA,
-		v1alpha1.SigningAlgorithmRS256, v1alpha1.SigningAlgorithmPS256,
-	} {
+	for _, algorithm := range algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
 			name := "acme-" + strings.ToLower(string(algorithm))
 			realm := install.Realm(name, func(r *v1alpha1.Realm) {

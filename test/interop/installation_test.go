@@ -1,8 +1,12 @@
 package interop_test
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"golang.org/x/oauth2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +38,7 @@ const (
 type installation struct {
 	cluster *env.Env
 	inst    *install.Installation
-	server  *install.TokenServer
+	server  *install.TokenServer // nil for the local issuer
 	realm   *v1alpha1.Realm
 	client  *v1alpha1.ApiClient
 
@@ -42,6 +47,8 @@ type installation struct {
 
 	authority string  // the path of the CA certificate
 	signer    *signer // a second client, which has no client secret
+	// credentials are those of the client of the local issuer.
+	credentials *corev1.Secret
 	// gateway contains the credentials of a client that introspects the tokens of others.
 	gateway *corev1.Secret
 }
@@ -84,16 +91,39 @@ func (i *installation) awaitReady(t *testing.T, c *v1alpha1.ApiClient) *corev1.S
 // token requests a token as the documentation describes.
 func (i *installation) token(t *testing.T) string {
 	t.Helper()
+	if i.server == nil {
+		return i.tokenOf(t, i.credentials)
+	}
 	return i.tokenOf(t, i.inst.CredentialsSecret(t, i.client))
 }
 
 func (i *installation) tokenOf(t *testing.T, credentials *corev1.Secret) string {
 	t.Helper()
+	if i.server == nil {
+		return goToken(context.WithValue(t.Context(), oauth2.HTTPClient, i.httpClient(t)), t, credentials).AccessToken
+	}
 	response, err := install.RequestToken(t, i.server, i.server.Client(t), credentials)
 	if err != nil || response.AccessToken == "" {
 		t.Fatalf("no token: %+v, %v", response, err)
 	}
 	return response.AccessToken
+}
+
+// httpClient returns an HTTP client that trusts the installation's certificate authority.
+func (i *installation) httpClient(t *testing.T) *http.Client {
+	t.Helper()
+	if i.server != nil {
+		return i.server.Client(t)
+	}
+	certificate, err := os.ReadFile(i.authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certificate)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 // createClient creates a new client in the realm with the given changes and returns its credentials

@@ -30,6 +30,19 @@ type signer struct {
 
 func (i *installation) newSigner(t *testing.T) *signer {
 	t.Helper()
+	key, public := newKey(t)
+	c := install.ApiClient(i.client.Namespace, "ledger", i.realm.Name, func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{scope}
+		c.Spec.PublicKeys = []v1alpha1.PublicKey{public}
+	})
+	i.inst.Create(t, c)
+	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	return &signer{id: c.Status.ClientID, issuer: i.issuer, key: key}
+}
+
+// newKey returns a private key and the public key for the spec of an ApiClient.
+func newKey(t *testing.T) (jose.JSONWebKey, v1alpha1.PublicKey) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -40,13 +53,7 @@ func (i *installation) newSigner(t *testing.T) *signer {
 	}
 	block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	const id = "2026-11"
-	c := install.ApiClient(i.client.Namespace, "ledger", i.realm.Name, func(c *v1alpha1.ApiClient) {
-		c.Spec.Scopes = []string{scope}
-		c.Spec.PublicKeys = []v1alpha1.PublicKey{{KeyID: id, PEM: v1alpha1.PEMPublicKey(block)}}
-	})
-	i.inst.Create(t, c)
-	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	return &signer{id: c.Status.ClientID, issuer: i.issuer, key: jose.JSONWebKey{Key: key, KeyID: id}}
+	return jose.JSONWebKey{Key: key, KeyID: id}, v1alpha1.PublicKey{KeyID: id, PEM: v1alpha1.PEMPublicKey(block)}
 }
 
 // private returns the private key as a JSON Web Key.
@@ -77,7 +84,7 @@ func (s *signer) assertion(t *testing.T) string {
 
 // testGoAssertion checks that x/oauth2 can authenticate with a client assertion.
 func testGoAssertion(t *testing.T, i *installation) {
-	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, i.server.Client(t))
+	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, i.httpClient(t))
 	config := clientcredentials.Config{
 		ClientID: i.signer.id, TokenURL: i.tokenURL, AuthStyle: oauth2.AuthStyleInParams,
 		EndpointParams: url.Values{
