@@ -1,0 +1,122 @@
+package plugin_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// usable creates a client and waits until it is usable.
+func usable(t *testing.T, inst *install.Installation, name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+	t.Helper()
+	c := newClient(name, change...)
+	inst.Create(t, c)
+	scenario.AwaitUsable(t, inst, c)
+	return c
+}
+
+// --wait returns when every token server has the change, not earlier.
+func testSuspendAndResume(t *testing.T, inst *install.Installation, sh *shell) {
+	c := usable(t, inst, "suspension")
+	credentials := inst.CredentialsSecret(t, c)
+	golden(t, "suspend.golden", sh.succeeds(t, "kubectl realmkeeper suspend apiclient/suspension -n "+team+" --wait"))
+	for _, s := range inst.Servers() {
+		if a, err := install.RequestToken(t, s, s.Client(t), credentials); err != nil || a.AccessToken != "" {
+			t.Errorf("%s issued a token to a suspended client: %v", s.Name, err)
+		}
+	}
+	golden(t, "suspend-again.golden", sh.succeeds(t, "kubectl realmkeeper suspend apiclient/suspension -n "+team))
+	golden(t, "resume.golden", sh.succeeds(t, "kubectl realmkeeper resume apic/suspension -n "+team+" --wait"))
+	scenario.AwaitUsable(t, inst, c)
+
+	inst.Create(t, install.Realm("suspension"))
+	sh.succeeds(t, "kubectl realmkeeper suspend realm/suspension --wait")
+	if got := sh.run(t, "kubectl realmkeeper explain realm/suspension"); got.code != 1 || !strings.Contains(got.stdout, "kubectl realmkeeper resume realm/suspension") {
+		t.Errorf("explain of a suspended realm: %+v", got)
+	}
+	sh.succeeds(t, "kubectl realmkeeper resume realm/suspension --wait -o yaml")
+}
+
+func testRevoke(t *testing.T, inst *install.Installation, sh *shell) {
+	c := usable(t, inst, "revocation")
+	server := inst.Servers()[0]
+	credentials := inst.CredentialsSecret(t, c)
+	before, err := install.RequestToken(t, server, server.Client(t), credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "revoke.golden", sh.succeeds(t, "kubectl realmkeeper revoke apiclient/revocation -n "+team+" --wait"))
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+		t.Fatal(err)
+	}
+	if c.Spec.TokensValidAfter == nil || before.AccessToken == "" || !issued(t, before.AccessToken).Before(c.Spec.TokensValidAfter.Time) {
+		t.Errorf("tokensValidAfter is %v, want a time after the token was issued", c.Spec.TokensValidAfter)
+	}
+	scenario.AwaitUsable(t, inst, c)
+}
+
+// issued returns the time at which a token was issued.
+func issued(t *testing.T, accessToken string) time.Time {
+	t.Helper()
+	var claims struct {
+		IssuedAt int64 `json:"iat"`
+	}
+	payload := strings.Split(accessToken, ".")[1]
+	if err := json.Unmarshal(decodeSegment(t, payload), &claims); err != nil {
+		t.Fatal(err)
+	}
+	return time.Unix(claims.IssuedAt, 0)
+}
+
+// The old secret is rejected as soon as the command has returned.
+func testRevokeSecret(t *testing.T, inst *install.Installation, sh *shell) {
+	c := usable(t, inst, "leaked")
+	old := inst.CredentialsSecret(t, c)
+	sh.succeeds(t, "kubectl realmkeeper revoke apiclient/leaked -n "+team+" --secret --wait")
+	for _, s := range inst.Servers() {
+		if a, err := install.RequestToken(t, s, s.Client(t), old); err != nil || a.AccessToken != "" {
+			t.Errorf("%s accepted the old secret: %v", s.Name, err)
+		}
+	}
+	if bytes.Equal(inst.CredentialsSecret(t, c).Data["client_secret"], old.Data["client_secret"]) {
+		t.Error("The Secret contains the old client secret")
+	}
+	scenario.AwaitUsable(t, inst, c)
+}
+
+func testRotate(t *testing.T, inst *install.Installation, sh *shell) {
+	c := usable(t, inst, "rotation")
+	old := inst.CredentialsSecret(t, c)
+	golden(t, "rotate.golden", sh.succeeds(t, "kubectl realmkeeper rotate apiclient/rotation -n "+team))
+	current := inst.CredentialsSecret(t, c)
+	if bytes.Equal(current.Data["client_secret"], old.Data["client_secret"]) {
+		t.Error("The Secret contains the old client secret")
+	}
+	inst.AwaitTokens(t, current, true)
+	inst.AwaitTokens(t, old, true)
+	sh.fails(t, "kubectl realmkeeper rotate apiclient/rotation -n "+team, "previous rotation", "--wait=false", "revoke apiclient/rotation")
+	sh.succeeds(t, "kubectl realmkeeper rotate apiclient/rotation --wait=false -n "+team)
+}
+
+func testRotateRealm(t *testing.T, inst *install.Installation, sh *shell) {
+	realm := install.Realm("rotation")
+	inst.Create(t, realm)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	golden(t, "rotate-realm.golden", sh.succeeds(t, "kubectl realmkeeper rotate realm/rotation"))
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+		t.Fatal(err)
+	}
+	if len(realm.Status.SigningKeys) != 2 {
+		t.Errorf("Signing keys are %+v, want an old and a new one", realm.Status.SigningKeys)
+	}
+	sh.fails(t, "kubectl realmkeeper rotate realm/rotation", "does not sign yet")
+}

@@ -1,0 +1,127 @@
+// Package plugin_test runs every verb of the kubectl plugin through kubectl, against a real API server
+// with a running operator and token servers.
+package plugin_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// team is the namespace of the clients. Its name is part of golden files.
+const team = "acme-apps"
+
+// start returns an installation with the realm acme and clients in several states.
+func start(t *testing.T) (*install.Installation, *shell) {
+	t.Helper()
+	cluster := env.Start(t)
+	inst := install.New(t, cluster, install.Settings{MaximumTokenLifetime: "2h"})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	inst.StartTokenServer(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}
+	if err := cluster.Client.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	inst.Create(t, install.Realm("acme", func(r *v1alpha1.Realm) {
+		r.Spec.Scopes = []string{"orders.read", "orders.write"}
+		r.Spec.Audiences = []string{"https://orders.acme.example"}
+		r.Spec.Grants = []v1alpha1.Grant{{
+			Name: "apps", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{team}}, Scopes: []string{"orders.read", "orders.write"},
+		}}
+	}))
+	return inst, newShell(t, cluster)
+}
+
+func newClient(name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+	return install.ApiClient(team, name, "acme", append([]func(*v1alpha1.ApiClient){func(c *v1alpha1.ApiClient) {
+		c.Spec.Scopes = []string{"orders.read"}
+	}}, change...)...)
+}
+
+func TestPlugin(t *testing.T) {
+	inst, sh := start(t)
+	billing := newClient("billing", func(c *v1alpha1.ApiClient) { c.Spec.Description = "Sends invoices" })
+	suspended := newClient("reports", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+	rejected := newClient("shipping", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.read", "admin"} })
+	inst.Create(t, billing, suspended, rejected)
+	inst.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, suspended, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
+	inst.AwaitReady(t, rejected, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm)
+	inst.AwaitSettled(t)
+
+	// These depend on all objects, so they run before the others.
+	golden(t, "status.golden", sh.succeeds(t, "kubectl realmkeeper status"))
+	golden(t, "status-realm.golden", sh.succeeds(t, "kubectl realmkeeper status acme"))
+	checkStatusFormats(t, sh)
+	golden(t, "explain-realm.golden", sh.succeeds(t, "kubectl realmkeeper explain realm/acme"))
+	ready := sh.succeeds(t, "kubectl realmkeeper explain apiclient/billing -n "+team)
+	golden(t, "explain-ready.golden", ready[:strings.Index(ready+"\nEVENTS", "\nEVENTS")])
+	golden(t, "explain-not-ready.golden", func() string {
+		got := sh.run(t, "kubectl realmkeeper explain apiclient/shipping -n "+team)
+		if got.code != 1 || got.stderr != "" {
+			t.Errorf("explain of a client that is not Ready: exit code %d, %q; want 1 and no error", got.code, got.stderr)
+		}
+		return got.stdout[:strings.Index(got.stdout+"\nEVENTS", "\nEVENTS")]
+	}())
+	t.Run("verbs", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *install.Installation, *shell){
+			"suspend and resume":     testSuspendAndResume,
+			"revoke":                 testRevoke,
+			"revoke a secret":        testRevokeSecret,
+			"rotate":                 testRotate,
+			"rotate a realm":         testRotateRealm,
+			"stale":                  testStale,
+			"errors":                 testErrors,
+			"permissions":            testPermissions,
+			"managed by GitOps":      testManagedByGitOps,
+			"completion":             testCompletion,
+			"help":                   testHelp,
+			"commands fix the cause": testCommandsFixTheCause,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, inst, sh)
+			})
+		}
+	})
+	inst.StopOperator(t)
+	testEveryReason(t, inst, sh)
+}
+
+// checkStatusFormats checks the outputs for programs.
+func checkStatusFormats(t *testing.T, sh *shell) {
+	t.Helper()
+	type status struct {
+		Problems []struct {
+			Reason  string
+			Objects []string
+		}
+		TokenServers []struct{ Name string }
+		Clients      map[string]int
+	}
+	var fromJSON, fromYAML status
+	if err := json.Unmarshal([]byte(sh.succeeds(t, "kubectl realmkeeper status -o json -A")), &fromJSON); err != nil {
+		t.Error(err)
+	}
+	if err := yaml.Unmarshal([]byte(sh.succeeds(t, "kubectl realmkeeper status -o yaml")), &fromYAML); err != nil {
+		t.Error(err)
+	}
+	for _, s := range []status{fromJSON, fromYAML} {
+		if len(s.Problems) != 1 || s.Problems[0].Objects[0] != team+"/shipping" || len(s.TokenServers) != 2 || s.Clients["Suspended"] != 1 {
+			t.Errorf("status is %+v", s)
+		}
+	}
+	if other := sh.succeeds(t, "kubectl realmkeeper status -n default -o json"); strings.Contains(other, "shipping") {
+		t.Errorf("status of another namespace contains a client: %s", other)
+	}
+}

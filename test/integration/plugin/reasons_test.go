@@ -1,0 +1,274 @@
+package plugin_test
+
+import (
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/remedy"
+	"github.com/realmkeeper/realmkeeper/test/controlplane"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+var errNotListed = errors.New("the credential is not listed")
+
+// commandsIn returns the commands that explain suggests.
+func commandsIn(output string) []string {
+	var commands []string
+	_, next, _ := strings.Cut(output, "  Next\n")
+	for line := range strings.Lines(next) {
+		command, ok := strings.CutPrefix(line, "    kubectl ")
+		if !ok {
+			break
+		}
+		commands = append(commands, "kubectl "+strings.TrimSuffix(command, "\n"))
+	}
+	return commands
+}
+
+// The commands that explain suggests make the client Ready, if nothing but the cause is wrong.
+func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell) {
+	narrow := install.Realm("narrow", func(r *v1alpha1.Realm) {
+		r.Spec.Scopes = []string{"read", "o'reilly"}
+		r.Spec.Grants = []v1alpha1.Grant{{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{team}}}}
+	})
+	elsewhere := install.Realm("elsewhere", func(r *v1alpha1.Realm) {
+		r.Spec.Grants = []v1alpha1.Grant{{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"default"}}}}
+	})
+	inst.Create(t, narrow, elsewhere,
+		secret("unlabelled", nil, "0123456789abcdef"),
+		secret("short", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, "short"),
+		secret("unusable", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, "0123456789abcdef\n"),
+		secret("keyless", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, ""))
+	past := metav1.NewTime(time.Now().Add(-time.Hour))
+	for name, test := range map[string]struct {
+		reason v1alpha1.ConditionReason
+		change func(*v1alpha1.ApiClient)
+	}{
+		"fix-suspended": {v1alpha1.ReasonSuspended, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }},
+		"fix-expired":   {v1alpha1.ReasonExpired, func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = &past }},
+		"fix-lifetime":  {v1alpha1.ReasonLifetimeExceedsRealm, func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }},
+		"fix-account": {v1alpha1.ReasonServiceAccountNotFound, func(c *v1alpha1.ApiClient) {
+			c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "fixed"}}
+		}},
+		"fix-unlabelled":     {v1alpha1.ReasonSecretNotLabelled, providedBy("unlabelled")},
+		"fix-short":          {v1alpha1.ReasonSecretTooShort, providedBy("short")},
+		"fix-unusable":       {v1alpha1.ReasonSecretNotUsable, providedBy("unusable")},
+		"fix-missing-key":    {v1alpha1.ReasonSecretNotFound, providedBy("keyless")},
+		"fix-missing-secret": {v1alpha1.ReasonSecretNotFound, providedBy("missing-secret")},
+		"fix-grant": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
+			c.Spec.RealmRef.Name, c.Spec.Scopes = "narrow", []string{"read", "o'reilly"}
+		}},
+		"fix-client-id": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
+			c.Spec.RealmRef.Name, c.Spec.Scopes, c.Spec.ClientID = "narrow", nil, "mine"
+		}},
+		"fix-namespace": {v1alpha1.ReasonNamespaceNotAllowed, func(c *v1alpha1.ApiClient) { c.Spec.RealmRef.Name, c.Spec.Scopes = "elsewhere", nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClient(name, test.change)
+			inst.Create(t, c)
+			inst.AwaitReady(t, c, metav1.ConditionFalse, test.reason)
+			got := sh.run(t, "kubectl realmkeeper explain apiclient/"+name+" -n "+team)
+			for _, command := range commandsIn(got.stdout) {
+				sh.succeeds(t, command)
+			}
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			sh.succeeds(t, "kubectl realmkeeper explain apiclient/"+name+" -n "+team)
+		})
+	}
+}
+
+func secret(name string, labels map[string]string, value string) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name, Labels: labels}}
+	if value != "" {
+		s.Data = map[string][]byte{"client_secret": []byte(value)}
+	}
+	return s
+}
+
+func providedBy(name string) func(*v1alpha1.ApiClient) {
+	return func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: name}}}
+	}
+}
+
+// apiReasons returns every ConditionReason that the API defines.
+func apiReasons(t *testing.T) []v1alpha1.ConditionReason {
+	t.Helper()
+	root, err := controlplane.RepositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "api", "v1alpha1", "condition_types.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []v1alpha1.ConditionReason
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, _ := spec.Type.(*ast.Ident); kind == nil || kind.Name != "ConditionReason" {
+			return true
+		}
+		literal, ok := spec.Values[0].(*ast.BasicLit)
+		if !ok {
+			t.Fatalf("The value of %s is no literal", spec.Names[0])
+		}
+		value, err := strconv.Unquote(literal.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, v1alpha1.ConditionReason(value))
+		return true
+	})
+	return found
+}
+
+// conditionOf returns the condition that has a reason. Most reasons are those of Ready.
+func conditionOf(reason v1alpha1.ConditionReason) (v1alpha1.ConditionType, metav1.ConditionStatus) {
+	switch reason {
+	case v1alpha1.ReasonReady:
+		return v1alpha1.ConditionReady, metav1.ConditionTrue
+	case v1alpha1.ReasonProgressing:
+		return v1alpha1.ConditionReady, metav1.ConditionUnknown
+	case v1alpha1.ReasonImportedHash:
+		return v1alpha1.ConditionWeakHash, metav1.ConditionTrue
+	case v1alpha1.ReasonOldSecretUsed:
+		return v1alpha1.ConditionOldSecretInUse, metav1.ConditionTrue
+	case v1alpha1.ReasonUsageIncomplete:
+		return v1alpha1.ConditionOldSecretInUse, metav1.ConditionUnknown
+	case v1alpha1.ReasonTrustedIssuerNotSupported, v1alpha1.ReasonIssuerNotResolved:
+		return v1alpha1.ConditionIssuersResolved, metav1.ConditionFalse
+	}
+	return v1alpha1.ConditionReady, metav1.ConditionFalse
+}
+
+// explain names the cause of every reason that needs an explanation, and the commands that it suggests
+// work. The operator is stopped, and the test writes the status instead.
+func testEveryReason(t *testing.T, inst *install.Installation, sh *shell) {
+	billing := newClient("billing")
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(billing), billing); err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range apiReasons(t) {
+		if reason == v1alpha1.ReasonAccepted || reason == v1alpha1.ReasonIssuersResolved {
+			continue // They only occur with conditions that are as they should be.
+		}
+		t.Run(string(reason), func(t *testing.T) {
+			name := "reason-" + strings.ToLower(string(reason))
+			c := newClient(name, func(c *v1alpha1.ApiClient) {
+				switch {
+				case strings.HasPrefix(string(reason), "Secret") && reason != v1alpha1.ReasonSecretConflict:
+					providedBy(name)(c)
+				case reason == v1alpha1.ReasonServiceAccountNotFound:
+					c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: name}}
+				}
+			})
+			// The Secret exists, except for the reason that it doesn't.
+			if reason != v1alpha1.ReasonSecretNotFound {
+				inst.Create(t, secret(name, nil, "x"))
+			}
+			r, ok := remedy.ForClient(c, reason)
+			if !ok {
+				explainRealm(t, inst, sh, reason)
+				return
+			}
+			if reason == v1alpha1.ReasonReady {
+				c = billing // Its credentials work.
+			} else {
+				inst.Create(t, c)
+				setReason(t, inst, c, &c.Status.Conditions, reason)
+			}
+			wantExplanation(t, sh, "apiclient/"+c.Name+" -n "+team, reason, r.Cause)
+			observeRealm(t, inst)
+		})
+	}
+}
+
+// observeRealm reports the latest generation of the realm as Ready. A command may have added a grant.
+func observeRealm(t *testing.T, inst *install.Installation) {
+	t.Helper()
+	realm := install.Realm("acme")
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+		t.Fatal(err)
+	}
+	for i := range realm.Status.Conditions {
+		realm.Status.Conditions[i].ObservedGeneration = realm.Generation
+	}
+	if err := inst.Env.Client.Status().Update(t.Context(), realm); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explainRealm checks a reason that only Realms have.
+func explainRealm(t *testing.T, inst *install.Installation, sh *shell, reason v1alpha1.ConditionReason) {
+	t.Helper()
+	realm := install.Realm("reason-" + strings.ToLower(string(reason)))
+	inst.Create(t, realm)
+	setReason(t, inst, realm, &realm.Status.Conditions, reason)
+	r, ok := remedy.ForRealm(realm, reason)
+	if !ok {
+		t.Fatalf("Reason %s has no remedy", reason)
+	}
+	wantExplanation(t, sh, "realm/"+realm.Name, reason, r.Cause)
+}
+
+// setReason writes the status of an object as the operator does.
+func setReason(t *testing.T, inst *install.Installation, obj client.Object, conditions *[]metav1.Condition, reason v1alpha1.ConditionReason) {
+	t.Helper()
+	kind, status := conditionOf(reason)
+	set := func(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) {
+		*conditions = append(*conditions, metav1.Condition{
+			Type: string(kind), Status: status, Reason: string(reason), Message: "The message of " + string(reason) + ".",
+			ObservedGeneration: obj.GetGeneration(), LastTransitionTime: metav1.Now(),
+		})
+	}
+	set(kind, status, reason)
+	if kind != v1alpha1.ConditionReady {
+		set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	}
+	if err := inst.Env.Client.Status().Update(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantExplanation fails the test unless explain names the reason and its cause, has the right exit
+// code, and suggests commands that work.
+func wantExplanation(t *testing.T, sh *shell, object string, reason v1alpha1.ConditionReason, cause string) {
+	t.Helper()
+	got := sh.run(t, "kubectl realmkeeper explain "+object)
+	kind, status := conditionOf(reason)
+	wantCode := 1
+	if kind != v1alpha1.ConditionReady || status == metav1.ConditionTrue {
+		wantCode = 0
+	}
+	text := strings.Join(strings.Fields(got.stdout), " ")
+	if got.code != wantCode || !strings.Contains(text, cause) || wantCode == 1 && !strings.Contains(text, "not Ready: "+string(reason)) {
+		t.Errorf("exit code %d, want %d and the cause %q:\n%s%s", got.code, wantCode, cause, got.stdout, got.stderr)
+	}
+	output := got.stdout
+	if i := strings.Index(output, "\n"+string(kind)+": "+string(reason)); i >= 0 {
+		output = output[i:] // of a warning
+	}
+	commands := commandsIn(output)
+	if len(commands) == 0 {
+		t.Errorf("explain suggests no command:\n%s", got.stdout)
+	}
+	for _, command := range commands {
+		sh.succeeds(t, command)
+	}
+}
