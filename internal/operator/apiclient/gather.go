@@ -125,7 +125,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if err := r.gatherSecrets(ctx, &seen); err != nil {
 		return observed{}, err
 	}
-	if err := r.gatherUses(ctx, &seen); err != nil {
+	if err := gatherUses(ctx, r.Usage, r.Live, &seen, r.Instance, r.Now()); err != nil {
 		return observed{}, err
 	}
 	if err := r.gatherAccounts(ctx, &seen); err != nil {

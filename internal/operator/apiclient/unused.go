@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -36,14 +37,20 @@ func unusedFor(seen *observed, instance *config.Instance) time.Duration {
 	return max(instance.Scaled(end.After.Duration), lifetime+2*instance.Scaled(instance.Usage.Resolution.Duration))
 }
 
+// useReader is a lastuse.Store.
+type useReader interface {
+	Quiet(c types.UID, credential usage.Credential, recorded time.Time) (since, until time.Time, ok bool)
+	Confirm(ctx context.Context, live client.Reader, c *v1alpha1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
+}
+
 // gatherUses looks up the uses of an old secret that may end because it is unused. Before it ends, the
 // API server must confirm what the caches say.
-func (r *Reconciler) gatherUses(ctx context.Context, seen *observed) error {
+func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *observed, instance *config.Instance, now time.Time) error {
 	if !seen.client.GeneratesSecret() {
 		return nil
 	}
-	after := unusedFor(seen, r.Instance)
-	valid := secrets.Look(secrets.Facts{Recorded: seen.current.Secrets}, r.Now()).Valid
+	after := unusedFor(seen, instance)
+	valid := secrets.Look(secrets.Facts{Recorded: seen.current.Secrets}, now).Valid
 	if after == 0 || len(valid) < 2 {
 		return nil
 	}
@@ -51,10 +58,10 @@ func (r *Reconciler) gatherUses(ctx context.Context, seen *observed) error {
 	for _, s := range valid[:len(valid)-1] {
 		credential := usage.Credential{Type: usage.Secret, ID: s.ID}
 		recorded, listed := lastuse.LastUsed(seen.client, credential)
-		since, until, known := r.Usage.Quiet(seen.client.UID, credential, recorded)
+		since, until, known := from.Quiet(seen.client.UID, credential, recorded)
 		if known && (secrets.Use{Last: since, Until: until}).Unused(s) >= after {
 			var err error
-			since, until, known, err = r.Usage.Confirm(ctx, r.Live, seen.client, credential)
+			since, until, known, err = from.Confirm(ctx, live, seen.client, credential)
 			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("confirming that secret %s of ApiClient %s is unused: %w", s.ID, client.ObjectKeyFromObject(seen.client), err)
 			}

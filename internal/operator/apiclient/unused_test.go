@@ -1,6 +1,8 @@
 package apiclient
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -65,6 +69,60 @@ func TestUnusedSecretEnds(t *testing.T) {
 	}
 	if got := d.plan.Next; !got.Equal(now.Add(200 * time.Hour)) {
 		t.Errorf("next rotation at %s", got)
+	}
+}
+
+// stubUses is a useReader with fixed responses.
+type stubUses struct {
+	cached, live secrets.Use
+	unknown      bool // to the cache
+	liveUnknown  bool
+	err          error
+	confirmed    bool
+}
+
+func (s *stubUses) Quiet(types.UID, usage.Credential, time.Time) (since, until time.Time, ok bool) {
+	return s.cached.Last, s.cached.Until, !s.unknown
+}
+
+func (s *stubUses) Confirm(context.Context, client.Reader, *v1alpha1.ApiClient, usage.Credential) (since, until time.Time, ok bool, err error) {
+	s.confirmed = true
+	return s.live.Last, s.live.Until, !s.liveUnknown, s.err
+}
+
+var errUnavailable = errors.New("unavailable")
+
+func TestCachesAloneDoNotEndASecret(t *testing.T) {
+	seen, old, delivered := replacedSecret(t)
+	used, unused := secrets.Use{Last: delivered.Add(time.Hour), Until: delivered.Add(24 * time.Hour)}, secrets.Use{Until: delivered.Add(24 * time.Hour)}
+	for name, test := range map[string]struct {
+		stub          stubUses
+		unlisted      bool // in the status
+		want          map[string]secrets.Use
+		wantConfirmed bool
+		wantErr       error
+	}{
+		"used according to the cache":  {stub: stubUses{cached: used, live: unused}, want: map[string]secrets.Use{old.ID: used}},
+		"unused according to both":     {stub: stubUses{cached: unused, live: unused}, want: map[string]secrets.Use{old.ID: unused}, wantConfirmed: true},
+		"the cache is old":             {stub: stubUses{cached: unused, live: used}, want: map[string]secrets.Use{old.ID: used}, wantConfirmed: true},
+		"not known to the cache":       {stub: stubUses{unknown: true}, want: map[string]secrets.Use{}},
+		"not known to the API server":  {stub: stubUses{cached: unused, live: unused, liveUnknown: true}, want: map[string]secrets.Use{}, wantConfirmed: true},
+		"not in the status":            {stub: stubUses{cached: used}, unlisted: true, want: map[string]secrets.Use{}},
+		"the API server does not work": {stub: stubUses{cached: unused, live: unused, err: errUnavailable}, want: map[string]secrets.Use{}, wantConfirmed: true, wantErr: errUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen.client.Status.Secrets = nil
+			if !test.unlisted {
+				seen.client.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: old.ID}}
+			}
+			err := gatherUses(t.Context(), &test.stub, nil, &seen, instance(), delivered.Add(24*time.Hour))
+			if !errors.Is(err, test.wantErr) || test.stub.confirmed != test.wantConfirmed {
+				t.Errorf("error %v, confirmed %t; want %v, %t", err, test.stub.confirmed, test.wantErr, test.wantConfirmed)
+			}
+			if diff := cmp.Diff(test.want, seen.uses); diff != "" {
+				t.Errorf("uses (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
