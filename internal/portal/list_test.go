@@ -267,12 +267,23 @@ func TestOverview(t *testing.T) {
 		got[html.UnescapeString(found[1])], _ = strconv.Atoi(found[2])
 	}
 	want := map[string]int{
-		"/clients?state=Ready": 2, "/clients?state=Progressing": 0, "/clients?state=Suspended": 1, "/clients?state=Expired": 1, "/clients?state=Not+ready": 1,
-		"/clients?attention=expiring&sort=expires": 1, "/clients?attention=unused&sort=used": 2,
-		"/clients?realm=x": 3, "/clients?realm=x&state=Ready": 1, "/clients?realm=x&state=Suspended": 1, "/clients?realm=x&state=Expired": 1,
-		"/clients?attention=unused&realm=x&sort=used": 2,
-		"/clients?realm=y":                            1, "/clients?realm=y&state=Ready": 1,
-		"/clients?realm=z": 1, "/clients?realm=z&state=Not+ready": 1, "/clients?attention=expiring&realm=z&sort=expires": 1,
+		"/clients?state=Ready":                             2,
+		"/clients?state=Progressing":                       0,
+		"/clients?state=Suspended":                         1,
+		"/clients?state=Expired":                           1,
+		"/clients?state=Not+ready":                         1,
+		"/clients?attention=expiring&sort=expires":         1,
+		"/clients?attention=unused&sort=used":              2,
+		"/clients?realm=x":                                 3,
+		"/clients?realm=x&state=Ready":                     1,
+		"/clients?realm=x&state=Suspended":                 1,
+		"/clients?realm=x&state=Expired":                   1,
+		"/clients?attention=unused&realm=x&sort=used":      2,
+		"/clients?realm=y":                                 1,
+		"/clients?realm=y&state=Ready":                     1,
+		"/clients?realm=z":                                 1,
+		"/clients?realm=z&state=Not+ready":                 1,
+		"/clients?attention=expiring&realm=z&sort=expires": 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Counts (-want +got):\n%s\n%s", diff, page.body)

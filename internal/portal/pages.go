@@ -73,7 +73,7 @@ func parsePages(now func() time.Time) pages {
 		"plural":    plural,
 		"time":      func(t *metav1.Time) template.HTML { return relativeTime(t, now()) },
 		"date":      func(t metav1.Time) template.HTML { return relativeTime(&t, now()) },
-		"exact":     func(t *metav1.Time) template.HTML { return exactTime(t) },
+		"exact":     exactTime,
 		"exactDate": func(t metav1.Time) template.HTML { return exactTime(&t) },
 		"used":      func(t *metav1.Time) template.HTML { return useTime(t, now()) },
 		"field":     func(name string, invalid map[string]string) formField { return formField{name, invalid[name]} },

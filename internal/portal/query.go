@@ -85,8 +85,13 @@ func parseListQuery(values url.Values) listQuery {
 func (q listQuery) path(from cursor) string {
 	values := url.Values{}
 	for _, parameter := range []struct{ key, value string }{
-		{"namespace", q.Namespace}, {"realm", q.Realm}, {"state", q.State}, {"attention", q.Attention}, {"search", q.Search},
-		{"sort", q.Sort.String()}, {"from", from.String()},
+		{"namespace", q.Namespace},
+		{"realm", q.Realm},
+		{"state", q.State},
+		{"attention", q.Attention},
+		{"search", q.Search},
+		{"sort", q.Sort.String()},
+		{"from", from.String()},
 	} {
 		if parameter.value != "" {
 			values.Set(parameter.key, parameter.value)

@@ -49,8 +49,10 @@ func TestTimesShowExactTimeOnHover(t *testing.T) {
 		"relative, unset": {portal.RelativeTime(nil, now), ""},
 		"exact":           {portal.ExactTime(at(2 * time.Hour)), `<time datetime="2026-03-04T03:06:07Z">2026-03-04 03:06 UTC</time>`},
 		"exact, unset":    {portal.ExactTime(&metav1.Time{}), ""},
-		"use in this period": {portal.UseTime(at(7*time.Second), now),
-			`<time datetime="2026-03-04T05:06:00Z" title="In the period from 2026-03-04 05:06 UTC">less than an hour ago</time>`},
+		"use in this period": {
+			portal.UseTime(at(7*time.Second), now),
+			`<time datetime="2026-03-04T05:06:00Z" title="In the period from 2026-03-04 05:06 UTC">less than an hour ago</time>`,
+		},
 		"earlier use": {portal.UseTime(at(time.Hour), now), `<time datetime="2026-03-04T04:06:07Z" title="In the period from 2026-03-04 04:06 UTC">1 hour ago</time>`},
 		"no use":      {portal.UseTime(nil, now), "Never"},
 	} {

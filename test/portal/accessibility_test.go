@@ -70,7 +70,6 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	b.open("/sign-in")
 	b.signIn(i.admin)
 	for _, page := range []struct{ name, path string }{
-		{"clients", "/clients?namespace=" + team},
 		{"no-clients", "/clients?search=nothing-like-it"},
 		{"realms", "/realms"},
 		{"choose-realm", "/clients/new"},

@@ -1,9 +1,14 @@
 package portal_test
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp/kb"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -12,54 +17,187 @@ import (
 
 const day = 24 * time.Hour
 
-// TestLists tests the overview and the list of clients. The operator is stopped, so that the tests
-// can set the status of each client.
-func TestLists(t *testing.T) {
-	i := startInstance(t)
+// listedClient is a client whose status has a past and a future that would take months. Times are
+// relative to now, and 0 means never.
+type listedClient struct {
+	name, description           string
+	age, used, expires, rotates time.Duration
+	reason                      v1alpha1.ConditionReason
+	oldSecretInUse              bool
+}
+
+// createListed creates a client with its status. The operator must be stopped.
+func createListed(t *testing.T, i *instance, namespace string, l listedClient) {
+	t.Helper()
+	now := time.Now().Truncate(time.Hour)
+	at := func(d time.Duration) *metav1.Time {
+		if d == 0 {
+			return nil
+		}
+		return &metav1.Time{Time: now.Add(d)}
+	}
+	c := install.ApiClient(namespace, l.name, "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Description, c.Spec.ExpiresAt = l.description, at(l.expires)
+	})
+	i.Create(t, c)
+	condition := func(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) metav1.Condition {
+		return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: message, ObservedGeneration: c.Generation, LastTransitionTime: *at(-l.age)}
+	}
+	status := metav1.ConditionFalse
+	if l.reason == v1alpha1.ReasonReady {
+		status = metav1.ConditionTrue
+	}
+	c.Status.Conditions = []metav1.Condition{condition(v1alpha1.ConditionReady, status, l.reason, `Realm "acme" does not define these scopes from spec.scopes: refunds.`)}
+	if l.oldSecretInUse {
+		c.Status.Conditions = append(c.Status.Conditions, condition(v1alpha1.ConditionOldSecretInUse, metav1.ConditionTrue, v1alpha1.ReasonOldSecretUsed, ""))
+	}
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "a", CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
+	c.Status.LastUsedTime, c.Status.NextRotationTime = at(-l.used), at(l.rotates)
+	if err := i.Env.Client.Status().Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rows returns the names of the clients in a list.
+func (b *browser) rows() string {
+	b.t.Helper()
+	return strings.Join(evaluate[[]string](b, `[...document.querySelectorAll(".list tbody a")].map(a => a.textContent)`), " ")
+}
+
+// wantRows waits until the list has the clients.
+func (b *browser) wantRows(want string) {
+	b.t.Helper()
+	install.Eventually(b.t, "list of clients", func() error {
+		if got := b.rows(); got != want {
+			return fmt.Errorf("list %s has %q, want %q", b.path(), got, want)
+		}
+		return nil
+	})
+}
+
+// overviewAndLists tests what the overview counts, and the order and the filters of the list. The
+// operator is stopped, so that clients can have any status.
+func overviewAndLists(t *testing.T, i *instance, b *browser) {
+	const team = "acme-shop" // name shown in the screenshots
 	i.StopOperator(t)
-	b := startBrowser(t, i.portal.URL)
-	team := i.Env.Namespace(t)
-	now := time.Now()
-	for _, c := range []struct {
-		name                        string
-		age, used, expires, rotates time.Duration
-		ready                       metav1.ConditionStatus
-		reason                      v1alpha1.ConditionReason
-		oldInUse                    bool
-	}{
-		{name: "billing", age: 400 * day, used: 2 * time.Hour, rotates: 12 * day, ready: metav1.ConditionTrue, reason: v1alpha1.ReasonReady},
-		{name: "export", age: 200 * day, used: 120 * day, ready: metav1.ConditionTrue, reason: v1alpha1.ReasonReady},
-		{name: "legacy", age: 300 * day, ready: metav1.ConditionFalse, reason: v1alpha1.ReasonSuspended},
-		{name: "orders", age: day, used: 10 * time.Minute, expires: 5 * day, ready: metav1.ConditionTrue, reason: v1alpha1.ReasonReady},
-		{name: "search", age: 50 * day, used: 3 * day, rotates: day, ready: metav1.ConditionTrue, reason: v1alpha1.ReasonReady, oldInUse: true},
-		{name: "trial", age: 10 * day, used: 9 * day, expires: -2 * day, ready: metav1.ConditionFalse, reason: v1alpha1.ReasonExpired},
-		{name: "wrong", age: 3 * day, expires: 300 * day, ready: metav1.ConditionFalse, reason: v1alpha1.ReasonScopeNotInRealm},
+	defer i.StartOperator(t, "")
+	i.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})
+	for _, l := range []listedClient{
+		{name: "billing", description: "Sends invoices.", age: 400 * day, used: 2 * time.Hour, rotates: 12 * day, reason: v1alpha1.ReasonReady},
+		{name: "export", description: "Nightly export.", age: 200 * day, used: 120 * day, reason: v1alpha1.ReasonReady},
+		{name: "orders", age: day, used: time.Hour, expires: 5 * day, reason: v1alpha1.ReasonReady},
+		{name: "partner", age: 300 * day, reason: v1alpha1.ReasonSuspended},
+		{name: "refunds", age: 3 * day, expires: 300 * day, reason: v1alpha1.ReasonScopeNotInRealm},
+		{name: "search", age: 50 * day, used: 3 * day, rotates: day, reason: v1alpha1.ReasonReady, oldSecretInUse: true},
+		{name: "trial", age: 10 * day, used: 9 * day, expires: -2 * day, reason: v1alpha1.ReasonExpired},
 	} {
-		live := install.ApiClient(team, c.name, "acme", func(live *v1alpha1.ApiClient) { live.Spec.Description = "Owned by team " + c.name + "." })
-		at := func(ago time.Duration) *metav1.Time {
-			if ago == 0 {
-				return nil
-			}
-			return &metav1.Time{Time: now.Add(-ago)}
-		}
-		live.Spec.ExpiresAt = at(-c.expires)
-		i.Create(t, live)
-		live.Status = v1alpha1.ApiClientStatus{
-			Conditions: []metav1.Condition{{Type: string(v1alpha1.ConditionReady), Status: c.ready, Reason: string(c.reason), Message: "Explained.", ObservedGeneration: live.Generation, LastTransitionTime: *at(time.Hour)}},
-			Secrets:    []v1alpha1.ClientSecretStatus{{ID: "a", CreatedAt: *at(c.age), LastUsedTime: at(c.used)}}, LastUsedTime: at(c.used), NextRotationTime: at(-c.rotates),
-		}
-		if c.oldInUse {
-			live.Status.Conditions = append(live.Status.Conditions, metav1.Condition{Type: string(v1alpha1.ConditionOldSecretInUse), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonOldSecretUsed), LastTransitionTime: *at(time.Hour)})
-		}
-		if err := i.Env.Client.Status().Update(t.Context(), live); err != nil {
-			t.Fatal(err)
-		}
+		createListed(t, i, team, l)
 	}
 	b.signIn(i.admin)
-	b.open("/")
+	b.wantText("Overview")
+	b.open("/?namespace=" + team)
 	b.inspect("overview")
+	for tile, want := range map[string]string{
+		"Not ready 1 client Can't get tokens": "refunds", "Expires soon 1 client Within 30 days": "orders",
+		"Unused credentials 2 clients Not used for 90 days": "partner export", "Old secret in use 1 client After a rotation": "search",
+		"Ready 4 clients": "billing export orders search",
+	} {
+		b.open("/?namespace=" + team)
+		b.press(tile)
+		b.wantRows(want)
+	}
 	b.open("/clients?namespace=" + team)
-	b.inspect("list")
+	b.inspect("clients")
+	t.Run("columns", func(t *testing.T) { sortedByColumn(b.with(t)) })
+	t.Run("filters", func(t *testing.T) { filteredWithKeyboard(b.with(t), team) })
+	t.Run("form", func(t *testing.T) { checkedWhileTyping(b.with(t), team) })
+}
+
+// with returns the tab for a subtest.
+func (b *browser) with(t *testing.T) *browser {
+	t.Helper()
+	return &browser{t: t, ctx: b.ctx, url: b.url}
+}
+
+func sortedByColumn(b *browser) {
+	all := strings.Fields(b.rows())
+	if times := evaluate[int](b, `[...document.querySelectorAll("td time")].filter(e => !/\d{4}-\d\d-\d\d \d\d:\d\d UTC$/.test(e.title)).length`); times > 0 {
+		b.t.Errorf("%d times don't show the exact time on hover", times)
+	}
+	for _, step := range []struct{ header, want, order string }{
+		{"Last used", "partner refunds export trial search billing orders", "ascending"},
+		{"Last used", "orders billing search trial export partner refunds", "descending"},
+		{"Expires", "trial orders refunds billing export partner search", "ascending"},
+		{"Next rotation", "search billing export orders partner refunds trial", "ascending"},
+		{"State", "refunds trial partner billing export orders search", "ascending"},
+		{"Namespace", strings.Join(all, " "), "ascending"},
+	} {
+		b.press(step.header)
+		b.wantRows(step.want)
+		if got := b.read("[aria-sort=" + step.order + "]"); got != step.header {
+			b.t.Errorf("Column %q has the order %s, want column %q", got, step.order, step.header)
+		}
+	}
+}
+
+func filteredWithKeyboard(b *browser, team string) {
+	b.open("/clients")
+	if n := evaluate[int](b, `document.querySelectorAll("datalist option").length`); n > 0 {
+		b.t.Errorf("Page has %d names before the user needs them", n)
+	}
+	for id, want := range map[string]string{"namespace": team, "realm": "acme"} {
+		b.tabTo("#" + id)
+		install.Eventually(b.t, "names to select from", func() error {
+			names := evaluate[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("#%ss option")].map(o => o.value)`, id))
+			if !slices.Contains(names, want) || !slices.IsSorted(names) {
+				return fmt.Errorf("names for %s are %q", id, names)
+			}
+			return nil
+		})
+		b.key(want + kb.Tab)
+	}
+	b.wantRows("billing export orders partner refunds search trial")
+	b.tabTo("#attention")
+	b.key("Unused")
+	b.wantRows("export partner")
+	b.tabTo("#state")
+	b.key("Susp")
+	b.wantRows("partner")
+	b.show("light", devices[1])
+	b.waitFor("#sort") // phones have no headers
+	b.show("light", devices[0])
+}
+
+func checkedWhileTyping(b *browser, team string) {
 	b.open("/clients/new")
-	b.inspect("new")
+	if got := evaluate[string](b, `document.querySelector("#namespace").value`); got != "" {
+		b.t.Errorf("Form starts with the namespace %q, want none", got)
+	}
+	b.open("/clients/new?realm=acme&namespace=" + team)
+	for _, step := range []struct{ field, text, problem string }{
+		{"name", "Orders", "RFC 1123"},
+		{"name", "billing", "already exists"},
+		{"name", "new", ""},
+		{"lifetime", "soon", "must be a duration"},
+		{"lifetime", "1s", "must be"},
+		{"lifetime", "5m", ""},
+	} {
+		evaluate[bool](b, fmt.Sprintf(`(document.querySelector("#%[1]s").value = "", document.querySelector("#%[1]s").focus(), true)`, step.field))
+		b.key(step.text)
+		install.Eventually(b.t, "problem of the field", func() error {
+			got := evaluate[string](b, fmt.Sprintf(`document.querySelector("#%s-problem").textContent`, step.field))
+			if step.problem == "" && got != "" || !strings.Contains(got, step.problem) {
+				return fmt.Errorf("problem of %s with %q is %q", step.field, step.text, got)
+			}
+			return nil
+		})
+		if invalid := evaluate[bool](b, fmt.Sprintf(`document.querySelector("#%s").getAttribute("aria-invalid") === "true"`, step.field)); invalid != (step.problem != "") {
+			b.t.Errorf("Field %s with %q is marked as invalid: %t", step.field, step.text, invalid)
+		}
+		if step.problem != "" {
+			b.inspect("")
+		}
+	}
+	b.open("/clients/" + team + "/new")
+	b.wantText("Not found") // checks create nothing
 }

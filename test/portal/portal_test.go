@@ -18,6 +18,7 @@ func TestPortal(t *testing.T) {
 		"concurrent edits are detected":              concurrentEdits,
 		"fields set by other tools can't be changed": managedClients,
 		"other secret sources":                       otherSecretSources,
+		"overview and lists":                         overviewAndLists,
 		"lists are paged":                            pagedLists,
 		"works with the keyboard only":               keyboardOnly,
 		"conditions have remedies":                   conditionRemedies,
