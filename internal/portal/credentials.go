@@ -29,43 +29,51 @@ func (p *portal) isUnused(u v1alpha1.CredentialUse, now time.Time) bool {
 
 // secretsOf returns the source and the list of the client's secrets.
 func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secretView) {
-	expired := func(at *metav1.Time) bool { return at != nil && !p.Now().Before(at.Time) }
-	loaded := map[string]v1alpha1.ClientSecretStatus{}
-	for _, s := range c.Status.Secrets {
+	switch {
+	case c.Spec.Secret != nil && c.Spec.Secret.Hashed != nil:
+		return "hashed", p.hashedSecrets(c)
+	case c.Spec.Secret != nil && c.Spec.Secret.Provided != nil:
+		return "provided", p.loadedSecrets(c)
+	case c.GeneratesSecret():
+		return "generated", p.loadedSecrets(c)
+	}
+	return "none", p.loadedSecrets(c)
+}
+
+// hashedSecrets returns the secrets in the spec, which have the order of the user.
+func (p *portal) hashedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
+	loaded := map[string]secretView{}
+	for _, s := range p.loadedSecrets(c) {
 		loaded[s.ID] = s
 	}
+	for _, h := range c.Spec.Secret.Hashed {
+		view := loaded[h.ID]
+		view.ID, view.Expires, view.Expired = h.ID, h.ExpiresAt, p.expired(h.ExpiresAt)
+		view.Unused = view.Unused && !view.Expired
+		secrets = append(secrets, view)
+	}
+	return secrets
+}
+
+// loadedSecrets returns the secrets in the status.
+func (p *portal) loadedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
 	unused := map[string]bool{}
 	for _, u := range c.CredentialUses() {
 		if u.Type == v1alpha1.CredentialTypeSecret {
 			unused[u.ID] = p.isUnused(u, p.Now())
 		}
 	}
-	switch {
-	case c.Spec.Secret != nil && c.Spec.Secret.Hashed != nil:
-		for _, h := range c.Spec.Secret.Hashed {
-			view := secretView{ID: h.ID, Expires: h.ExpiresAt, Expired: expired(h.ExpiresAt)}
-			if s, ok := loaded[h.ID]; ok {
-				view.Created, view.Used, view.Unused = &s.CreatedAt, s.LastUsedTime, unused[h.ID] && !view.Expired
-			}
-			secrets = append(secrets, view)
-		}
-		return "hashed", secrets
-	case c.Spec.Secret != nil && c.Spec.Secret.Provided != nil:
-		source = "provided"
-	case c.GeneratesSecret():
-		source = "generated"
-	default:
-		source = "none"
-	}
 	endsWhenUnused := rotationOf(c).EndWhenUnused != nil
 	for _, s := range c.Status.Secrets {
 		secrets = append(secrets, secretView{
-			ID: s.ID, Created: &s.CreatedAt, Expires: s.ExpiresAt, Used: s.LastUsedTime, Expired: expired(s.ExpiresAt),
-			Earlier: endsWhenUnused && s.ExpiresAt != nil && !expired(s.ExpiresAt), Unused: unused[s.ID],
+			ID: s.ID, Created: &s.CreatedAt, Expires: s.ExpiresAt, Used: s.LastUsedTime, Expired: p.expired(s.ExpiresAt),
+			Earlier: endsWhenUnused && s.ExpiresAt != nil && !p.expired(s.ExpiresAt), Unused: unused[s.ID],
 		})
 	}
-	return source, secrets
+	return secrets
 }
+
+func (p *portal) expired(at *metav1.Time) bool { return at != nil && !p.Now().Before(at.Time) }
 
 // rotationOf returns the rotation of a generated secret. It is empty for other clients.
 func rotationOf(c *v1alpha1.ApiClient) v1alpha1.SecretRotation {

@@ -128,11 +128,11 @@ func describeTimeline(t *testing.T, line *portal.Timeline) (rows []string) {
 		return value
 	}
 	for _, row := range line.Rows {
-		text := row.Name + ":"
+		text := []string{row.Name + ":"}
 		for _, bar := range row.Bars {
-			text += fmt.Sprintf(" %s %.0f-%.0f", bar.Kind, percent(bar.X), percent(bar.X)+percent(bar.Width))
+			text = append(text, fmt.Sprintf("%s %.0f-%.0f", bar.Kind, percent(bar.X), percent(bar.X)+percent(bar.Width)))
 		}
-		rows = append(rows, text)
+		rows = append(rows, strings.Join(text, " "))
 	}
 	return append(rows, fmt.Sprintf("now %.0f", percent(line.Now)))
 }
