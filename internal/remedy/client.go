@@ -143,15 +143,14 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		action:   "Use a service account of this namespace other than \"default\".",
 		commands: func(o object) []string { return []string{o.inNamespace("get serviceaccounts"), o.kubectl("edit")} },
 	},
-	// The old secret of a rotation stays valid while it is used.
-	"OldSecretUsed": {
+	v1alpha1.ReasonOldSecretUsed: {
 		cause:  "A workload still uses the old secret after a rotation, so it stays valid until the maximum.",
 		action: "Restart the workloads that started before the rotation. The audit events of the token servers contain the ID of the secret and the address of the workload.",
 		commands: func(o object) []string {
 			return []string{o.inNamespace("get pods") + " --sort-by=.metadata.creationTimestamp"}
 		},
 	},
-	"UsageIncomplete": {
+	v1alpha1.ReasonUsageIncomplete: {
 		cause:    "A token server has not reported recently, so it is unknown whether the old secret is still used.",
 		action:   "Wait, or look for a token server that is stale. The old secret ends at the maximum at the latest.",
 		commands: object.status,
