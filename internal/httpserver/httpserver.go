@@ -5,18 +5,15 @@ package httpserver
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
@@ -193,13 +190,7 @@ const (
 func listen(ctx context.Context, address string, reusePort bool) (net.Listener, error) {
 	var lc net.ListenConfig
 	if reusePort {
-		lc.Control = func(_, _ string, c syscall.RawConn) error {
-			var optErr error
-			err := c.Control(func(fd uintptr) {
-				optErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
-			})
-			return errors.Join(err, optErr)
-		}
+		lc.Control = setReusePort
 	}
 	return lc.Listen(ctx, "tcp", address)
 }

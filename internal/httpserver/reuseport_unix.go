@@ -1,0 +1,19 @@
+//go:build unix
+
+package httpserver
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// setReusePort sets SO_REUSEPORT before a socket is bound.
+func setReusePort(_, _ string, c syscall.RawConn) error {
+	var optErr error
+	err := c.Control(func(fd uintptr) {
+		optErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	})
+	return errors.Join(err, optErr)
+}
