@@ -1,8 +1,10 @@
 package servingcert
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,6 +40,15 @@ type AuthorityReader struct {
 	system    cache.Cache
 	live      client.Reader // bypasses the cache
 	namespace string
+	// checked is the last Pair that was checked. Every reconcile of an ApiClient reads the CA, and a
+	// check takes longer than the rest of most of them.
+	checked atomic.Pointer[checkedPair]
+}
+
+type checkedPair struct {
+	Pair
+
+	err error
 }
 
 // NewAuthorityReader returns an AuthorityReader. system is a cache of the operator's Secrets in the
@@ -60,11 +71,19 @@ func (r *AuthorityReader) Certificate(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the managed CA: %w", err)
 	}
-	pair := FromSecret(secret)
-	if pair.Check() != nil {
-		return nil, nil //nolint:nilerr // The token service reconciler reports the error.
+	if pair := r.check(FromSecret(secret)); pair.err == nil {
+		return pair.Certificate, nil
 	}
-	return pair.Certificate, nil
+	return nil, nil // The token service reconciler reports the error.
+}
+
+func (r *AuthorityReader) check(pair Pair) *checkedPair {
+	last := r.checked.Load()
+	if last == nil || !bytes.Equal(last.Certificate, pair.Certificate) || !bytes.Equal(last.Key, pair.Key) {
+		last = &checkedPair{pair, pair.Check()}
+		r.checked.Store(last)
+	}
+	return last
 }
 
 // Source returns a source that enqueues the requests returned by toRequests when the CA changes.
