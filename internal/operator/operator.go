@@ -118,6 +118,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
+		MapperProvider:                newMapper,
 		Cache:                         cacheOptions(o.Instance, served, digests),
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              leaderLease,

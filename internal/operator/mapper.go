@@ -1,0 +1,41 @@
+package operator
+
+import (
+	"net/http"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// newMapper returns the resources of the kinds that the operator uses. They are known, so it doesn't
+// ask the API server, and a lookup is much cheaper than in the result of discovery: caches look up the
+// kind in each request.
+func newMapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	add := func(scope meta.RESTScope, version schema.GroupVersion, kinds ...string) {
+		for _, kind := range kinds {
+			plural, singular := meta.UnsafeGuessKindToResource(version.WithKind(kind))
+			mapper.AddSpecific(version.WithKind(kind+"List"), plural, singular, scope)
+			mapper.AddSpecific(version.WithKind(kind), plural, singular, scope)
+		}
+	}
+	add(meta.RESTScopeNamespace, corev1.SchemeGroupVersion, "Secret", "ServiceAccount", "ConfigMap", "Service", "Pod")
+	add(meta.RESTScopeRoot, corev1.SchemeGroupVersion, "Namespace")
+	add(meta.RESTScopeNamespace, appsv1.SchemeGroupVersion, "Deployment")
+	add(meta.RESTScopeNamespace, coordinationv1.SchemeGroupVersion, "Lease")
+	add(meta.RESTScopeNamespace, networkingv1.SchemeGroupVersion, "NetworkPolicy")
+	add(meta.RESTScopeNamespace, policyv1.SchemeGroupVersion, "PodDisruptionBudget")
+	add(meta.RESTScopeRoot, rbacv1.SchemeGroupVersion, "ClusterRoleBinding")
+	add(meta.RESTScopeNamespace, v1alpha1.GroupVersion, "ApiClient")
+	add(meta.RESTScopeRoot, v1alpha1.GroupVersion, "Realm")
+	return mapper, nil
+}

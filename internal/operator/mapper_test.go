@@ -1,0 +1,39 @@
+package operator
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+)
+
+// The mapping contains every kind in the cache, and its list.
+func TestMapper(t *testing.T) {
+	mapper, err := newMapper(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clusterScoped := map[string]bool{"realms": true, "namespaces": true}
+	for object := range cacheOptions(&config.Instance{}, nil, nil).ByObject {
+		kind, err := apiutil.GVKForObject(object, scheme)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{kind.Kind, kind.Kind + "List"} {
+			mapping, err := mapper.RESTMapping(kind.GroupVersion().WithKind(name).GroupKind(), kind.Version)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if root := mapping.Scope.Name() == meta.RESTScopeNameRoot; root != clusterScoped[mapping.Resource.Resource] {
+				t.Errorf("%s is cluster-scoped: %t", mapping.Resource, root)
+			}
+		}
+	}
+}
