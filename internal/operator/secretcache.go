@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"unique"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -46,7 +48,11 @@ func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 			stripped.Data[key] = value
 		}
 	}
-	stripped.Annotations = apply.Summary(secret)
+	stripped.Annotations, stripped.Labels = apply.Summary(secret), generatedLabels
+	for i := range stripped.OwnerReferences {
+		share(&stripped.OwnerReferences[i].APIVersion, &stripped.OwnerReferences[i].Kind)
+	}
+	share(&stripped.Namespace, (*string)(&stripped.Type))
 	return stripped
 }
 
@@ -61,13 +67,38 @@ func stripRecord(obj any) (any, error) {
 		annotations[v1alpha1.OwnerAnnotation] = owner
 	}
 	secret.Labels, secret.Annotations, secret.ManagedFields = nil, annotations, nil
+	share(&secret.Namespace, (*string)(&secret.Type))
 	return secret, nil
 }
 
-// stripApiClient removes the metadata that the operator doesn't need.
+// generatedLabels are the labels of all cached credentials Secrets. Nothing changes cached objects.
+var generatedLabels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
+
+// stripApiClient removes the metadata that the operator doesn't need, and shares the strings that many
+// ApiClients have in common.
 func stripApiClient(obj any) (any, error) {
-	if c, ok := obj.(*v1alpha1.ApiClient); ok {
-		c.Labels, c.Annotations, c.OwnerReferences, c.Finalizers, c.ManagedFields = nil, nil, nil, nil, nil
+	c, ok := obj.(*v1alpha1.ApiClient)
+	if !ok {
+		return obj, nil
 	}
-	return obj, nil
+	c.Labels, c.Annotations, c.OwnerReferences, c.Finalizers, c.ManagedFields = nil, nil, nil, nil, nil
+	share(&c.Kind, &c.APIVersion, &c.Namespace, &c.Spec.RealmRef.Name, &c.Status.TokenEndpoint)
+	for i := range c.Status.Conditions {
+		condition := &c.Status.Conditions[i]
+		share(&condition.Type, &condition.Reason, &condition.Message)
+		share((*string)(&condition.Status))
+	}
+	for _, list := range [][]string{c.Spec.Scopes, c.Spec.Audiences} {
+		for i := range list {
+			share(&list[i])
+		}
+	}
+	return c, nil
+}
+
+// share replaces strings by equal strings that are already in memory.
+func share(values ...*string) {
+	for _, value := range values {
+		*value = unique.Make(*value).Value()
+	}
 }

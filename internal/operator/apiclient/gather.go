@@ -150,12 +150,9 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 		return nil
 	}
 	seen.pending = r.pending.get(client.ObjectKeyFromObject(seen.client))
-	owned := &corev1.SecretList{}
-	err = r.Client.List(ctx, owned, client.InNamespace(seen.client.Namespace), client.MatchingFields{byOwner: string(seen.client.UID)})
-	if err != nil {
-		return fmt.Errorf("listing the Secrets of ApiClient %s: %w", client.ObjectKeyFromObject(seen.client), err)
+	if seen.owned, err = r.ownedSecrets(ctx, seen.client); err != nil {
+		return err
 	}
-	seen.owned = owned.Items
 	if seen.client.GeneratesSecret() {
 		return r.gatherCredentials(ctx, seen)
 	}
@@ -166,6 +163,20 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 		seen.credentials = &seen.owned[0]
 	}
 	return r.gatherProvided(ctx, seen)
+}
+
+// ownedSecrets returns the cached credentials Secrets that the client owns.
+func (r *Reconciler) ownedSecrets(ctx context.Context, c *v1alpha1.ApiClient) ([]corev1.Secret, error) {
+	owned, namesake := &corev1.SecretList{}, &corev1.Secret{}
+	err := r.Client.List(ctx, owned, client.InNamespace(c.Namespace), client.MatchingFields{byOwner: string(c.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the Secrets of ApiClient %s: %w", client.ObjectKeyFromObject(c), err)
+	}
+	found, err := get(ctx, r.Client, client.ObjectKeyFromObject(c), namesake)
+	if found && isOwned(namesake, c) {
+		owned.Items = append(owned.Items, *namesake)
+	}
+	return owned.Items, err
 }
 
 // secretMetadata returns an object for reading only the metadata of a Secret.

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,19 +20,25 @@ import (
 // Cache indexes for ApiClients.
 const (
 	byRealm    = "realm"    // name of the Realm
-	byClientID = "clientID" // name of the Realm and client ID
+	byClientID = "clientID" // name of the Realm and client ID, if it is not the default
 	byProvided = "provided" // name of the provided Secret
 	byAccount  = "account"  // names of the service accounts
 	bySubject  = "subject"  // name of the Realm and exact subjects
 )
 
-// byOwner indexes credentials Secrets by the UID of the ApiClient that owns them.
+// byOwner indexes credentials Secrets by the UID of the ApiClient that owns them, unless they have its
+// name. An index with one entry for each client would need as much memory as the Secrets.
 const byOwner = "owner"
 
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, key := range map[string]func(*v1alpha1.ApiClient) string{
-		byRealm:    func(c *v1alpha1.ApiClient) string { return c.Spec.RealmRef.Name },
-		byClientID: clientIDKey,
+		byRealm: func(c *v1alpha1.ApiClient) string { return c.Spec.RealmRef.Name },
+		byClientID: func(c *v1alpha1.ApiClient) string {
+			if c.Spec.ClientID == "" {
+				return ""
+			}
+			return clientIDKey(c.Spec.RealmRef.Name, c.Spec.ClientID)
+		},
 		byProvided: func(c *v1alpha1.ApiClient) string {
 			if provided := secretSource(c).Provided; provided != nil {
 				return provided.SecretRef.Name
@@ -59,16 +66,14 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 func indexSecrets(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		owner := metav1.GetControllerOf(obj)
-		if owner == nil || owner.Kind != kind || obj.GetLabels()[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
+		if owner == nil || owner.Kind != kind || owner.Name == obj.GetName() || obj.GetLabels()[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
 			return nil
 		}
 		return []string{string(owner.UID)}
 	})
 }
 
-func clientIDKey(c *v1alpha1.ApiClient) string {
-	return c.Spec.RealmRef.Name + "/" + c.EffectiveClientID()
-}
+func clientIDKey(realm, clientID string) string { return realm + "/" + clientID }
 
 // realmMatters ignores changes to a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {
@@ -96,7 +101,12 @@ func (r *Reconciler) clientsWaitingForID(ctx context.Context, secret *corev1.Sec
 		// The ID of an unreadable record is unknown, and such records are rarely deleted.
 		return r.requests(ctx)
 	}
-	return r.requests(ctx, client.MatchingFields{byClientID: body.RealmName + "/" + body.ClientID})
+	requests := r.requests(ctx, client.MatchingFields{byClientID: clientIDKey(body.RealmName, body.ClientID)})
+	// The client ID of one other client can be the same by default.
+	if namespace, name, found := strings.Cut(body.ClientID, "."); found {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}})
+	}
+	return requests
 }
 
 func (r *Reconciler) clientsOfRealm(ctx context.Context, realm client.Object) []reconcile.Request {

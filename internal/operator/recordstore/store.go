@@ -5,6 +5,9 @@ package recordstore
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,8 +27,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// byOwner is the name of the cache index of records by kind and name of the owner.
+// byOwner is the name of the cache index of records by kind and name of the owner. Several owners
+// share a key, because an index with one key for each owner would need as much memory as the records.
 const byOwner = "owner"
+
+// ownerKeys is the number of keys for each kind.
+const ownerKeys = 1024
 
 // Store reads records from a cache and writes them to the API server.
 type Store struct {
@@ -88,12 +95,22 @@ func (s *Store) DeletionSource(kind record.Kind, requests func(context.Context, 
 // Get returns the record with the given name, or nil if there is none. A record that is missing
 // from the cache may only have lost its label, so Get falls back to the API server.
 func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.namespace, Name: name}
-	err := s.cache.Get(ctx, key, secret)
-	if apierrors.IsNotFound(err) {
-		err = s.live.Get(ctx, key, secret)
+	secret, err := s.Cached(ctx, name)
+	if secret != nil || err != nil {
+		return secret, err
 	}
+	return s.read(ctx, s.live, name)
+}
+
+// Cached returns the record with the given name, or nil if the cache contains none. It is for callers
+// that create the record then, which fails if it exists.
+func (s *Store) Cached(ctx context.Context, name string) (*corev1.Secret, error) {
+	return s.read(ctx, s.cache, name)
+}
+
+func (s *Store) read(ctx context.Context, from client.Reader, name string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := from.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // A missing record is not an error.
 	}
@@ -110,11 +127,17 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 
 // OfOwner returns the records of all owners that have or had the given name.
 func (s *Store) OfOwner(ctx context.Context, kind record.Kind, owner types.NamespacedName) ([]corev1.Secret, error) {
-	records := &corev1.SecretList{}
-	if err := s.cache.List(ctx, records, client.MatchingFields{byOwner: ownerKey(kind, owner)}); err != nil {
+	var records []corev1.Secret
+	candidates := &corev1.SecretList{}
+	if err := s.cache.List(ctx, candidates, client.MatchingFields{byOwner: ownerKey(kind, owner)}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the records of %s %s: %w", kind, owner, err)
 	}
-	return records.Items, nil
+	for i := range candidates.Items {
+		if record.OwnerName(&candidates.Items[i]) == owner {
+			records = append(records, *candidates.Items[i].DeepCopy())
+		}
+	}
+	return records, nil
 }
 
 // Orphaned reports whether a record belongs to an owner that no longer exists.
@@ -173,5 +196,7 @@ func CurrentUID(ctx context.Context, live client.Reader, key client.ObjectKey, i
 }
 
 func ownerKey(kind record.Kind, owner types.NamespacedName) string {
-	return string(kind) + ":" + owner.String()
+	hash := fnv.New32a()
+	_, _ = io.WriteString(hash, owner.String()) // it never fails
+	return string(kind) + ":" + strconv.Itoa(int(hash.Sum32()%ownerKeys))
 }
