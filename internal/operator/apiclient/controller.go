@@ -70,6 +70,9 @@ type Reconciler struct {
 	// secretsOnly holds the resource versions of records that token servers have not loaded yet but
 	// whose changes do not affect workloads.
 	secretsOnly memory
+	// conflicts holds the clients whose last writes conflicted. They have a record that the cache does
+	// not contain, or soon will.
+	conflicts memory
 }
 
 // SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,

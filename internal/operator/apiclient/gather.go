@@ -106,6 +106,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Tracker.Forget(acknowledgement.Client, req)
 		r.pending.put(req.NamespacedName, "")
 		r.secretsOnly.put(req.NamespacedName, "")
+		r.conflicts.put(req.NamespacedName, "")
 		r.Hasher.Forget(req)
 		r.Events.Forget(req.NamespacedName)
 	}
@@ -230,7 +231,11 @@ func (r *Reconciler) readLarge(ctx context.Context, seen *observed) error {
 // own it, only its metadata is read.
 func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1alpha1.ApiClient) (*corev1.Secret, error) {
 	metadata := secretMetadata()
-	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
+	latest := &client.GetOptions{}
+	if r.isNew(c) {
+		latest.Raw = &metav1.GetOptions{ResourceVersion: "0"} // The API server reads its cache.
+	}
+	if found, err := get(ctx, r.Live, key, metadata, latest); err != nil || !found {
 		return nil, err
 	}
 	if !isOwned(metadata, c) {
@@ -244,8 +249,8 @@ func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1a
 }
 
 // get reads a Secret and reports whether it exists.
-func get(ctx context.Context, from client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
-	err := from.Get(ctx, key, into)
+func get(ctx context.Context, from client.Reader, key client.ObjectKey, into client.Object, options ...client.GetOption) (bool, error) {
+	err := from.Get(ctx, key, into, options...)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

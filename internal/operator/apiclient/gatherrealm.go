@@ -29,7 +29,11 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	if seen.realm == nil {
 		return nil
 	}
-	secret, err := r.Records.Get(ctx, record.ClientSecretName(seen.realm.UID, seen.client.EffectiveClientID()))
+	get := r.Records.Get
+	if r.isNew(seen.client) {
+		get = r.Records.Cached
+	}
+	secret, err := get(ctx, record.ClientSecretName(seen.realm.UID, seen.client.EffectiveClientID()))
 	if err != nil {
 		return err
 	}
@@ -43,6 +47,12 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 		return r.readLiveRealm(ctx, seen)
 	}
 	return nil
+}
+
+// isNew reports whether a client is expected to have no record and no credentials Secret. If it has,
+// their creation fails, and isNew returns false from then on.
+func (r *Reconciler) isNew(c *v1alpha1.ApiClient) bool {
+	return c.Status.ObservedGeneration <= 0 && r.conflicts.get(client.ObjectKeyFromObject(c)) == ""
 }
 
 // readLiveRealm reads the Realm and the namespaces again, from the API server.

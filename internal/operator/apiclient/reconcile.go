@@ -43,8 +43,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	done, applyErr := r.apply(ctx, req, seen, decided)
 	if apply.IsStale(applyErr) {
 		// The decision is based on a stale read, so it must not appear in the status.
+		r.conflicts.put(req.NamespacedName, "conflict")
 		return ctrl.Result{}, applyErr
 	}
+	r.conflicts.put(req.NamespacedName, "")
 	r.measure(decided.plan.Step, applyErr)
 	if wait := firstStatusDelay(seen.client, done, now); wait > 0 && applyErr == nil {
 		return ctrl.Result{RequeueAfter: wait}, nil
