@@ -183,6 +183,17 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 		-attack.report "$(CURDIR)/dist/soak-guessing.md" || failed=$$?; \
 	cat dist/soak-*.md | tee dist/soak.md; exit $$failed
 
+# Like the attacks, it measures ordinary builds, and nothing else may run at the same time.
+CLIENTS ?= 20000
+
+.PHONY: scale
+scale: control-plane build ## Measure CLIENTS (20000) ApiClients, and write dist/scale.txt (20 min).
+	@echo "Measuring the operator with $(CLIENTS) ApiClients, and the token server; 20 min for 20,000 ..."
+	@mkdir -p dist; rm -f dist/scale.txt
+	@failed=0; $(ATTACKS) ./integration/scale -run 'Scale$$' \
+		-args -scale $(CLIENTS) -scale.report "$(CURDIR)/dist/scale.txt" || failed=$$?; \
+	cat dist/scale.txt; exit $$failed
+
 .PHONY: race-binaries
 race-binaries: c-compiler
 	@echo "Building the binaries with the race detector; a few seconds, 3 min the first time ..."

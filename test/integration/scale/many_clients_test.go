@@ -24,7 +24,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var manyClients = flag.Int("clients", 100, "Number of ApiClients to create; docs/operations.md describes longer runs")
+var manyClients = flag.Int("clients", 1000, "Number of ApiClients to create; docs/operations.md describes longer runs")
 
 // Limits per new ApiClient, regardless of how many are created at the same time.
 const (
@@ -188,19 +188,27 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 	}
 }
 
-// deleteClients deletes all ApiClients with one request, or with several if the API server times
-// out. The installation's cleanup would send one request per ApiClient.
+// deleteClients stops the operator and deletes all ApiClients. The installation's cleanup would send
+// one request per ApiClient.
 func deleteClients(t testing.TB, inst *install.Installation, team string) {
+	t.Helper()
 	inst.StopOperator(t)
-	ctx, stop := context.WithTimeout(context.Background(), 5*time.Minute)
+	deleteAll(t, inst, team, &v1alpha1.ApiClient{})
+}
+
+// deleteAll deletes all objects of a kind with one request, or with several if the API server times
+// out.
+func deleteAll(t testing.TB, inst *install.Installation, namespace string, kind client.Object) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer stop()
 	for {
-		err := inst.Env.Client.DeleteAllOf(ctx, &v1alpha1.ApiClient{}, client.InNamespace(team))
+		err := inst.Env.Client.DeleteAllOf(ctx, kind, client.InNamespace(namespace))
 		if apierrors.IsTimeout(err) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("Failed to delete ApiClients: %v", err)
+			t.Errorf("Failed to delete objects of type %T: %v", kind, err)
 		}
 		return
 	}

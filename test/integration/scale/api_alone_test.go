@@ -1,0 +1,127 @@
+package scale_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// apiAlone makes the same writes for new ApiClients as the operator, without the operator: it copies
+// an ApiClient that is Ready, its record, its credentials Secret, and its status. Except for the
+// ApiClient, it writes them with the operator's permissions.
+type apiAlone struct {
+	inst                *install.Installation
+	operator            client.Client
+	namespace           string
+	client              *v1alpha1.ApiClient
+	record, credentials *corev1.Secret
+}
+
+// newAPIAlone returns the writes for copies of an ApiClient that is Ready.
+func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1alpha1.ApiClient) *apiAlone {
+	t.Helper()
+	operator := rest.CopyConfig(inst.Env.Config)
+	operator.Impersonate.UserName = "system:serviceaccount:" + inst.Namespace + ":realmkeeper-operator"
+	asOperator, err := client.New(operator, client.Options{Scheme: inst.Env.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &apiAlone{inst: inst, operator: asOperator, namespace: inst.Env.Namespace(t), client: ready, record: &corev1.Secret{}, credentials: inst.CredentialsSecret(t, ready)}
+	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: scenario.RecordName(t, inst, ready)}
+	if err := inst.Env.Client.Get(t.Context(), key, a.record); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// time returns how long the writes take for the given number of ApiClients.
+func (a *apiAlone) time(t testing.TB, clients int) time.Duration {
+	t.Helper()
+	defer a.delete(t)
+	began := time.Now()
+	parallel(clients, func(n int) {
+		if err := a.write(t, n); err != nil {
+			t.Errorf("Failed to write the objects of an ApiClient: %v", err)
+		}
+	})
+	return time.Since(began)
+}
+
+func (a *apiAlone) write(t testing.TB, n int) error {
+	c := install.ApiClient(a.namespace, fmt.Sprintf("client-%d", n), a.client.Spec.RealmRef.Name)
+	if err := a.inst.Env.Client.Create(t.Context(), c); err != nil {
+		return err
+	}
+	for i, secret := range []*corev1.Secret{a.record, a.credentials} {
+		content := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: a.namespace, Name: fmt.Sprintf("%d-%s-%d", i, secret.Name, n),
+				Labels: secret.Labels, Annotations: secret.Annotations, OwnerReferences: secret.OwnerReferences,
+			},
+			Type: secret.Type, Data: secret.Data,
+		}
+		for j := range content.OwnerReferences {
+			content.OwnerReferences = []metav1.OwnerReference{*content.OwnerReferences[j].DeepCopy()}
+			content.OwnerReferences[j].Name, content.OwnerReferences[j].UID = c.Name, c.UID
+		}
+		if err := a.operator.Create(t.Context(), content, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+			return err
+		}
+	}
+	status, err := json.Marshal(a.client.Status)
+	if err != nil {
+		return err
+	}
+	desired := &unstructured.Unstructured{Object: map[string]any{}}
+	desired.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ApiClient"))
+	desired.SetNamespace(c.Namespace)
+	desired.SetName(c.Name)
+	desired.SetResourceVersion(c.ResourceVersion)
+	var fields map[string]any
+	if err := json.Unmarshal(status, &fields); err != nil {
+		return err
+	}
+	desired.Object["status"] = fields
+	return a.operator.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+}
+
+// delete deletes all objects, so that the operator doesn't find them when it starts.
+func (a *apiAlone) delete(t testing.TB) {
+	t.Helper()
+	deleteAll(t, a.inst, a.namespace, &v1alpha1.ApiClient{})
+	deleteAll(t, a.inst, a.namespace, &corev1.Secret{})
+}
+
+// writers is the number of requests at the same time. More don't make the API server faster on two
+// cores.
+const writers = 16
+
+// parallel calls do with each number below n.
+func parallel(n int, do func(int)) {
+	numbers := make(chan int)
+	var running sync.WaitGroup
+	for range writers {
+		running.Go(func() {
+			for number := range numbers {
+				do(number)
+			}
+		})
+	}
+	for number := range n {
+		numbers <- number
+	}
+	close(numbers)
+	running.Wait()
+}
