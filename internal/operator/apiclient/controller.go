@@ -42,7 +42,7 @@ import (
 
 // concurrency is the number of ApiClients reconciled in parallel. A reconcile spends nearly all of
 // its time waiting for the API server.
-const concurrency = 16
+const concurrency = 32
 
 // Reconciler reconciles ApiClients. All exported fields are required.
 type Reconciler struct {
