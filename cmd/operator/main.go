@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 
 	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -63,6 +64,10 @@ func main() {
 }
 
 var errUsage = errors.New("invalid flags")
+
+// gcPercent makes the runtime collect garbage earlier than by default. Most of the operator's memory
+// are caches, which grow with the number of ApiClients, and it allocates little in comparison.
+const gcPercent = 75
 
 // bodyLogLevel is the log level at which client-go starts to log request and response bodies. They
 // contain secrets.
@@ -126,6 +131,9 @@ func (o *options) checkNamespaces() error {
 }
 
 func run(o options) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	instance, err := config.Load(o.config)
 	if err != nil {
 		return err
