@@ -156,7 +156,7 @@ func useUntilStopped(t *testing.T, inst *install.Installation, credentials *core
 			for ctx.Err() == nil {
 				a, err := install.RequestToken(t, s, httpClient, credentials)
 				switch {
-				case err != nil: // it is restarting
+				case err != nil || a.Status == http.StatusServiceUnavailable: // it is restarting
 				case a.Status != http.StatusOK:
 					t.Errorf("%s rejected the old secret that is in use: %+v", s.Name, a)
 				default:
