@@ -27,9 +27,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
-	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -64,8 +64,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	metrics := newMetrics()
-	reg := registry.New()
+	metrics, reg := newMetrics(), registry.New()
 	uses := lastuse.New(lastuse.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
 		Resolution: o.usageResolution, Logger: logger, Metrics: metrics, Now: now.Now,

@@ -1,10 +1,10 @@
 package feed_test
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -122,7 +122,7 @@ func TestDamagedSnapshotIsNotServed(t *testing.T) {
 	f.BeginList()
 	var secrets []*corev1.Secret
 	for i := range 100 {
-		secrets = append(secrets, clientRecord(t, fmt.Sprint(i), fmt.Sprint(i), "a"))
+		secrets = append(secrets, clientRecord(t, strconv.Itoa(i), strconv.Itoa(i), "a"))
 	}
 	stream(t, f, "1000", secrets...)
 	path := filepath.Join(dir, "records")

@@ -24,7 +24,7 @@ func (l *Log) Begin() {
 	l.list = &list{}
 	l.list.file, l.list.err = os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if l.list.err == nil {
-		_, l.list.err = io.WriteString(l.list.file, magic)
+		_, l.list.err = l.list.file.WriteString(magic)
 	}
 	if l.list.err == nil {
 		l.list.records, l.list.err = newBatchWriter(l.list.file)

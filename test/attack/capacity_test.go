@@ -1,0 +1,115 @@
+package attack_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/realmkeeper/realmkeeper/test/attack/honest"
+	"github.com/realmkeeper/realmkeeper/test/attack/target"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// fewClients is what CI has time for.
+const fewClients = 2_000
+
+var capacity = flag.Int("attack.clients", fewClients, "Number of clients of the token server whose memory is measured. With more than the default, the test also waits for reports and for an outage, which takes 2 minutes")
+
+var errNotLoaded = errors.New("the records have not been loaded again")
+
+// outage is longer than a token server waits for the API server before it lists all records again.
+const outage = 35 * time.Second
+
+// A token server with very many clients stays within the memory of its container: when it starts, while
+// Argon2id hashes are computed, when all clients have been used and this is reported, and when it loads
+// everything again after an outage of the API server. The snapshot in memory counts.
+func TestTokenServerScale(t *testing.T) {
+	cluster := env.Start(t)
+	secret := target.NewClient(t, "").Secret
+	clients := make([]target.Client, *capacity)
+	for i := range clients {
+		clients[i] = target.Client{ID: fmt.Sprintf("team-%03d.service-%06d", i%1000, i), Secret: secret}
+	}
+	slow := []target.Client{slowClient(t, "slow-0"), slowClient(t, "slow-1")}
+	namespace := target.Fill(t, cluster, 0, append(slow, clients...)...)
+
+	began := time.Now()
+	server := target.StartTokenServer(t, cluster, namespace)
+	ready := time.Since(began)
+	t.Logf("%d clients are ready after %s, of which the processor worked %.1f s", *capacity, ready.Round(100*time.Millisecond), server.Metric(t, "process_cpu_seconds_total"))
+	check := func(when string) {
+		t.Helper()
+		peak, err := server.Peak()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: a peak of %d of %d MiB", when, peak>>20, server.Group.Limit>>20)
+		if server.Restarts() > 0 {
+			t.Errorf("%s: the server was killed %d times", when, server.Restarts())
+		}
+	}
+	check("loaded")
+	useAll(t, server, slow)
+	check("after Argon2id")
+	useAll(t, server, clients)
+	check("all clients used")
+	if *capacity <= fewClients {
+		return
+	}
+	for server.Metric(t, "realmkeeper_usage_pending_credentials") > 0 { // for a minute at most, unless it fails
+		select {
+		case <-time.After(time.Second):
+		case <-t.Context().Done():
+			t.Fatal("The uses were not reported before the timeout of the test")
+		}
+	}
+	check("uses reported")
+
+	before := server.Metric(t, "realmkeeper_registry_last_change_timestamp_seconds")
+	cluster.StopAPIServer(t)
+	select {
+	case <-time.After(outage):
+	case <-t.Context().Done():
+	}
+	cluster.StartAPIServer(t)
+	install.Eventually(t, "the records to be loaded again", func() error {
+		if server.Metric(t, "realmkeeper_registry_last_change_timestamp_seconds") == before {
+			return errNotLoaded
+		}
+		return nil
+	})
+	check("loaded again")
+}
+
+// useAll requests a token for each client.
+func useAll(t *testing.T, server *target.Server, clients []target.Client) {
+	t.Helper()
+	const concurrent = 16
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: server.Roots, ServerName: target.HostName}, MaxIdleConnsPerHost: concurrent,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, server.Address)
+		},
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	var running errgroup.Group
+	running.SetLimit(concurrent)
+	for i, c := range clients {
+		running.Go(func() error {
+			return honest.Tokens("https://"+target.HostName+target.TokenPath, c.ID, c.Secret)(t.Context(), client, i)
+		})
+	}
+	if err := running.Wait(); err != nil {
+		t.Error(err)
+	}
+}
