@@ -21,8 +21,10 @@ import (
 const (
 	// flushInterval is the time between two passes over the uses that are not shown yet.
 	flushInterval = time.Second
-	// maxWrites is how many statuses are written because of uses in each interval.
+	// maxWrites is how many statuses are written because of uses in each interval. Those that were not
+	// written in the last maxDelay count, too; otherwise, they would all be written after a stall.
 	maxWrites = 10
+	maxDelay  = time.Minute
 	// unknownDelay is how long a use of a client or credential that the cache doesn't contain is kept.
 	// After that, it was deleted. Until then, the cache of a new leader may lag, or the status may not
 	// show a new secret yet.
@@ -88,7 +90,7 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 	if s.queue == nil {
 		return nil // The controller hasn't started yet.
 	}
-	writes := 0
+	writes := s.outstanding(now)
 	for _, name := range slices.Sorted(maps.Keys(s.unshown)) {
 		unshown, r := s.unshown[name], s.facts.reports[name]
 		for uid, seen := range unshown {
@@ -97,7 +99,7 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 			case shown:
 				delete(unshown, uid)
 			case write && writes < maxWrites && s.isDue(uid):
-				s.granted[uid] = true
+				s.granted[uid] = now
 				s.queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s.clients[uid])})
 				writes++
 			}
@@ -113,6 +115,17 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 		}
 	}
 	return obsolete
+}
+
+// outstanding returns how many statuses may be written and have not been. Those that can't be written
+// must not delay the others for long.
+func (s *Store) outstanding(now time.Time) (n int) {
+	for _, since := range s.granted {
+		if !since.IsZero() && now.Sub(since) < maxDelay {
+			n++
+		}
+	}
+	return n
 }
 
 // compare reports whether the status of a client shows uses, and, if not, whether writing it changes

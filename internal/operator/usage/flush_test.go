@@ -122,11 +122,20 @@ func TestWritesArePaced(t *testing.T) {
 		r.Add(c.UID, secret("s1"), usage.Truncate(f.now, resolution))
 	}
 	f.publish(r)
-	var enqueued []int
-	for range 4 {
-		enqueued = append(enqueued, len(f.flush()))
+	written := func(names []string) int {
+		for _, name := range names {
+			f.write(newClient(name, "s1"))
+		}
+		return len(names)
 	}
-	if diff := cmp.Diff([]int{10, 10, 5, 0}, enqueued); diff != "" {
+	first := f.flush()
+	if more := f.flush(); len(more) > 0 {
+		t.Errorf("%d more clients were enqueued before the first were written", len(more))
+	}
+	enqueued := []int{written(first[:9]), written(f.flush())}
+	f.now = f.now.Add(time.Minute) // The last one of the first can't be written.
+	enqueued = append(enqueued, written(f.flush()), written(f.flush()))
+	if diff := cmp.Diff([]int{9, 9, 6, 0}, enqueued); diff != "" {
 		t.Errorf("clients per pass (-want +got):\n%s", diff)
 	}
 }

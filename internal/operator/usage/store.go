@@ -41,9 +41,9 @@ type Store struct {
 	unshown map[string]map[types.UID]time.Time
 	// clients are the cached ApiClients. They are shared with the cache, so they must not be changed.
 	clients map[types.UID]*v1alpha1.ApiClient
-	// granted contains the clients whose status may be written, or has been written (false), because
-	// of uses in the current period.
-	granted map[types.UID]bool
+	// granted contains the clients whose status may be written because of uses in the current period,
+	// and since when. The time is zero if it has been written.
+	granted map[types.UID]time.Time
 	period  time.Time
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
@@ -56,7 +56,7 @@ func New(namespace string, resolution time.Duration, now func() time.Time, rejec
 		facts:   newFacts(),
 		unshown: map[string]map[types.UID]time.Time{},
 		clients: map[types.UID]*v1alpha1.ApiClient{},
-		granted: map[types.UID]bool{},
+		granted: map[types.UID]time.Time{},
 	}
 }
 
@@ -88,15 +88,15 @@ func (s *Store) Uses(client types.UID) Uses {
 func (s *Store) Granted(client types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.granted[client]
+	return !s.granted[client].IsZero()
 }
 
 // Written ends the grant of a client whose status was written.
 func (s *Store) Written(client types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.granted[client] {
-		s.granted[client] = false
+	if _, granted := s.granted[client]; granted {
+		s.granted[client] = time.Time{}
 	}
 }
 
