@@ -158,8 +158,9 @@ func (f *fleet) awaitShown(t *testing.T) {
 // checkUnused checks that no use is shown for the other clients.
 func (f *fleet) checkUnused(t *testing.T) {
 	t.Helper()
-	for i := range f.list(t) {
-		c := &f.list(t)[i]
+	all := f.list(t)
+	for i := range all {
+		c := &all[i]
 		if _, used := f.lastUses[c.Name]; !used && (c.Status.LastUsedTime != nil || c.Status.Secrets[0].LastUsedTime != nil) {
 			t.Fatalf("%s was never used, and its status shows %v", c.Name, c.Status.LastUsedTime)
 		}
