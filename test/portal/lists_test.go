@@ -189,11 +189,11 @@ func checkedWhileTyping(b *browser, team string) {
 			if step.problem == "" && got != "" || !strings.Contains(got, step.problem) {
 				return fmt.Errorf("problem of %s with %q is %q", step.field, step.text, got)
 			}
+			if invalid := evaluate[bool](b, fmt.Sprintf(`document.querySelector("#%s").getAttribute("aria-invalid") === "true"`, step.field)); invalid != (step.problem != "") {
+				return fmt.Errorf("%s with %q is marked as invalid: %t", step.field, step.text, invalid)
+			}
 			return nil
 		})
-		if invalid := evaluate[bool](b, fmt.Sprintf(`document.querySelector("#%s").getAttribute("aria-invalid") === "true"`, step.field)); invalid != (step.problem != "") {
-			b.t.Errorf("Field %s with %q is marked as invalid: %t", step.field, step.text, invalid)
-		}
 		if step.problem != "" {
 			b.inspect("")
 		}

@@ -44,4 +44,3 @@ func TestAuthorityReader(t *testing.T) {
 		}
 	}
 }
-
