@@ -1,3 +1,5 @@
+//go:build scale
+
 package scale_test
 
 import (

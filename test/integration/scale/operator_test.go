@@ -1,3 +1,5 @@
+//go:build scale
+
 package scale_test
 
 import (
@@ -30,7 +32,6 @@ const (
 // TestOperatorScale prints the cost of many ApiClients: the time until they are Ready, compared with
 // the time of the same writes without the operator, the operator's memory, and a restart.
 func TestOperatorScale(t *testing.T) {
-	scaleOnly(t)
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	realm := install.Realm("acme")
