@@ -13,7 +13,7 @@ var ParseAge = parseAge
 // NextSecondAfter returns the time that the plugin writes after a response of the API server.
 func NextSecondAfter(response *http.Response) (time.Time, error) {
 	clock := &serverClock{}
-	_, err := clock.observe(response, nil) //nolint:bodyclose // The response has no body.
+	_, err := clock.observe(response, nil)
 	return clock.next(), err
 }
 
