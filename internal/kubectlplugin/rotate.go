@@ -18,7 +18,7 @@ const rotateUsage = `Rotate the generated secret of an ApiClient or the signing 
 
 A new secret is delivered after every live token server accepts it. The old secret stays valid
 for the overlap of the client, or until it is unused. A new signing key is published before it
-signs, and the old one after it has stopped signing.`
+signs. The old key stays published until the last token that it signed has expired.`
 
 const rotateExamples = `  # Rotate a client secret, wait until it is delivered, and print when the old one ends
   kubectl realmkeeper rotate apiclient/billing -n acme-apps

@@ -98,8 +98,9 @@ func (f *Feed) Staleness() time.Duration { return f.contact.staleness(f.Now()) }
 
 // Run updates the registry and writes the heartbeat until ctx is done. It then deletes the
 // heartbeat, so that the operator doesn't wait for this server, unless the last use of credentials
-// can't be reported. While the API server is unavailable, the registry does not change. If it is unavailable from the start, the registry is
-// loaded with the previous process's last known good records.
+// can't be reported. While the API server is unavailable, the registry does not change. If it is
+// unavailable from the start, the registry is loaded with the previous process's last known good
+// records.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
 	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
@@ -222,8 +223,8 @@ func (f *Feed) reach(version string) {
 }
 
 // Transformer returns the function that the reflector calls with each record of a new list when it
-// arrives. It returns what Replace needs of the record, so that the records themselves never are in memory
-// all together.
+// arrives. The function returns what Replace needs of the record, so that the records themselves are
+// never all in memory.
 func (f *Feed) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		secret, err := asSecret(obj)

@@ -50,9 +50,10 @@ func newPublisher(o Options, p *progress, c *contact, k *keyRequests) *publisher
 	return &publisher{Options: o, progress: p, contact: c, requests: k, lastContact: lastContact}
 }
 
-// run writes the heartbeat after each change of the version and each new request for keys, at most every MinInterval and at least
-// every MaxInterval. After a failure, it waits for the delays of backoff instead, or until the
-// watch delivers something. It starts after the first load. When ctx is done, it removes the Lease.
+// run writes the heartbeat after each change of the version and each new request for keys, at most
+// every MinInterval and at least every MaxInterval. After a failure, it waits for the delays of
+// backoff instead, or until the watch delivers something. It starts after the first load. When ctx
+// is done, it removes the Lease.
 func (p *publisher) run(ctx context.Context) {
 	p.continueUsage(ctx)
 	next, delays := heartbeat.MaxInterval, backoff()
@@ -114,8 +115,8 @@ func answered(err error) bool {
 	return ok && status.Status().Code < http.StatusInternalServerError
 }
 
-// remove deletes the Lease after the last report of used credentials. If the report fails, it keeps the
-// Lease: the operator deletes it once it is stale, and then knows that uses are missing.
+// remove deletes the Lease after the last report of used credentials. If the report fails, it keeps
+// the Lease. The operator deletes it once it is stale, and records that uses may be missing.
 func (p *publisher) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -131,10 +132,9 @@ func (p *publisher) remove(ctx context.Context) {
 	}
 }
 
-// continueUsage checks how the previous process with this name ended. If its Lease still exists, it was
-// killed and may not have reported all uses of credentials. The first heartbeat waits for the report of
-// that, but not if the API server doesn't accept it: until the report, heartbeats say that nothing is
-// reported.
+// continueUsage checks how the previous process with this name ended. If its Lease still exists, it
+// was killed and may not have reported all uses of credentials, and a report must say so before the
+// first heartbeat. If that report fails, heartbeats say that nothing is reported until one succeeds.
 func (p *publisher) continueUsage(ctx context.Context) {
 	if p.Usage == nil {
 		return
