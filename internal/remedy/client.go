@@ -132,11 +132,9 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		commands: object.edit,
 	},
 	v1alpha1.ReasonServiceAccountNotFound: {
-		cause:  "None of the service accounts of the client exists, and it has no other way to authenticate.",
-		action: "Create one of them.",
-		commands: func(o object) []string {
-			return []string{o.inNamespace("create serviceaccount " + o.firstServiceAccount())}
-		},
+		cause:    "None of the service accounts of the client exists, and it has no other way to authenticate.",
+		action:   "Create one of them.",
+		commands: object.createAccount,
 	},
 	v1alpha1.ReasonFederatedIdentityNotSupported: {
 		cause:    "An identity with the issuer \"kubernetes\" is not a service account in the namespace of the client, or is \"default\".",

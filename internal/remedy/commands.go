@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
@@ -121,17 +123,24 @@ func (o object) replace() string {
 	return o.inNamespace("create secret generic "+name) + " --from-literal=" + key + `="$(openssl rand -hex 32)" --dry-run=client -o yaml | kubectl apply -f -`
 }
 
-// firstServiceAccount returns the name of a service account that the client lists.
-func (o object) firstServiceAccount() string {
+// createAccount creates a service account that the client lists. The subject of an identity can be any
+// text, which must not get into a command that administrators copy: a shell would run a part of it.
+func (o object) createAccount() []string {
+	var names []string
 	for _, a := range o.client.Spec.ServiceAccounts {
-		return a.Name
+		names = append(names, a.Name)
 	}
 	for _, i := range o.client.Spec.FederatedIdentities {
 		if i.Issuer == v1alpha1.IssuerKubernetes {
-			return i.Subject[strings.LastIndex(i.Subject, ":")+1:]
+			names = append(names, i.Subject[strings.LastIndex(i.Subject, ":")+1:])
 		}
 	}
-	return o.name
+	for _, name := range names {
+		if len(validation.IsDNS1123Subdomain(name)) == 0 {
+			return []string{o.inNamespace("create serviceaccount " + name)}
+		}
+	}
+	return o.edit()
 }
 
 // secretName returns the name of the credentials Secret.

@@ -146,6 +146,19 @@ func TestCommandsNameTheObject(t *testing.T) {
 			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:worker"}}},
 			[]string{"kubectl create serviceaccount worker -n acme-apps"},
 		},
+		// Administrators copy commands for the clients of others.
+		"subject with a command": {
+			v1alpha1.ReasonServiceAccountNotFound,
+			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:x;reboot"}}},
+			[]string{"kubectl edit apiclient billing -n acme-apps"},
+		},
+		"subject with an option": {
+			v1alpha1.ReasonServiceAccountNotFound,
+			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{
+				{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:--as=admin"}, {Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:worker"},
+			}},
+			[]string{"kubectl create serviceaccount worker -n acme-apps"},
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
