@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
 )
 
 // Run runs the plugin with the given arguments and returns the exit code of the process. On failure
@@ -21,8 +23,8 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		if errors.Is(err, errReported) {
 			return 1
 		}
-		// Errors from the API server can contain line breaks.
-		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(err.Error()), " "))
+		// Errors can contain line breaks, and text from objects of other users.
+		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(terminal.Printable(err.Error())), " "))
 		return 1
 	}
 	return 0

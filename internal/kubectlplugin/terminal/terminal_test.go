@@ -93,11 +93,23 @@ func TestWrap(t *testing.T) {
 		"longer-than-that": {"longer-than-that"},
 		// A message must not control the terminal.
 		"a\x1b[31mb\nc\u009bd": {"a [31mb c", "d"},
+		"a\u202eb\u2066c":      {"a b c"}, // nor look like another one
 		"ä ö ü ß é":            {"ä ö ü ß é"},
 	} {
 		if diff := cmp.Diff(want, terminal.Wrap(text, 9)); diff != "" {
 			t.Errorf("Wrap(%q) (-want +got):\n%s", text, diff)
 		}
+	}
+}
+
+// Commands and headings contain names from objects of other users, too.
+func TestNothingControlsTheTerminal(t *testing.T) {
+	var b bytes.Buffer
+	w := terminal.NewWriter(&b)
+	w.Heading("a\x1b[2J")
+	w.Commands(2, []string{"kubectl \x1b[2J\rx"})
+	if want := "\na [2J\n  kubectl  [2J x\n"; b.String() != want {
+		t.Errorf("Output is %q, want %q", b.String(), want)
 	}
 }
 

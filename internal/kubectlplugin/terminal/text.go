@@ -14,7 +14,7 @@ import (
 func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for word := range strings.FieldsSeq(printable(text)) {
+	for word := range strings.FieldsSeq(Printable(text)) {
 		switch {
 		case line == "":
 			line = word
@@ -31,11 +31,11 @@ func Wrap(text string, width int) []string {
 	return lines
 }
 
-// printable replaces control characters by spaces. Text comes from objects of other users, and must
-// not control the terminal.
-func printable(text string) string {
+// Printable replaces characters by spaces that control the terminal or the direction of text. Text comes
+// from objects of other users, and must neither control the terminal nor look like other text.
+func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

@@ -67,11 +67,11 @@ func (w *Writer) color(c Color, s string) string {
 
 // Line writes a line.
 func (w *Writer) Line(c Color, format string, args ...any) {
-	w.print(w.color(c, printable(fmt.Sprintf(format, args...))) + "\n")
+	w.print(w.color(c, Printable(fmt.Sprintf(format, args...))) + "\n")
 }
 
 // Heading writes an empty line and a heading.
-func (w *Writer) Heading(text string) { w.print("\n" + w.color(Bold, text) + "\n") }
+func (w *Writer) Heading(text string) { w.print("\n" + w.color(Bold, Printable(text)) + "\n") }
 
 // Paragraph writes text, indented and wrapped.
 func (w *Writer) Paragraph(indent int, c Color, text string) {
@@ -83,7 +83,7 @@ func (w *Writer) Paragraph(indent int, c Color, text string) {
 // Commands writes commands. They are indented but never wrapped, so that users can copy them.
 func (w *Writer) Commands(indent int, commands []string) {
 	for _, command := range commands {
-		w.print(strings.Repeat(" ", indent) + command + "\n")
+		w.print(strings.Repeat(" ", indent) + Printable(command) + "\n")
 	}
 }
 
@@ -103,7 +103,7 @@ func (w *Writer) Table(header []string, rows []Row) {
 	for _, row := range rows {
 		cells := make([]string, len(row.Cells))
 		for i, cell := range row.Cells {
-			cells[i] = printable(cell)
+			cells[i] = Printable(cell)
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
