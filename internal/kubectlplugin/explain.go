@@ -38,31 +38,23 @@ var errReported = errors.New("not Ready")
 
 func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := newClusterOptions(streams)
-	command := &cobra.Command{
-		Use:               "explain (apiclient/NAME | realm/NAME)",
-		Short:             "Explain why a client or realm is not Ready, or what it allows",
-		Long:              explainUsage,
-		Example:           explainExamples,
-		Args:              exactlyOneObject,
-		ValidArgsFunction: o.completeObjects(kindClient, kindRealm),
-		RunE: func(command *cobra.Command, args []string) error {
-			c, err := o.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.find(command.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			r := c.explain(command.Context(), t)
-			if err := o.print(r); err != nil {
-				return err
-			}
-			if !r.Ready {
-				return errReported
-			}
-			return nil
-		},
+	ready := true
+	command := o.aboutObject(&cobra.Command{
+		Use:     "explain (apiclient/NAME | realm/NAME)",
+		Short:   "Explain why a client or realm is not Ready, or what it allows",
+		Long:    explainUsage,
+		Example: explainExamples,
+	}, func(ctx context.Context, c *cluster, t *target) (report, error) {
+		r := c.explain(ctx, t)
+		ready = r.Ready
+		return r, nil
+	})
+	explain := command.RunE
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := explain(command, args); err != nil || ready {
+			return err
+		}
+		return errReported
 	}
 	o.addTo(command)
 	return command

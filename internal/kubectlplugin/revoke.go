@@ -35,29 +35,12 @@ type revokeOptions struct {
 
 func newRevokeCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &revokeOptions{changeOptions: changeOptions{clusterOptions: newClusterOptions(streams)}}
-	command := &cobra.Command{
-		Use:               "revoke (apiclient/NAME | realm/NAME)",
-		Short:             "Revoke the tokens of a client or realm, and a leaked secret",
-		Long:              revokeUsage,
-		Example:           revokeExamples,
-		Args:              exactlyOneObject,
-		ValidArgsFunction: o.completeObjects(kindClient, kindRealm),
-		RunE: func(command *cobra.Command, args []string) error {
-			c, err := o.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.find(command.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			r, err := o.run(command.Context(), c, t)
-			if err != nil {
-				return err
-			}
-			return o.print(r)
-		},
-	}
+	command := o.aboutObject(&cobra.Command{
+		Use:     "revoke (apiclient/NAME | realm/NAME)",
+		Short:   "Revoke the tokens of a client or realm, and a leaked secret",
+		Long:    revokeUsage,
+		Example: revokeExamples,
+	}, func(ctx context.Context, c *cluster, t *target) (report, error) { return o.run(ctx, c, t) })
 	o.addTo(command, false, "every live token server has loaded the change")
 	command.Flags().BoolVar(&o.secret, "secret", false, "Also replace the generated secret, and reject the old one immediately")
 	return command

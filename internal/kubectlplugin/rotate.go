@@ -28,33 +28,17 @@ const rotateExamples = `  # Rotate a client secret, wait until it is delivered, 
 
 func newRotateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
-	command := &cobra.Command{
-		Use:               "rotate (apiclient/NAME | realm/NAME)",
-		Short:             "Rotate the secret of a client or the signing key of a realm",
-		Long:              rotateUsage,
-		Example:           rotateExamples,
-		Args:              exactlyOneObject,
-		ValidArgsFunction: o.completeObjects(kindClient, kindRealm),
-		RunE: func(command *cobra.Command, args []string) error {
-			c, err := o.connect()
-			if err != nil {
-				return err
-			}
-			t, err := c.find(command.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			rotate := o.rotateClient
-			if t.realm != nil {
-				rotate = o.rotateRealm
-			}
-			r, err := rotate(command.Context(), c, t)
-			if err != nil {
-				return err
-			}
-			return o.print(r)
-		},
-	}
+	command := o.aboutObject(&cobra.Command{
+		Use:     "rotate (apiclient/NAME | realm/NAME)",
+		Short:   "Rotate the secret of a client or the signing key of a realm",
+		Long:    rotateUsage,
+		Example: rotateExamples,
+	}, func(ctx context.Context, c *cluster, t *target) (report, error) {
+		if t.realm != nil {
+			return o.rotateRealm(ctx, c, t)
+		}
+		return o.rotateClient(ctx, c, t)
+	})
 	o.addTo(command, true, "the new secret is delivered or the new key is published")
 	return command
 }

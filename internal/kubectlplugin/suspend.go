@@ -41,23 +41,9 @@ func newResumeCommand(streams genericiooptions.IOStreams) *cobra.Command {
 // newSuspensionCommand completes the command that sets spec.suspend to the given value.
 func newSuspensionCommand(streams genericiooptions.IOStreams, suspend bool, command *cobra.Command) *cobra.Command {
 	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
-	command.Args = exactlyOneObject
-	command.ValidArgsFunction = o.completeObjects(kindClient, kindRealm)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		c, err := o.connect()
-		if err != nil {
-			return err
-		}
-		t, err := c.find(command.Context(), args[0])
-		if err != nil {
-			return err
-		}
-		r, err := o.setSuspended(command.Context(), c, t, suspend)
-		if err != nil {
-			return err
-		}
-		return o.print(r)
-	}
+	o.aboutObject(command, func(ctx context.Context, c *cluster, t *target) (report, error) {
+		return o.setSuspended(ctx, c, t, suspend)
+	})
 	until := "every live token server has loaded the change"
 	if !suspend {
 		until += " and the object is Ready"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,29 @@ func parseTarget(argument, namespace string) (*target, error) {
 	}
 	c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	return &target{kind: kindClient, object: c, client: c}, nil
+}
+
+// aboutObject completes a command with one object as its argument: act gets the object, and its report
+// is printed unless it fails.
+func (o *clusterOptions) aboutObject(command *cobra.Command, act func(ctx context.Context, c *cluster, t *target) (report, error)) *cobra.Command {
+	command.Args = exactlyOneObject
+	command.ValidArgsFunction = o.completeObjects(kindClient, kindRealm)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		c, err := o.connect()
+		if err != nil {
+			return err
+		}
+		t, err := c.find(command.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		r, err := act(command.Context(), c, t)
+		if err != nil {
+			return err
+		}
+		return o.print(r)
+	}
+	return command
 }
 
 // find reads the object that an argument names.
