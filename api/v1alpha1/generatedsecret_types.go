@@ -96,7 +96,7 @@ type SecretRotation struct {
 }
 
 // EndWhenUnused ends an old secret when it has been unused for some time. While it is in use, the
-// OldSecretInUse condition and a daily Event say so.
+// OldSecretInUse condition and a daily Event report it.
 //
 // +kubebuilder:validation:XValidation:rule=`!self.after.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.after) <= duration(self.max)`,fieldPath=".after",messageExpression="'spec.secret.generated.rotation.endWhenUnused.after must not be longer than spec.secret.generated.rotation.endWhenUnused.max, which is ' + self.max"
 type EndWhenUnused struct {

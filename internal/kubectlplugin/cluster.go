@@ -42,7 +42,7 @@ func newClusterOptions(streams genericiooptions.IOStreams) *clusterOptions {
 func (o *clusterOptions) addTo(command *cobra.Command) {
 	flags := command.Flags()
 	o.flags.AddFlags(flags)
-	flags.StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Defaults to text for people")
+	flags.StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Defaults to text")
 	must(command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)))
 	must(command.RegisterFlagCompletionFunc("namespace", o.completeNamespaces))
 	must(command.RegisterFlagCompletionFunc("context", o.completeContexts))

@@ -63,7 +63,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	},
 	v1alpha1.ReasonCredentialsSecretsDisabled: {
 		cause:    "This installation stores no client secrets in Secrets.",
-		action:   "Replace spec.secret by spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.",
+		action:   "Replace spec.secret with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.",
 		commands: newHash,
 	},
 	v1alpha1.ReasonSecretConflict: {
@@ -78,7 +78,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	},
 	v1alpha1.ReasonRealmNotReady: {
 		cause:    "The realm is suspended, is not Accepted, or has failed.",
-		action:   "Fix the realm. The client follows by itself.",
+		action:   "Fix the realm. The client is then reconciled automatically.",
 		commands: object.status,
 	},
 	v1alpha1.ReasonExpired: {
@@ -118,7 +118,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	},
 	v1alpha1.ReasonHashNotSupported: {
 		cause:    "A hash in spec.secret.hashed has a format or parameters that are not supported.",
-		action:   "Replace it by the hash of a new secret.",
+		action:   "Replace it with the hash of a new secret.",
 		commands: newHash,
 	},
 	v1alpha1.ReasonImportedHash: {
@@ -142,15 +142,15 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		commands: func(o object) []string { return []string{o.inNamespace("get serviceaccounts"), o.kubectl("edit")} },
 	},
 	v1alpha1.ReasonOldSecretUsed: {
-		cause:  "A workload still uses the old secret after a rotation, so it stays valid until the maximum.",
+		cause:  "A workload still uses the old secret after a rotation, so it stays valid, at most for rotation.endWhenUnused.max.",
 		action: "Restart the workloads that started before the rotation. The audit events of the token servers contain the ID of the secret and the address of the workload.",
 		commands: func(o object) []string {
 			return []string{o.inNamespace("get pods") + " --sort-by=.metadata.creationTimestamp"}
 		},
 	},
 	v1alpha1.ReasonUsageIncomplete: {
-		cause:    "A token server has not reported recently, so it is unknown whether the old secret is still used.",
-		action:   "Wait, or look for a token server that is stale. The old secret ends at the maximum at the latest.",
+		cause:    "A token server was killed or does not report uses, so it is not known whether the old secret is still used.",
+		action:   "Wait, or look for a token server that is stale. The old secret ends after rotation.endWhenUnused.max at the latest.",
 		commands: object.status,
 	},
 }

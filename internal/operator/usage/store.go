@@ -1,5 +1,5 @@
 // Package usage merges the token servers' reports of used credentials into the status of ApiClients,
-// and tells how long a credential has certainly not been used.
+// and knows how long a credential has certainly not been used.
 //
 // A report is a ConfigMap in the records namespace. A token server adds uses to it, and the operator
 // deletes it when the status of ApiClients shows all of its uses. So each use is in the memory of its

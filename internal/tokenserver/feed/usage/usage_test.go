@@ -355,7 +355,7 @@ func TestReportsAreLimited(t *testing.T) {
 	}
 }
 
-// The operator can delete a ConfigMap at any time. Somebody may have damaged it.
+// The operator can delete a ConfigMap at any time. It can also be damaged.
 func TestConfigMapsOfOthers(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()

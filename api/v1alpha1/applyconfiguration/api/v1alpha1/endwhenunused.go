@@ -13,7 +13,7 @@ import (
 // with apply.
 //
 // EndWhenUnused ends an old secret when it has been unused for some time. While it is in use, the
-// OldSecretInUse condition and a daily Event say so.
+// OldSecretInUse condition and a daily Event report it.
 type EndWhenUnusedApplyConfiguration struct {
 	// after is how long the old secret must have been unused before it ends: a duration of at least
 	// 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than the
