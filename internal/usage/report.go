@@ -128,12 +128,17 @@ func Parse(cm *corev1.ConfigMap) (*Report, error) {
 		return fail("the report is of token server %.64q", e.Server)
 	case e.Lost < 0:
 		return fail("lost is negative")
+	case len(e.Uses) > maxClients:
+		return fail("the report has %d clients, more than %d", len(e.Uses), maxClients)
 	}
 	r := &Report{Server: server}
 	if e.Lost > 0 {
 		r.Lost = time.Unix(e.Lost, 0).UTC()
 	}
 	for client, uses := range e.Uses {
+		if len(uses) > maxCredentials {
+			return fail("a client has %d credentials, more than %d", len(uses), maxCredentials)
+		}
 		for c, at := range uses {
 			if at <= 0 {
 				return fail("a time is not positive")

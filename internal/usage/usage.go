@@ -24,6 +24,15 @@ const (
 	MaxReports = 16
 	// MaxSize is the maximum size of an encoded report in bytes.
 	MaxSize = 512 << 10
+
+	// Small entries need much more memory than space in a report. Parse rejects more entries than a
+	// report of clients with real UIDs and credentials has, because a stolen token server could
+	// otherwise exhaust the memory of the operator.
+
+	// maxClients is the maximum number of clients in a report. An entry has at least 60 bytes.
+	maxClients = MaxSize / 60
+	// maxCredentials is the maximum number of credentials of a client, some of which may be replaced.
+	maxCredentials = 64
 )
 
 // Limits for the resolution of reported times, which are whole hours in production.

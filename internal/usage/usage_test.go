@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,8 @@ func TestParseRejects(t *testing.T) {
 		"a time of 0":            replace("1772359200", "0"),
 		"a negative time":        replace("1772359200", "-1"),
 		"a negative loss":        replace(`"lost":`, `"lost":-`),
+		"too many clients":       replace("}}", "}"+entries(",\"%x\":{\"secret/a\":1}", 20_000)+"}"),
+		"too many credentials":   replace("}}", entries(",\"secret/%x\":1", 100)+"}}"),
 		"too much data":          replace("}}", "}}"+strings.Repeat(" ", usage.MaxSize)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,6 +103,15 @@ func replace(old, by string) func(*corev1.ConfigMap) {
 		}
 		cm.Data[usage.DataKey] = changed
 	}
+}
+
+// entries returns numbered entries of a JSON object, each with a comma before it.
+func entries(format string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 func TestAddKeepsTheLatestUse(t *testing.T) {
