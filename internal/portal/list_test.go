@@ -299,6 +299,25 @@ func TestOverview(t *testing.T) {
 	}
 }
 
+// Clients can name any number of realms that don't exist. The size of the page must not depend on it.
+func TestOverviewListsFewRealms(t *testing.T) {
+	f := startPortal(t)
+	var all []listed
+	for k := range 2000 {
+		all = append(all, listed{"a", "c" + strconv.Itoa(k), "r" + strconv.Itoa(k), day, 0, 0, 0, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound})
+	}
+	f.api.serveClients(fleet(f.now(), all...))
+	user := f.browser(elsewhere)
+	user.signIn(goodToken)
+	page := user.get("/")
+	if !strings.Contains(page.body, "2,000 clients") || !strings.Contains(page.body, "Only 200 realms are listed.") {
+		t.Errorf("Overview lacks the number of clients, or says nothing about omitted realms:\n%.2000s", page.body)
+	}
+	if got := strings.Count(page.body, `href="/realms/`); got != 200 {
+		t.Errorf("Overview lists %d realms, want 200", got)
+	}
+}
+
 // Names to select from are those that exist, unless there are too many.
 func TestChoices(t *testing.T) {
 	f := startPortal(t)

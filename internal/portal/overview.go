@@ -22,11 +22,20 @@ type overviewPage struct {
 	StaleAfter    string // such as 90 days
 	// Partial is set if there are more clients than the portal counts.
 	Partial bool
+	// Unlisted is set if Realms lacks some realms.
+	Unlisted bool
 	// Hidden is set if the user isn't allowed to list clients in the namespace.
 	Hidden bool
 	Denied string // the namespace, or empty for all
 	Grant  *grant
 }
+
+// maxRealms is the maximum number of realms in the overview. Clients can name any number of realms that
+// don't exist, and the page of an administrator must not grow with it.
+const maxRealms = 200
+
+// RealmLimit returns how many realms the overview lists.
+func (overviewPage) RealmLimit() string { return formatCount(maxRealms) }
 
 // Limit returns how many clients the portal counts.
 func (overviewPage) Limit() string { return formatCount(maxScanned) }
@@ -124,12 +133,16 @@ func (p *portal) showOverview(w http.ResponseWriter, req *request) error {
 func (p *portal) countClients(req *request, page *overviewPage) (err error) {
 	total, realms := newTally(page.Namespace, ""), map[string]*tally{}
 	_, page.Partial, err = p.readAll(req, listQuery{Namespace: page.Namespace}, func(r row) {
+		total.add(&r)
 		realm, ok := realms[r.Realm]
+		if !ok && len(realms) == maxRealms {
+			page.Unlisted = true
+			return
+		}
 		if !ok {
 			realm = newTally(page.Namespace, r.Realm)
 			realms[r.Realm] = realm
 		}
-		total.add(&r)
 		realm.add(&r)
 	})
 	page.Total = total
