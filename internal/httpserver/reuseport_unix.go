@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setReusePort sets SO_REUSEPORT before a socket is bound.
+// setReusePort sets SO_REUSEPORT before a socket gets its address.
 func setReusePort(_, _ string, c syscall.RawConn) error {
 	var optErr error
 	err := c.Control(func(fd uintptr) {

@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// state is what a cluster would store beside the objects in files. It contains private keys and client
-// secrets.
+// state is what a cluster stores in addition to the objects in files. It contains private keys and
+// client secrets.
 type state struct {
 	Authority servingcert.Pair `json:"authority"`
 	// UIDs contains the UIDs of objects. An object that is removed and added again gets a new one.

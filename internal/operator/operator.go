@@ -208,8 +208,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 
 // cacheOptions limits the manager's cache. It contains ApiClients, ServiceAccounts, and Secrets with a
 // client secret label from the served namespaces, or from all namespaces if served is empty. Heartbeat
-// Leases and usage reports are cached only from the records namespace, and the token service's objects only from the
-// system namespace.
+// Leases and usage reports are cached only from the records namespace, and the token service's
+// objects only from the system namespace.
 func cacheOptions(instance *config.Instance, served []string, digests *provided.Digests) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}

@@ -60,7 +60,7 @@ func TestColors(t *testing.T) {
 	}
 }
 
-func TestFileIsNoTerminal(t *testing.T) {
+func TestFileIsNotATerminal(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/output")
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ func Wrap(text string, width int) []string {
 	return lines
 }
 
-// Printable replaces characters by spaces that control the terminal or the direction of text. Text comes
-// from objects of other users, and must neither control the terminal nor look like other text.
+// Printable replaces characters that control the terminal or the direction of text with spaces. Text
+// comes from objects of other users, and must neither control the terminal nor look like other text.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {

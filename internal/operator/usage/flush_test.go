@@ -113,7 +113,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	}
 }
 
-func TestWritesArePaced(t *testing.T) {
+func TestWritesAreLimited(t *testing.T) {
 	f := running(t)
 	r := &usage.Report{Server: server}
 	for i := range 25 {

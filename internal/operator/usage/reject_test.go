@@ -125,7 +125,7 @@ func TestOtherResolutionOfServer(t *testing.T) {
 }
 
 // A Lease that is not renewed doesn't show the server's clock.
-func TestOldLeaseIsNoWrongClock(t *testing.T) {
+func TestOldLeaseIsNotAWrongClock(t *testing.T) {
 	f := running(t)
 	lease := f.heartbeat(server, f.now, 0)
 	f.now = f.now.Add(time.Hour)

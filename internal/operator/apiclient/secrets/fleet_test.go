@@ -19,12 +19,12 @@ const (
 	quiet      = 24 * time.Hour
 	maximum    = 30 * 24 * time.Hour
 	maxSkew    = 5 * time.Minute
-	// longestPause is the longest time between two uses of a consumer that still needs its secret. It
+	// longestPause is the longest time between two uses of a workload that still needs its secret. It
 	// leaves room for the clocks of two servers.
 	longestPause = quiet - 2*maxSkew
 )
 
-// fleet models the token servers, the operator with its caches, and a consumer with the old secret.
+// fleet models the token servers, the operator with its caches, and a workload with the old secret.
 // Everything that is in the API server has a revision, and each cache can lag behind.
 type fleet struct {
 	now      time.Time
@@ -98,7 +98,7 @@ func (f *fleet) start(name string, skew time.Duration) {
 		f.put("report/"+name, report)
 	}
 	if len(f.servers) == 0 {
-		f.lastUse = f.now // the consumer had no server to use its secret with
+		f.lastUse = f.now // the workload had no server to use its secret with
 	}
 	f.servers = append(f.servers, s)
 	f.heartbeat(s)
@@ -194,7 +194,7 @@ func (f *fleet) collect() {
 
 // uses is what the operator knows about the old secret. It reads the reports before the status: a
 // report that it deleted in the meantime is in the status. Nothing is known about the time before
-// the oldest running server started, because consumers may have had no server then.
+// the oldest running server started, because workloads may have had no server then.
 func (f *fleet) uses() map[string]secrets.Use {
 	o := f.operator
 	if len(o.leases) == 0 || o.reportsRev < o.leasesRev {
@@ -256,7 +256,7 @@ func (f *fleet) restartOperator() {
 	f.watchStatus()
 }
 
-// advance lets time pass. If the consumer still uses the old secret, it pauses for at most longestPause.
+// advance lets time pass. If the workload still uses the old secret, it pauses for at most longestPause.
 func (f *fleet) advance(t *rapid.T, d time.Duration) {
 	until := f.now.Add(d)
 	for next := f.lastUse.Add(longestPause); len(f.servers) > 0 && next.Before(until); next = f.lastUse.Add(longestPause) {
@@ -313,9 +313,9 @@ func (f *fleet) step(t *rapid.T) {
 	}
 }
 
-// A consumer that lags behind the rotation keeps its secret until the maximum, however token servers
+// A workload that lags behind the rotation keeps its secret until the maximum, however token servers
 // and operator are killed, and however their caches lag.
-func TestLaggingConsumerIsNotCutOff(t *testing.T) {
+func TestLaggingWorkloadKeepsAccess(t *testing.T) {
 	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet(older, newer)
@@ -328,9 +328,9 @@ func TestLaggingConsumerIsNotCutOff(t *testing.T) {
 	})
 }
 
-// After a consumer has moved to the new secret, and without further faults, the old one ends after
+// After a workload has moved to the new secret, and without further faults, the old one ends after
 // the quiet time.
-func TestOldSecretEndsAfterConsumerMoves(t *testing.T) {
+func TestOldSecretEndsAfterWorkloadMoves(t *testing.T) {
 	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet(older, newer)
