@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
@@ -56,5 +60,48 @@ func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 	}
 	if strings.ContainsAny(stderr, "\x1b\x07\u009b\u202e") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("Error output is %q, want one line without control characters", stderr)
+	}
+}
+
+// Until the token servers reject the old secret, someone who has it can get tokens that are newer than
+// the first time.
+func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
+	c := client("leaked",
+		condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady),
+		condition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonReady))
+	c.APIVersion, c.Kind, c.UID = v1alpha1.GroupVersion.String(), "ApiClient", types.UID("1")
+	c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "old"}}
+	controller := true
+	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "acme", Name: c.EffectiveSecretName(), UID: "2", ResourceVersion: "3",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: c.APIVersion, Kind: c.Kind, Name: c.Name, UID: c.UID, Controller: &controller}},
+	}}
+	var changes []string
+	flag := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		isSecret := strings.Contains(r.URL.Path, "/secrets/")
+		switch {
+		case isSecret && r.Method == http.MethodDelete:
+			changes = append(changes, "delete the secret")
+			c.Status.Secrets[0].ID = "new"
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+		case isSecret:
+			_ = json.NewEncoder(w).Encode(credentials)
+		default:
+			if r.Method == http.MethodPatch {
+				changes = append(changes, "revoke tokens")
+				c.Spec.TokensValidAfter = &metav1.Time{Time: time.Now()}
+			}
+			_ = json.NewEncoder(w).Encode(c)
+		}
+	})
+	code, _, stderr := runWith(t, "", "revoke", "apiclient/leaked", "--secret", "--wait", "--namespace=acme", flag)
+	if want := []string{"revoke tokens", "delete the secret", "revoke tokens"}; code != 0 || !slices.Equal(changes, want) {
+		t.Errorf("Exit code %d, %s, changes %q; want %q", code, stderr, changes, want)
+	}
+	changes = nil
+	code, stdout, stderr := runWith(t, "", "revoke", "apiclient/leaked", "--secret", "--namespace=acme", flag)
+	if want := "kubectl realmkeeper revoke apiclient/leaked -n acme --wait"; code != 0 || !strings.Contains(stdout, want) {
+		t.Errorf("Exit code %d, %s, output %q; want the command %q", code, stderr, stdout, want)
 	}
 }

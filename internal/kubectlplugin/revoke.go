@@ -16,7 +16,8 @@ import (
 
 const revokeUsage = `Revoke the tokens that an ApiClient, or all clients of a Realm, got until now. The introspection and
 verify endpoints reject them; new tokens are issued. With --secret, also replace the generated
-secret of an ApiClient, and reject the old one immediately. Use this if the secret leaked.
+secret of an ApiClient, and reject the old one immediately. Use this if the secret leaked. With
+--wait, this also revokes the tokens that the old secret got until every token server rejected it.
 
 Resource servers that verify tokens offline accept existing tokens until these expire.`
 
@@ -67,11 +68,37 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		}
 		r.Messages = append(r.Messages, fmt.Sprintf("The operator writes a new secret to Secret %s. Workloads fail until they use it.", t.client.EffectiveSecretName()))
 	}
-	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire.", timestamp(at)))
-	if !o.wait {
-		return r, nil
+	if o.wait {
+		if err := o.awaitRevoked(ctx, c, t, old); err != nil {
+			return r, err
+		}
 	}
-	err := o.await(ctx, c, t, func() (string, bool, error) {
+	switch {
+	case !o.secret:
+	case o.wait:
+		// Until now, someone who has the old secret could get tokens.
+		at = c.clock.next()
+		if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfter"); err != nil {
+			return r, err
+		}
+		if err := o.awaitRevoked(ctx, c, t, old); err != nil {
+			return r, err
+		}
+	default:
+		r.Commands = []string{t.command("revoke") + " --wait"}
+	}
+	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire.", timestamp(at)))
+	if len(r.Commands) > 0 {
+		r.Messages = append(r.Messages, "Until every token server rejects the old secret, it can still get tokens. Revoke these after the client is Ready again:")
+	}
+	r.Effective = o.wait
+	return r, nil
+}
+
+// awaitRevoked waits until every live token server has loaded the change and none of the old secrets is
+// left. old is empty if the secret isn't replaced.
+func (o *revokeOptions) awaitRevoked(ctx context.Context, c *cluster, t *target, old map[string]bool) error {
+	return o.await(ctx, c, t, func() (string, bool, error) {
 		for _, s := range t.secrets() {
 			if old[s.ID] {
 				return "Waiting for a new secret", false, nil
@@ -82,8 +109,6 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		}
 		return loaded(t)
 	})
-	r.Effective = err == nil
-	return r, err
 }
 
 func (t *target) secrets() []v1alpha1.ClientSecretStatus {
