@@ -94,7 +94,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonImportedHash:                   "A secret has an imported hash that is cheaper to guess than Argon2id.",
 	v1alpha1.ReasonMetadataNotAllowed:             "A label or annotation of the credentials Secret isn't allowed.",
 	v1alpha1.ReasonServiceAccountNotFound:         "None of the client's service accounts exist.",
-	v1alpha1.ReasonOldSecretUsed:                  "A client still uses the old secret. It ends when it has been unused for long enough.",
+	v1alpha1.ReasonOldSecretUsed:                  "A workload still uses the old secret. It expires when it has been unused for long enough.",
 	v1alpha1.ReasonUsageIncomplete:                "Token servers haven't reported all uses, so the old secret counts as used.",
 	v1alpha1.ReasonPublicKeyNotSupported:          "The format of a public key isn't supported.",
 	v1alpha1.ReasonIssuerNotInRealm:               "The client uses trusted issuers that the realm doesn't define.",

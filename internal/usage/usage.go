@@ -26,8 +26,8 @@ const (
 	MaxSize = 512 << 10
 
 	// Small entries need much more memory than space in a report. Parse rejects more entries than a
-	// report of clients with real UIDs and credentials has, because a stolen token server could
-	// otherwise exhaust the memory of the operator.
+	// report of clients with real UIDs and credentials has. Otherwise, a compromised token server
+	// could exhaust the memory of the operator.
 
 	// maxClients is the maximum number of clients in a report. An entry has at least 60 bytes.
 	maxClients = MaxSize / 60
