@@ -51,7 +51,7 @@ func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 	c.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "shop\x1b]0;title\x07\u009b2J\u202e"}
 	c.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "argocd-controller", Operation: "Apply", APIVersion: c.APIVersion, FieldsType: "FieldsV1",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:suspend":{}}}`)},
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:suspend":{}}}`),
 	}}
 	flag := apiServer(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(c) })
 	code, _, stderr := runWith(t, "", "suspend", "apiclient/billing", "--namespace=acme", flag)
