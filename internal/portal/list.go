@@ -1,6 +1,8 @@
 package portal
 
 import (
+	"slices"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
@@ -14,6 +16,9 @@ const (
 	// maxScanned is the number of clients after which a search stops. The next page continues
 	// there. It is also how many clients the portal sorts and counts.
 	maxScanned = 20_000
+	// latePage is the number of rows before a page of a sorted list from which the portal reads one
+	// such page at a time. It needs memory for all rows before the page.
+	latePage = 1000
 )
 
 // listResult is a page of a list.
@@ -82,6 +87,14 @@ func (p *portal) scanClients(req *request, q listQuery) (listResult, error) {
 // clients.
 func (p *portal) sortClients(req *request, q listQuery) (listResult, error) {
 	var result listResult
+	if q.From.skip >= latePage {
+		select {
+		case p.late <- struct{}{}:
+			defer func() { <-p.late }()
+		case <-req.ctx().Done():
+			return result, req.ctx().Err()
+		}
+	}
 	first := firstRows{compare: q.Sort.compare(), limit: q.From.skip + pageSize}
 	var err error
 	result.scanned, result.partial, err = p.readAll(req, q, func(r row) {
@@ -94,7 +107,8 @@ func (p *portal) sortClients(req *request, q listQuery) (listResult, error) {
 		return listResult{}, err
 	}
 	first.trim()
-	result.rows = first.rows[min(q.From.skip, len(first.rows)):]
+	// The rows before the page must not stay in memory while it is rendered and sent.
+	result.rows = slices.Clone(first.rows[min(q.From.skip, len(first.rows)):])
 	if result.found > q.From.skip+pageSize {
 		result.next = cursor{skip: q.From.skip + pageSize}
 	}

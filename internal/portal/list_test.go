@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,6 +317,43 @@ func TestOverviewListsFewRealms(t *testing.T) {
 	}
 	if got := strings.Count(page.body, `href="/realms/`); got != 200 {
 		t.Errorf("Overview lists %d realms, want 200", got)
+	}
+}
+
+// A late page of a sorted list needs memory for all clients before it, so only one is read at a time.
+func TestLatePagesAreReadOneAtATime(t *testing.T) {
+	f := startPortal(t)
+	user := f.browser(elsewhere)
+	user.signIn(goodToken)
+	var reading, together atomic.Int64
+	second := make(chan struct{}, 10)
+	f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/apiclients") {
+			return false
+		}
+		if reading.Add(1) > 1 {
+			together.Add(1)
+			second <- struct{}{}
+		}
+		defer reading.Add(-1)
+		select {
+		case <-second:
+		case <-time.After(100 * time.Millisecond): // no other request came
+		}
+		_ = json.NewEncoder(w).Encode(v1alpha1.ApiClientList{})
+		return true
+	})
+	var pages sync.WaitGroup
+	for range 3 {
+		pages.Go(func() {
+			if page := user.get("/clients?sort=name&from=5000."); page.StatusCode != http.StatusOK {
+				t.Errorf("Status is %d, want 200", page.StatusCode)
+			}
+		})
+	}
+	pages.Wait()
+	if n := together.Load(); n > 0 {
+		t.Errorf("%d requests read clients together with others, want none", n)
 	}
 }
 

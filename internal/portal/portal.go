@@ -63,6 +63,7 @@ type portal struct {
 	pages    pages
 	failures *limiter.Failures
 	metrics  metrics
+	late     chan struct{} // contains a value while a late page of a sorted list is read
 }
 
 // request is a signed-in user's request.
@@ -78,7 +79,7 @@ func (req *request) ctx() context.Context { return req.r.Context() }
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.StaleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
-	p := &portal{Options: o, pages: parsePages(o.Now), failures: limiter.NewFailures(), metrics: newMetrics(o.Metrics)}
+	p := &portal{Options: o, pages: parsePages(o.Now), failures: limiter.NewFailures(), metrics: newMetrics(o.Metrics), late: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/{name}", assetHandler())
 	mux.HandleFunc("GET /sign-in", p.showSignIn)
