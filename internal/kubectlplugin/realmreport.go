@@ -97,7 +97,7 @@ func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 		case k.RemoveAt != nil:
 			change = "removed " + terminal.Relative(k.RemoveAt.Time, now)
 		case k.ActiveAt != nil && k.State == string(v1alpha1.SigningKeyActive):
-			change = "active for " + strings.TrimSuffix(terminal.Relative(k.ActiveAt.Time, now), " ago")
+			change = "for " + strings.TrimSuffix(terminal.Relative(k.ActiveAt.Time, now), " ago")
 		}
 		rows = append(rows, terminal.Row{Cells: []string{k.KeyID, k.Algorithm, k.State, change}})
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -13,12 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -32,17 +35,7 @@ func placesOf(t *testing.T, inst *install.Installation) places {
 	for _, s := range inst.Servers() {
 		p["log of "+s.Name] = string(inst.Log(t, s))
 		p["metrics of "+s.Name] = s.Metrics(t)
-		files, err := os.ReadDir(s.SnapshotDir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			content, err := os.ReadFile(filepath.Join(s.SnapshotDir, file.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			p["snapshot of "+s.Name] += string(content)
-		}
+		p["snapshot of "+s.Name] = snapshotOf(t, s.SnapshotDir)
 	}
 	p.addObjects(t, inst)
 	for _, place := range []string{"log of the operator", "metrics of the operator", "log of " + inst.Servers()[0].Name} {
@@ -131,4 +124,38 @@ func formsOf(secret string) []string {
 		}
 	}
 	return all
+}
+
+// snapshotOf returns the content of a token server's snapshot and the records in it, which are
+// compressed.
+func snapshotOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	copied := t.TempDir() // the token server writes to the original
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(copied, file.Name()), content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(content)
+	}
+	log, _, err := snapshot.Open(copied)
+	if err == nil {
+		err = log.Read(func(string) bool { return true }, func(secret *corev1.Secret) {
+			for _, value := range secret.Data {
+				all.Write(value)
+			}
+		})
+	}
+	if err = errors.Join(err, log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
 }

@@ -86,7 +86,7 @@ func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
 			}
 		}
 	}
-	inst.Create(t, report(other.Name, 0), configMap(inst.RecordsNamespace, "usage"))
+	inst.Create(t, report(other.Name, 0))
 	want := func(verb, name string) string {
 		return deniedByPolicy + "A Realmkeeper token server must not " + verb + " ConfigMap " + inst.RecordsNamespace + "/" + name + ". "
 	}

@@ -116,7 +116,7 @@ var varying = []struct {
 	{regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z`), "TIME"},
 	{regexp.MustCompile(`\b([0-9]+[smhd])+ ago`), "AGE ago"},
 	{regexp.MustCompile(`\bin ([0-9]+[smhd])+`), "in AGE"},
-	{regexp.MustCompile(`active for ([0-9]+[smhd])+`), "active for AGE"},
+	{regexp.MustCompile(`Active +for ([0-9]+[smhd])+`), "Active  for AGE"},
 	{regexp.MustCompile(`realmkeeper-test[a-z0-9-]*|test[a-z-]*-[a-z0-9]{5}\b`), "NAMESPACE"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "}, // the widths of columns
 }
