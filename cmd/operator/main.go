@@ -67,7 +67,7 @@ var errUsage = errors.New("invalid flags")
 
 // gcPercent makes the runtime collect garbage earlier than by default. Most of the operator's memory
 // are caches, which grow with the number of ApiClients, and it allocates little in comparison.
-const gcPercent = 75
+const gcPercent = 60
 
 // bodyLogLevel is the log level at which client-go starts to log request and response bodies. They
 // contain secrets.

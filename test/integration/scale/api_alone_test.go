@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -21,11 +21,9 @@ import (
 )
 
 // apiAlone makes the same writes for new ApiClients as the operator, without the operator: it copies
-// an ApiClient that is Ready, its record, its credentials Secret, and its status. Except for the
-// ApiClient, it writes them with the operator's permissions.
+// an ApiClient that is Ready, its record, its credentials Secret, and its status.
 type apiAlone struct {
 	inst                *install.Installation
-	operator            client.Client
 	namespace           string
 	client              *v1alpha1.ApiClient
 	record, credentials *corev1.Secret
@@ -34,13 +32,7 @@ type apiAlone struct {
 // newAPIAlone returns the writes for copies of an ApiClient that is Ready.
 func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1alpha1.ApiClient) *apiAlone {
 	t.Helper()
-	operator := rest.CopyConfig(inst.Env.Config)
-	operator.Impersonate.UserName = "system:serviceaccount:" + inst.Namespace + ":realmkeeper-operator"
-	asOperator, err := client.New(operator, client.Options{Scheme: inst.Env.Client.Scheme()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &apiAlone{inst: inst, operator: asOperator, namespace: inst.Env.Namespace(t), client: ready, record: &corev1.Secret{}, credentials: inst.CredentialsSecret(t, ready)}
+	a := &apiAlone{inst: inst, namespace: inst.Env.Namespace(t), client: ready, record: &corev1.Secret{}, credentials: inst.CredentialsSecret(t, ready)}
 	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: scenario.RecordName(t, inst, ready)}
 	if err := inst.Env.Client.Get(t.Context(), key, a.record); err != nil {
 		t.Fatal(err)
@@ -52,13 +44,18 @@ func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1alpha1.ApiCl
 func (a *apiAlone) time(t testing.TB, clients int) time.Duration {
 	t.Helper()
 	defer a.delete(t)
+	var failure atomic.Pointer[error]
 	began := time.Now()
 	parallel(clients, func(n int) {
 		if err := a.write(t, n); err != nil {
-			t.Errorf("Failed to write the objects of an ApiClient: %v", err)
+			failure.Store(&err)
 		}
 	})
-	return time.Since(began)
+	took := time.Since(began)
+	if err := failure.Load(); err != nil {
+		t.Fatalf("Failed to write the objects of an ApiClient: %v", *err)
+	}
+	return took
 }
 
 func (a *apiAlone) write(t testing.TB, n int) error {
@@ -78,7 +75,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 			content.OwnerReferences = []metav1.OwnerReference{*content.OwnerReferences[j].DeepCopy()}
 			content.OwnerReferences[j].Name, content.OwnerReferences[j].UID = c.Name, c.UID
 		}
-		if err := a.operator.Create(t.Context(), content, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+		if err := a.inst.Env.Client.Create(t.Context(), content, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
 			return err
 		}
 	}
@@ -96,7 +93,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 		return err
 	}
 	desired.Object["status"] = fields
-	return a.operator.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	return a.inst.Env.Client.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
 }
 
 // delete deletes all objects, so that the operator doesn't find them when it starts.
