@@ -26,7 +26,7 @@ type row struct {
 	Unused int
 	// ExpiresSoon is set if Expires is within expiresSoon.
 	ExpiresSoon bool
-	// OldSecretInUse is set if a rotation waits because a client still uses the old secret.
+	// OldSecretInUse is set if a rotation waits because a workload still uses the old secret.
 	OldSecretInUse bool
 }
 
