@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,12 +153,14 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 		if c := t.condition(v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
 			return "", false, notReady(t, c)
 		}
+		active := false
 		for _, k := range t.realm.Status.SigningKeys {
 			if !old[k.KeyID] {
-				published = k.KeyID
+				published, active = k.KeyID, k.State == v1alpha1.SigningKeyActive
 			}
 		}
-		return "Waiting for a new key to be published", published != "", nil
+		// The time of the next change is unset until every live token server publishes the key.
+		return "Waiting for a new key to be published", published != "" && (active || t.realm.Status.NextKeyTransitionTime != nil), nil
 	})
 	if err != nil {
 		return r, err
@@ -169,17 +172,13 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 
 // describeKeys says when the new key signs. The end of the old key follows from that.
 func describeKeys(r *changed, realm *v1alpha1.Realm, published string, now time.Time) {
-	for _, k := range realm.Status.SigningKeys {
-		if k.KeyID == published && k.State == v1alpha1.SigningKeyActive {
-			r.Messages = append(r.Messages, fmt.Sprintf("The new key %s signs tokens now.", published))
-		}
-	}
-	if len(r.Messages) == 0 {
-		ahead := realm.Spec.Signing.EffectivePublishAhead()
-		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs %s after every token server has it.", published, lifetime(&v1alpha1.Duration{Duration: ahead})))
-	}
-	if next := realm.Status.NextKeyTransitionTime; next != nil {
-		r.Messages = append(r.Messages, fmt.Sprintf("The next change is at %s (%s).", timestamp(next.Time), terminal.Relative(next.Time, now)))
+	active := slices.ContainsFunc(realm.Status.SigningKeys, func(k v1alpha1.SigningKeyStatus) bool {
+		return k.KeyID == published && k.State == v1alpha1.SigningKeyActive
+	})
+	if next := realm.Status.NextKeyTransitionTime; active || next == nil {
+		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s signs tokens now.", published))
+	} else {
+		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs at %s (%s).", published, timestamp(next.Time), terminal.Relative(next.Time, now)))
 	}
 	r.Messages = append(r.Messages, "The old key is removed when the last token that it signed has expired.")
 	r.Commands = []string{"kubectl realmkeeper explain realm/" + realm.Name}

@@ -58,7 +58,7 @@ func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 	r.awaitObjects(t, slices.Concat(before, []string{
 		"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev",
 		"Realm acme", "ApiClient " + team + "/billing", "Secret " + team + "/billing",
-		"Namespace SYSTEM-records", "Secret SYSTEM-records/realm-UID", "Secret SYSTEM-records/client-UID",
+		"Namespace SYSTEM-records", "Secret SYSTEM-records/realm-UID", "Secret SYSTEM-records/client-UID", "ConfigMap SYSTEM-records/usage",
 		"Namespace SYSTEM", "Secret SYSTEM/realmkeeper-ca", "Secret SYSTEM/realmkeeper-serving-cert", "Lease SYSTEM/realmkeeper-operator",
 	}))
 
@@ -114,8 +114,9 @@ func (r release) awaitObjects(t *testing.T, want []string) {
 		for _, object := range allObjects(t, r.cluster) {
 			object = strings.ReplaceAll(object, r.namespace, "SYSTEM")
 			object = regexp.MustCompile(`SYSTEM-records/(realm|client|subject)-[0-9a-f-]+$`).ReplaceAllString(object, "SYSTEM-records/$1-UID")
-			// A heartbeat remains if the token server loses its permissions before it stops.
-			if !strings.HasPrefix(object, "Lease SYSTEM-records/") {
+			// A heartbeat remains if the token server loses its permissions before it stops, and a report
+			// remains if the operator stops before it has merged it.
+			if !strings.HasPrefix(object, "Lease SYSTEM-records/") && !strings.HasPrefix(object, "ConfigMap SYSTEM-records/token-server-") {
 				got = append(got, object)
 			}
 		}

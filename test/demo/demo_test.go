@@ -58,8 +58,9 @@ func TestLifecycle(t *testing.T) {
 	realms := exec.Command("/bin/sh", "-c", `. "$0"; kubectl get realms --output=name`, filepath.Join(dir, "env"))
 	g.Expect(realms.Output()).To(ContainSubstring("/acme\n"))
 	g.Expect(out).To(ContainSubstring("\n  " + first["PORTAL_URL"] + "\n"))
-	g.Expect(signIn(g, first["PORTAL_URL"], printedToken(out))).To(ContainSubstring("acme-apps.billing"))
-	g.Expect(signIn(g, first["PORTAL_URL"], "x."+printedToken(out))).NotTo(ContainSubstring("acme-apps.billing"))
+	const overview = "Clients by realm"
+	g.Expect(signIn(g, first["PORTAL_URL"], printedToken(out))).To(And(ContainSubstring(overview), ContainSubstring("1 client")))
+	g.Expect(signIn(g, first["PORTAL_URL"], "x."+printedToken(out))).NotTo(ContainSubstring(overview))
 
 	out, err = run(program, dir, "up")
 	g.Expect(err).NotTo(HaveOccurred(), out)
