@@ -82,7 +82,7 @@ func TestLifecycle(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred(), out)
 	g.Expect(out).To(ContainSubstring("The demo is already running, except portal.\n"))
 	g.Expect(sourced(g, dir)).To(Equal(first))
-	g.Expect(signIn(g, first["PORTAL_URL"], printedToken(out))).To(ContainSubstring("acme-apps.billing"))
+	g.Expect(signIn(g, first["PORTAL_URL"], printedToken(out))).To(ContainSubstring(overview))
 
 	kill(g, dir, "token-server-0", "token-server-1", "operator", "portal")
 	address, err := url.Parse(first["AUTH_URL"])
