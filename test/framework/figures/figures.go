@@ -36,7 +36,7 @@ func (table Table) Add(t testing.TB, row Row) {
 	if table.Path == "" {
 		return
 	}
-	file, err := os.OpenFile(table.Path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(table.Path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Error(err)
 		return

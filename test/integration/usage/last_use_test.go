@@ -182,7 +182,7 @@ func (f *fleet) awaitEach(t *testing.T, what string, holds func(*v1alpha1.ApiCli
 	t.Helper()
 	timeout := f.resolution + time.Minute
 	most, deadline := 0, time.Now().Add(timeout)
-	err := wait.PollUntilContextCancel(t.Context(), max(200, time.Duration(*clients/4))*time.Millisecond, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(t.Context(), max(200*time.Millisecond, time.Duration(*clients/4)*time.Millisecond), true, func(context.Context) (bool, error) {
 		now := 0
 		for _, c := range f.list(t) {
 			if holds(&c) {
