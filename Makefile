@@ -161,10 +161,12 @@ test-integration: control-plane race-binaries ## Run the operator and token serv
 	@$(SUITES) -p 8 ./integration/...
 
 .PHONY: test-extra
-test-extra: control-plane race-binaries build peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, and the image, then attack the servers.
+test-extra: control-plane race-binaries build peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, and 1,000 clients, then attack the servers.
 	@echo "Running the other tests; 3 min ..."
 	@go test -C hack/image ./...
 	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
+	@echo "Creating 1,000 ApiClients; 1 min ..."
+	@$(ATTACKS) ./integration/scale -run 'TestManyClients$$' -args -clients 1000
 	@echo "Attacking the token server and the portal; 5 min ..."
 	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
 

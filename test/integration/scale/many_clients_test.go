@@ -24,7 +24,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var manyClients = flag.Int("clients", 1000, "Number of ApiClients to create; docs/operations.md describes longer runs")
+var manyClients = flag.Int("clients", 200, "Number of ApiClients to create; make test-extra creates 1,000")
 
 // Limits per new ApiClient, regardless of how many are created at the same time.
 const (
