@@ -157,17 +157,17 @@ SUITES := GOGC=400 REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=
 
 .PHONY: test-integration
 test-integration: control-plane race-binaries ## Run the operator and token servers against real API servers.
-	@echo "Running the integration tests; 4 min ..."
+	@echo "Running the integration tests; 6 min ..."
 	@$(SUITES) -p 8 ./integration/...
 
 .PHONY: test-extra
 test-extra: control-plane race-binaries build peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, and 1,000 clients, then attack the servers.
-	@echo "Running the other tests; 3 min ..."
+	@echo "Running the other tests; 4 min ..."
 	@go test -C hack/image ./...
 	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 	@echo "Creating 1,000 ApiClients; 1 min ..."
 	@$(ATTACKS) ./integration/scale -run 'TestManyClients$$' -args -clients 1000
-	@echo "Attacking the token server and the portal; 5 min ..."
+	@echo "Attacking the token server and the portal; 6 min ..."
 	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
 
 # The attacked servers are ordinary builds, because the race detector takes several times the
