@@ -145,16 +145,16 @@ func filteredWithKeyboard(b *browser, team string) {
 	if n := evaluate[int](b, `document.querySelectorAll("datalist option").length`); n > 0 {
 		b.t.Errorf("Page has %d names before the user needs them", n)
 	}
-	for id, want := range map[string]string{"namespace": team, "realm": "acme"} {
-		b.tabTo("#" + id)
+	for _, filter := range []struct{ id, want string }{{"namespace", team}, {"realm", "acme"}} {
+		b.tabTo("#" + filter.id)
 		install.Eventually(b.t, "names to select from", func() error {
-			names := evaluate[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("#%ss option")].map(o => o.value)`, id))
-			if !slices.Contains(names, want) || !slices.IsSorted(names) {
-				return fmt.Errorf("names for %s are %q", id, names)
+			names := evaluate[[]string](b, fmt.Sprintf(`[...document.querySelectorAll("#%ss option")].map(o => o.value)`, filter.id))
+			if !slices.Contains(names, filter.want) || !slices.IsSorted(names) {
+				return fmt.Errorf("names for %s are %q", filter.id, names)
 			}
 			return nil
 		})
-		b.key(want + kb.Tab)
+		b.key(filter.want + kb.Tab)
 	}
 	b.wantRows("billing export orders partner refunds search trial")
 	b.tabTo("#attention")
