@@ -64,7 +64,8 @@ func (o object) unset(field string) string {
 	return o.kubectl("patch", "--type=merge", "-p", quote(`{"spec":{"`+field+`":null}}`))
 }
 
-// addGrant adds a grant to the realm that covers this client and no more than it requests.
+// addGrant returns a command that adds a grant to the realm. The grant covers only this client's
+// namespace, and allows only what the client requests.
 func (o object) addGrant() []string {
 	grant := v1alpha1.Grant{
 		Name:       grantName(o.namespace, o.name),

@@ -27,9 +27,9 @@ const (
 	betweenUses = time.Second
 )
 
-// Two clients rotate their secrets. The workload of one loads the new secret immediately, and that of
-// the other one goes on with the old secret. Meanwhile, the operator is killed at its writes, before
-// or after they take effect, and a token server is killed. Only the first old secret ends.
+// Two clients rotate their secrets. The workload of the first one loads the new secret immediately.
+// The workload of the second one keeps using the old secret. The operator is killed before and after
+// its writes, and a token server is killed. Only the old secret of the first client ends.
 func TestOldSecretEndsWhenUnused(t *testing.T) {
 	cluster := env.Start(t)
 	// One hour is scaled down to one second, but not the token lifetime. An old secret therefore ends

@@ -111,8 +111,9 @@ func changedMeanwhile(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// writeTo adds to one ConfigMap what it has room for. The operator deletes a ConfigMap that it has
-// merged. An update names the version that was read, so it fails after that.
+// writeTo adds uses to one ConfigMap until it is full. The operator deletes each ConfigMap after
+// merging it. The update contains the resource version that was read, so it fails if the ConfigMap was
+// deleted.
 func (r *Recorder) writeTo(ctx context.Context, number int, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
