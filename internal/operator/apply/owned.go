@@ -9,12 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
 // ownedKey is the annotation of a cached Secret with the digest of the fields that the operator owns.
@@ -51,7 +47,7 @@ func ownedFields(live *corev1.Secret) (string, error) {
 	if len(live.ManagedFields) == 0 {
 		return live.Annotations[ownedKey], nil
 	}
-	owned, err := corev1ac.ExtractSecret(withApplyManager(live), v1alpha1.FieldOwner)
+	owned, err := extract(live)
 	if err != nil {
 		return "", fmt.Errorf("extracting the owned fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
 	}
@@ -65,19 +61,6 @@ func digest(fields *corev1ac.SecretApplyConfiguration) (string, error) {
 	}
 	sum := sha256.Sum256(data)
 	return string(sum[:]), nil
-}
-
-// withApplyManager returns live with the operator's Create entry merged into its Apply entry. The
-// API server tracks the two operations separately in the managed fields.
-func withApplyManager(live *corev1.Secret) *corev1.Secret {
-	if !createdByOperator(live) {
-		return live
-	}
-	upgraded := live.DeepCopy()
-	if err := csaupgrade.UpgradeManagedFields(upgraded, sets.New(v1alpha1.FieldOwner), v1alpha1.FieldOwner); err != nil {
-		return live
-	}
-	return upgraded
 }
 
 var errChanged = errors.New("the Secret has changed since it was cached")

@@ -56,14 +56,26 @@ func TestSummaryDetectsDrift(t *testing.T) {
 		change    func(*corev1.Secret)
 		wantWrite bool
 	}{
-		"unchanged":           {func(*corev1.Secret) {}, false},
-		"foreign annotation":  {func(s *corev1.Secret) { s.Annotations = map[string]string{"note": "x"} }, false},
-		"foreign data":        {func(s *corev1.Secret) { s.Data["other"] = []byte("x") }, false},
-		"value changed":       {func(s *corev1.Secret) { s.Data["key"] = []byte("x") }, true},
-		"value removed":       {func(s *corev1.Secret) { s.Data = nil }, true},
-		"label changed":       {func(s *corev1.Secret) { s.Labels["role"] = "y" }, true},
-		"owned by another":    {func(s *corev1.Secret) { s.ManagedFields[0].Manager = "kubectl" }, true},
-		"invalid for the API": {func(s *corev1.Secret) { s.OwnerReferences = []metav1.OwnerReference{{UID: "u"}, {UID: "u"}} }, true},
+		"unchanged":          {func(*corev1.Secret) {}, false},
+		"foreign annotation": {func(s *corev1.Secret) { s.Annotations = map[string]string{"note": "x"} }, false},
+		"foreign data":       {func(s *corev1.Secret) { s.Data["other"] = []byte("x") }, false},
+		"value changed":      {func(s *corev1.Secret) { s.Data["key"] = []byte("x") }, true},
+		"value removed":      {func(s *corev1.Secret) { s.Data = nil }, true},
+		"label changed":      {func(s *corev1.Secret) { s.Labels["role"] = "y" }, true},
+		"owned by another":   {func(s *corev1.Secret) { s.ManagedFields[0].Manager = "kubectl" }, true},
+		"foreign owner":      {func(s *corev1.Secret) { s.OwnerReferences = []metav1.OwnerReference{{UID: "u"}} }, false},
+		"owned reference": {func(s *corev1.Secret) {
+			own(s, `{"f:metadata":{"f:ownerReferences":{"k:{\"uid\":\"u\"}":{}}}}`)
+			s.OwnerReferences = []metav1.OwnerReference{{UID: "u"}}
+		}, true},
+		"owned type": {func(s *corev1.Secret) {
+			own(s, `{"f:data":{"f:key":{}},"f:metadata":{"f:labels":{"f:role":{}}},"f:type":{}}`)
+			s.Type = "x"
+		}, true},
+		"never set": {func(s *corev1.Secret) {
+			own(s, `{"f:data":{"f:key":{}},"f:metadata":{"f:labels":{"f:role":{}}},"f:immutable":{}}`)
+		}, true},
+		"unreadable":          {func(s *corev1.Secret) { own(s, `{`) }, true},
 		"no managed fields":   {func(s *corev1.Secret) { s.ManagedFields = nil }, true},
 		"more fields than it": {func(s *corev1.Secret) { own(s, `{"f:data":{"f:key":{},"f:old":{}}}`); s.Data["old"] = []byte("x") }, true},
 	}
