@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
@@ -67,7 +68,12 @@ var errUsage = errors.New("invalid flags")
 
 // gcPercent makes the runtime collect garbage earlier than by default. Most of the operator's memory
 // are caches, which grow with the number of ApiClients, and it allocates little in comparison.
-const gcPercent = 60
+const gcPercent = 30
+
+// reserve is the size in bytes of an allocation that needs no memory, because nothing writes to it, but
+// counts as part of the heap when the runtime decides whether to collect garbage. Without it, an
+// operator with few ApiClients collects garbage so often that a new one takes a fifth more CPU time.
+const reserve = 64 << 20
 
 // bodyLogLevel is the log level at which client-go starts to log request and response bodies. They
 // contain secrets.
@@ -133,6 +139,7 @@ func (o *options) checkNamespaces() error {
 func run(o options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+		defer runtime.KeepAlive(make([]byte, reserve))
 	}
 	instance, err := config.Load(o.config)
 	if err != nil {
