@@ -5,6 +5,7 @@ package scale_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -24,6 +26,7 @@ import (
 // an ApiClient that is Ready, its record, its credentials Secret, and its status.
 type apiAlone struct {
 	inst                *install.Installation
+	operator            client.Client // with the operator's identity, which the API server authorizes
 	namespace           string
 	client              *v1alpha1.ApiClient
 	record, credentials *corev1.Secret
@@ -32,7 +35,13 @@ type apiAlone struct {
 // newAPIAlone returns the writes for copies of an ApiClient that is Ready.
 func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1alpha1.ApiClient) *apiAlone {
 	t.Helper()
-	a := &apiAlone{inst: inst, namespace: inst.Env.Namespace(t), client: ready, record: &corev1.Secret{}, credentials: inst.CredentialsSecret(t, ready)}
+	cfg := rest.CopyConfig(inst.Env.Config)
+	cfg.Impersonate.UserName = "system:serviceaccount:" + inst.Namespace + ":realmkeeper-operator"
+	operator, err := client.New(cfg, client.Options{Scheme: inst.Env.Client.Scheme(), Mapper: inst.Env.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &apiAlone{inst: inst, operator: operator, namespace: inst.Env.Namespace(t), client: ready, record: &corev1.Secret{}, credentials: inst.CredentialsSecret(t, ready)}
 	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: scenario.RecordName(t, inst, ready)}
 	if err := inst.Env.Client.Get(t.Context(), key, a.record); err != nil {
 		t.Fatal(err)
@@ -44,6 +53,7 @@ func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1alpha1.ApiCl
 func (a *apiAlone) time(t testing.TB, clients int) time.Duration {
 	t.Helper()
 	defer a.delete(t)
+	awaitQuiet(t)
 	var failure atomic.Pointer[error]
 	began := time.Now()
 	parallel(clients, func(n int) {
@@ -64,10 +74,12 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 		return err
 	}
 	for i, secret := range []*corev1.Secret{a.record, a.credentials} {
+		labels := maps.Clone(secret.Labels)
+		labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretGenerated // The operator can't write others here.
 		content := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: a.namespace, Name: fmt.Sprintf("%d-%s-%d", i, secret.Name, n),
-				Labels: secret.Labels, Annotations: secret.Annotations, OwnerReferences: secret.OwnerReferences,
+				Labels: labels, Annotations: secret.Annotations, OwnerReferences: secret.OwnerReferences,
 			},
 			Type: secret.Type, Data: secret.Data,
 		}
@@ -75,7 +87,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 			content.OwnerReferences = []metav1.OwnerReference{*content.OwnerReferences[j].DeepCopy()}
 			content.OwnerReferences[j].Name, content.OwnerReferences[j].UID = c.Name, c.UID
 		}
-		if err := a.inst.Env.Client.Create(t.Context(), content, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+		if err := a.operator.Create(t.Context(), content, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
 			return err
 		}
 	}
@@ -93,7 +105,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 		return err
 	}
 	desired.Object["status"] = fields
-	return a.inst.Env.Client.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	return a.operator.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
 }
 
 // delete deletes all objects, so that the operator doesn't find them when it starts.

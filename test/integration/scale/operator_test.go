@@ -62,6 +62,7 @@ func measureCreation(t *testing.T, inst *install.Installation, realm string, cli
 	var ratios []float64
 	writes, created := 0, 0
 	for range rounds {
+		awaitQuiet(t)
 		before := operatorWrites(t, inst)
 		began := time.Now()
 		namespace := create(t, inst, realm, clients, existing+created)
@@ -107,18 +108,18 @@ func create(t *testing.T, inst *install.Installation, realm string, clients, exi
 }
 
 // awaitReady waits until the given number of ApiClients are Ready according to the operator's
-// metrics, which cost less than another watch. They are read rarely, because the operator counts the
-// ApiClients each time.
+// metrics, which cost less than another watch. The fewer are missing, the more often they are read,
+// because the operator counts the ApiClients each time.
 func awaitReady(t *testing.T, inst *install.Installation, realm string, clients int) {
 	t.Helper()
-	ready := fmt.Sprintf(`realmkeeper_clients{realm=%q,state="Ready"}`, realm)
-	last, changed := "", time.Now()
-	for tick := time.Tick(min(time.Duration(clients)*200*time.Microsecond, time.Second)); last != strconv.Itoa(clients); <-tick {
-		if now := inst.OperatorMetric(t, ready); now != last {
+	series := fmt.Sprintf(`realmkeeper_clients{realm=%q,state="Ready"}`, realm)
+	for last, changed := 0, time.Now(); last != clients; {
+		<-time.After(50*time.Millisecond + min(time.Duration(clients-last)*300*time.Microsecond, 2*time.Second))
+		if now, _ := strconv.Atoi(inst.OperatorMetric(t, series)); now != last {
 			last, changed = now, time.Now()
 		}
 		if time.Since(changed) > time.Minute {
-			t.Fatalf("%s of %d ApiClients are Ready, and nothing has changed for a minute", last, clients)
+			t.Fatalf("%d of %d ApiClients are Ready, and nothing has changed for a minute", last, clients)
 		}
 	}
 }
