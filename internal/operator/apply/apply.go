@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,10 +93,7 @@ func Secret(ctx context.Context, c client.Client, reader client.Reader, live *co
 // for the error.
 func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
 	err := c.Status().Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
-	if apierrors.IsNotFound(err) {
-		err = errDeleted
-	}
-	if err != nil {
+	if err = deleted(err); err != nil {
 		return fmt.Errorf("applying status: %w", err)
 	}
 	return nil
@@ -133,7 +129,7 @@ func upgradeManager(ctx context.Context, c client.Client, live *corev1.Secret) (
 		return "", fmt.Errorf("upgrading the managed fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
 	}
 	upgraded := live.DeepCopy()
-	if err := c.Patch(ctx, upgraded, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+	if err := deleted(c.Patch(ctx, upgraded, client.RawPatch(types.JSONPatchType, patch))); err != nil {
 		return "", fmt.Errorf("upgrading the managed fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
 	}
 	return upgraded.ResourceVersion, nil

@@ -20,6 +20,14 @@ const ConflictDelay = 10 * time.Millisecond
 // errDeleted is the error of a write to an object that was deleted after it was read.
 var errDeleted = errors.New("the object was deleted")
 
+// deleted returns errDeleted if a write failed because the object does not exist, otherwise err.
+func deleted(err error) error {
+	if apierrors.IsNotFound(err) {
+		return errDeleted
+	}
+	return err
+}
+
 // IsStale reports whether writes failed only because they were based on a stale read. The caller
 // must then read the objects again before it decides.
 func IsStale(err error) bool {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +38,7 @@ func cached(live *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: live.Name, Namespace: live.Namespace, UID: live.UID, ResourceVersion: live.ResourceVersion, Annotations: apply.Summary(live)}}
 }
 
-// server is an API server with one Secret. It has no methods for writes, so they panic.
+// server is an API server with one Secret. Other writes than Patch panic.
 type server struct {
 	client.Client
 
@@ -112,5 +113,19 @@ func TestSummaryIsNotForged(t *testing.T) {
 	}
 	if !apply.Summarized(cached(live)) {
 		t.Error("a cached Secret doesn't count as summarized")
+	}
+}
+
+// Patch fails because the Secret was deleted after it was read.
+func (server) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	return apierrors.NewNotFound(secrets, obj.GetName())
+}
+
+// A Secret that is deleted while the operator changes it causes another reconcile, not an error.
+func TestSecretDeletedMeanwhile(t *testing.T) {
+	live := created()
+	_, err := apply.Secret(t.Context(), server{live: live}, server{live: live}, cached(live), desired().WithData(map[string][]byte{"key": []byte("new")}))
+	if !apply.IsStale(err) {
+		t.Errorf("Secret() = %v, want an error that satisfies IsStale", err)
 	}
 }
