@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,7 +41,7 @@ func ListApiClients[T any](ctx context.Context, c *Client, page Page, visit func
 		return "", fmt.Errorf("listing ApiClients: %w", err)
 	}
 	defer body.Close()
-	next, err = decodeList(body, visit)
+	next, err = decodeList(bufio.NewReaderSize(body, bufferSize), visit)
 	if err != nil {
 		return "", fmt.Errorf("listing ApiClients: %w", err)
 	}
@@ -48,6 +49,10 @@ func ListApiClients[T any](ctx context.Context, c *Client, page Page, visit func
 	_, _ = io.CopyN(io.Discard, body, 1)
 	return next, nil
 }
+
+// bufferSize is the size of reads from a response. With the smaller ones of a json.Decoder, HTTP/2
+// would grant the API server more data in as many small steps.
+const bufferSize = 64 << 10
 
 var (
 	errStopped   = errors.New("stopped by the visitor")
