@@ -96,11 +96,12 @@ func createReady(ctx context.Context, i *instance, namespace, name string) error
 	return i.Env.Client.Status().Update(ctx, c)
 }
 
-// apiServer returns a function that lists ApiClients and returns the continue token.
+// apiServer returns a function that lists ApiClients as the user of the portal, and returns the continue
+// token.
 func apiServer(b *testing.B, i *instance) func(query string) string {
 	b.Helper()
-	config := rest.CopyConfig(i.Env.Config)
-	config.DisableCompression = true // as in the portal
+	config := rest.AnonymousClientConfig(i.Env.Config)
+	config.BearerToken, config.DisableCompression = i.admin, true // as in the portal
 	c, err := rest.HTTPClientFor(config)
 	if err != nil {
 		b.Fatal(err)
