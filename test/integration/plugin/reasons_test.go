@@ -160,17 +160,21 @@ func conditionOf(reason v1alpha1.ConditionReason) (v1alpha1.ConditionType, metav
 // explain names the cause of every reason that needs an explanation, and the commands that it suggests
 // work. The operator is stopped, and the test writes the status instead.
 func testEveryReason(t *testing.T, inst *install.Installation, sh *shell) {
-	billing := newClient("billing")
-	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(billing), billing); err != nil {
-		t.Fatal(err)
+	billing, acme := newClient("billing"), install.Realm("acme")
+	for _, obj := range []client.Object{billing, acme} {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, reason := range apiReasons(t) {
 		if reason == v1alpha1.ReasonAccepted || reason == v1alpha1.ReasonIssuersResolved {
 			continue // They only occur with conditions that are as they should be.
 		}
 		t.Run(string(reason), func(t *testing.T) {
+			t.Parallel()
 			name := "reason-" + strings.ToLower(string(reason))
 			c := newClient(name, func(c *v1alpha1.ApiClient) {
+				c.Spec.RealmRef.Name = name
 				switch {
 				case strings.HasPrefix(string(reason), "Secret") && reason != v1alpha1.ReasonSecretConflict:
 					providedBy(name)(c)
@@ -190,27 +194,14 @@ func testEveryReason(t *testing.T, inst *install.Installation, sh *shell) {
 			if reason == v1alpha1.ReasonReady {
 				c = billing // Its credentials work.
 			} else {
-				inst.Create(t, c)
+				// A command can add a grant to the realm.
+				realm := install.Realm(name, func(r *v1alpha1.Realm) { r.Spec.Scopes, r.Spec.Grants = acme.Spec.Scopes, acme.Spec.Grants })
+				inst.Create(t, realm, c)
+				setReason(t, inst, realm, &realm.Status.Conditions, v1alpha1.ReasonReady)
 				setReason(t, inst, c, &c.Status.Conditions, reason)
 			}
 			wantExplanation(t, sh, "apiclient/"+c.Name+" -n "+team, reason, r.Cause)
-			observeRealm(t, inst)
 		})
-	}
-}
-
-// observeRealm reports the latest generation of the realm as Ready. A command may have added a grant.
-func observeRealm(t *testing.T, inst *install.Installation) {
-	t.Helper()
-	realm := install.Realm("acme")
-	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
-		t.Fatal(err)
-	}
-	for i := range realm.Status.Conditions {
-		realm.Status.Conditions[i].ObservedGeneration = realm.Generation
-	}
-	if err := inst.Env.Client.Status().Update(t.Context(), realm); err != nil {
-		t.Fatal(err)
 	}
 }
 
