@@ -3,6 +3,7 @@ package scale_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,14 +59,28 @@ func TestConflictsAreNotErrors(t *testing.T) {
 		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
 	t.Logf("The operator had %d conflicts", conflictsOf(t, inst))
-	if got := inst.OperatorMetric(t, `controller_runtime_reconcile_errors_total{controller="apiclient"}`); got != "0" {
-		t.Errorf("the operator counts %q failed reconciles", got)
-	}
+	// On a very busy machine, requests can also fail for other reasons.
+	others := 0
 	for line := range bytes.Lines(inst.OperatorLog(t)) {
-		if bytes.Contains(line, []byte(`"level":"error"`)) {
+		if !bytes.Contains(line, []byte(`"level":"error"`)) {
+			continue
+		}
+		if isConflict(line) {
 			t.Errorf("the operator logged %s", line)
+		} else if bytes.Contains(line, []byte("Reconciler error")) {
+			others++
 		}
 	}
+	if got := inst.OperatorMetric(t, `controller_runtime_reconcile_errors_total{controller="apiclient"}`); got != strconv.Itoa(others) {
+		t.Errorf("the operator counts %q failed reconciles, and logged %d that were no conflicts", got, others)
+	}
+}
+
+// isConflict reports whether a line of the log is about a write that was based on a stale read.
+func isConflict(line []byte) bool {
+	return slices.ContainsFunc([]string{"has been modified", "already exists", "not found", "was deleted", "Precondition failed"}, func(text string) bool {
+		return bytes.Contains(line, []byte(text))
+	})
 }
 
 // changeUntil changes an ApiClient again and again until the channel is closed.
