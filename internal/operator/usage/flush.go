@@ -93,12 +93,12 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 	writes := s.outstanding(now)
 	for _, name := range slices.Sorted(maps.Keys(s.unshown)) {
 		unshown, r := s.unshown[name], s.facts.reports[name]
-		for uid, seen := range unshown {
-			shown, write := s.compare(uid, r.content.Uses[uid], now.Sub(seen) >= unknownDelay)
+		for uid, u := range unshown {
+			shown := u.compare(s.clients[uid], r.content.Uses[uid], now)
 			switch {
 			case shown:
 				delete(unshown, uid)
-			case write && writes < maxWrites && s.isDue(uid):
+			case u.write && writes < maxWrites && s.isDue(uid):
 				s.granted[uid] = now
 				s.queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s.clients[uid])})
 				writes++
@@ -128,24 +128,41 @@ func (s *Store) outstanding(now time.Time) (n int) {
 	return n
 }
 
-// compare reports whether the status of a client shows uses, and, if not, whether writing it changes
-// that. Uses of deleted clients and credentials count as shown after a delay.
-func (s *Store) compare(uid types.UID, uses Uses, delayed bool) (shown, write bool) {
-	c := s.clients[uid]
+// unshownUses are the uses of one client in a report.
+type unshownUses struct {
+	// seen is when the uses were first seen.
+	seen time.Time
+	// compared is the ApiClient that the uses were last compared with, and delayed is whether
+	// unknownDelay had passed by then. write is the result: the status of the ApiClient lacks a use.
+	compared       *v1alpha1.ApiClient
+	delayed, write bool
+}
+
+// compare sets write and reports whether the status of a client shows all of the uses. c is nil if the
+// client is unknown. Uses of deleted clients and credentials count as shown after a delay. Uses are
+// compared again only if the client has changed, because a report can contain many of them.
+func (u *unshownUses) compare(c *v1alpha1.ApiClient, uses Uses, now time.Time) (shown bool) {
+	delayed := now.Sub(u.seen) >= unknownDelay
 	if c == nil || !c.DeletionTimestamp.IsZero() {
-		return delayed, false
+		u.compared, u.write = nil, false
+		return delayed
 	}
+	if u.compared == c && u.delayed == delayed {
+		return false // Otherwise, the uses would no longer be here.
+	}
+	u.compared, u.delayed, u.write = c, delayed, false
 	shown = true
 	for credential, at := range uses {
 		recorded, known := LastUsed(c, credential)
 		switch {
 		case timeOf(c.Status.LastUsedTime).Before(at), known && recorded.Before(at):
-			return false, true
+			u.write = true
+			return false
 		case !known && !delayed:
 			shown = false
 		}
 	}
-	return shown, false
+	return shown
 }
 
 // isDue reports whether the status of a client may be written because of uses: immediately after
@@ -177,7 +194,7 @@ func (s *Store) setReport(object *corev1.ConfigMap) {
 		ctrl.Log.WithName("usage").Error(err, "Rejected a usage report", "configMap", object.Name, "reason", reason)
 		return
 	}
-	unshown := map[types.UID]time.Time{}
+	unshown := map[types.UID]*unshownUses{}
 	for uid, uses := range s.facts.reports[object.Name].content.Uses {
 		if replaced && maps.Equal(before.content.Uses[uid], uses) {
 			// A server adds to a report that it has read, so most uses are known already.
@@ -186,7 +203,7 @@ func (s *Store) setReport(object *corev1.ConfigMap) {
 			}
 			continue
 		}
-		unshown[uid] = now
+		unshown[uid] = &unshownUses{seen: now}
 	}
 	s.unshown[object.Name] = unshown
 }

@@ -36,9 +36,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	facts facts
-	// unshown contains, for each report, the clients whose status may lack a use, and the time at
-	// which the use was first seen.
-	unshown map[string]map[types.UID]time.Time
+	// unshown contains, for each report, the uses that the status of their client may lack.
+	unshown map[string]map[types.UID]*unshownUses
 	// clients are the cached ApiClients. They are shared with the cache, so they must not be changed.
 	clients map[types.UID]*v1alpha1.ApiClient
 	// granted contains the clients whose status may be written because of uses in the current period,
@@ -54,7 +53,7 @@ func New(namespace string, resolution time.Duration, now func() time.Time, rejec
 	return &Store{
 		namespace: namespace, resolution: resolution, now: now, rejected: rejected,
 		facts:   newFacts(),
-		unshown: map[string]map[types.UID]time.Time{},
+		unshown: map[string]map[types.UID]*unshownUses{},
 		clients: map[types.UID]*v1alpha1.ApiClient{},
 		granted: map[types.UID]time.Time{},
 	}
