@@ -188,8 +188,9 @@ func (s *Store) setReport(object *corev1.ConfigMap) {
 	}
 	wasUnshown := s.unshown[object.Name]
 	delete(s.unshown, object.Name)
-	if reason, err := s.facts.observeReport(object, now); err != nil {
-		s.facts.lost = s.roundUp(s.facts.lost)
+	reason, err := s.facts.observeReport(object, now)
+	s.facts.lost = s.roundUp(s.facts.lost)
+	if err != nil {
 		s.rejected(reason)
 		ctrl.Log.WithName("usage").Error(err, "Rejected a usage report", "configMap", object.Name, "reason", reason)
 		return

@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -153,6 +154,22 @@ func TestLossIsPersistedBeforeItsReportIsDeleted(t *testing.T) {
 	f.heartbeat(server, f.now, 0)
 	if got := f.quiet(newClient("a", "s1"), "s1", time.Time{}).since; got.Before(lost) {
 		t.Errorf("quiet since %s after a restart, want %s", got, lost)
+	}
+}
+
+// A stolen token server reports a loss every second. The state is written at most once a minute.
+func TestLossesCostFewWrites(t *testing.T) {
+	f := running(t)
+	f.now = f.now.Truncate(time.Minute)
+	f.api.writes = nil
+	for range 120 {
+		f.now = f.now.Add(time.Second)
+		f.publish(&usage.Report{Server: server, Lost: f.now})
+		f.flush()
+	}
+	states := slices.DeleteFunc(f.api.writes, func(write string) bool { return write != "apply "+lastuse.StateName })
+	if len(states) != 2 {
+		t.Errorf("the state was written %d times in 2 minutes, want 2", len(states))
 	}
 }
 
