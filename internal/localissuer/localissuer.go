@@ -69,6 +69,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		}
 		defer os.RemoveAll(o.CredentialsDir)
 	}
+	unlock, err := lockState(o.StateDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	i, err := newIssuer(ctx, o, logger)
 	if err != nil {
 		return err

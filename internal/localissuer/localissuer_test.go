@@ -324,6 +324,9 @@ stringData: {client_secret: correct horse battery staple}
 		t.Errorf("state: %v, %v; want mode 0600", info, err)
 	}
 	f.start()
+	if err := localissuer.Run(t.Context(), f.options); err == nil || !strings.Contains(err.Error(), "another process uses the directory") {
+		t.Errorf("two issuers with the same state directory: %v, want an error", err)
+	}
 	after := f.credentials("billing")
 	if after["client_secret"] != before["client_secret"] || after["ca.crt"] != before["ca.crt"] {
 		t.Error("the client secret or the certificate authority changed")

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gofrs/flock"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,15 +33,37 @@ type state struct {
 	saved []byte
 }
 
-const stateFile = "state.json"
+const (
+	stateFile = "state.json"
+	lockFile  = "lock"
+)
 
-// openState reads the state in dir, or creates one.
+var errInUse = errors.New("another process uses the directory")
+
+// lockState prevents other processes from using dir until unlock is called or this process ends. If
+// another process uses it, the error wraps errInUse.
+func lockState(dir string) (unlock func(), err error) {
+	if dir == "" {
+		return func() {}, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating --state-dir: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, lockFile))
+	locked, err := lock.TryLock()
+	if err == nil && !locked {
+		err = fmt.Errorf("%w; stop that process, or choose another directory", errInUse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locking --state-dir %s: %w", dir, err)
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// openState reads the state in dir, or creates one. The directory must exist.
 func openState(dir string, now time.Time, random io.Reader) (*state, error) {
 	s := &state{UIDs: map[string]types.UID{}, Records: map[string]*corev1.Secret{}, Credentials: map[string]*corev1.Secret{}}
 	if dir != "" {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("creating --state-dir: %w", err)
-		}
 		s.path = filepath.Join(dir, stateFile)
 		content, err := os.ReadFile(s.path)
 		if err == nil {
