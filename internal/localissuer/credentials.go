@@ -18,8 +18,8 @@ type credentialFiles struct {
 	written map[string][]byte // by path
 }
 
-// writeCredentials writes the certificate authority and all credentials Secrets, and removes those of
-// clients that no longer have one.
+// writeCredentials writes the certificate authority and all credentials Secrets, and removes the
+// files of clients that no longer have a credentials Secret.
 func (i *issuer) writeCredentials() error {
 	wanted := map[string][]byte{filepath.Join(i.CredentialsDir, v1alpha1.SecretKeyCACrt): i.state.Authority.Certificate}
 	for _, k := range i.objects.order {

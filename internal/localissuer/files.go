@@ -45,8 +45,9 @@ func (f Files) read() ([]document, error) {
 	return documents, nil
 }
 
-// pollInterval is the time between two looks at the files. Notifications of the kernel are cheaper,
-// but don't pass through the file systems of virtual machines and containers.
+// pollInterval is the time between two checks of the files. Notifications of the kernel would be
+// cheaper, but file systems that are shared with virtual machines or containers often don't deliver
+// them.
 const pollInterval = 250 * time.Millisecond
 
 // version identifies the content of a file.
@@ -55,9 +56,9 @@ type version struct {
 	size     int64
 }
 
-// watch sends a value to changed after files have changed and then stayed the same for one interval, so
-// that a file that is being written is not read. It returns when ctx is done. loaded are the versions
-// that have been read.
+// watch sends a value to changed after files have changed and then stayed the same for one interval,
+// so that files are not read while they are being written. It returns when ctx is done. loaded are
+// the versions that have been read.
 func (f Files) watch(ctx context.Context, loaded map[string]version, changed chan<- struct{}) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -80,7 +81,7 @@ func (f Files) watch(ctx context.Context, loaded map[string]version, changed cha
 	}
 }
 
-// versions returns the versions of all files by path. A file that can't be read has none.
+// versions returns the versions of all files by path. It omits files that it can't access.
 func (f Files) versions() map[string]version {
 	all := map[string]version{}
 	for _, name := range f.Names {

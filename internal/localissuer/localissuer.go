@@ -1,5 +1,5 @@
 // Package localissuer runs a token server on this machine for the Realms and ApiClients in files. It
-// validates them as the API server does, decides about them as the operator does, and serves the
+// validates these objects like the API server, evaluates them like the operator, and serves the
 // resulting records with the token server's own handlers. It is for development and tests.
 package localissuer
 
@@ -59,7 +59,8 @@ trustedIssuers: {allowLocalAddresses: true}
 
 // Run serves until ctx is done. It reloads the files when they change.
 //
-// Errors: those of files at the start, and those of the port and the directories.
+// It returns an error if the files are invalid at startup, or if it cannot use the port, a directory,
+// or the audit log.
 func Run(ctx context.Context, o Options) (err error) {
 	logger := slog.New(slog.NewTextHandler(o.ErrOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
@@ -97,7 +98,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return i.run(ctx)
 }
 
-// issuer holds everything that a cluster would.
+// issuer contains the state that the API server, the operator, and the token server have in a
+// cluster.
 type issuer struct {
 	Options
 	rules    *admission.Rules
@@ -120,7 +122,7 @@ type issuer struct {
 	now         func() time.Time
 }
 
-// loadRules compiles the rules once, because that takes most of the time of a start.
+// loadRules compiles the rules only once, because this takes most of the startup time.
 var loadRules = sync.OnceValues(admission.Load)
 
 func newIssuer(ctx context.Context, o Options, logger *slog.Logger) (*issuer, error) {
@@ -152,7 +154,8 @@ func newIssuer(ctx context.Context, o Options, logger *slog.Logger) (*issuer, er
 	return i, nil
 }
 
-// errInvalid is returned if files can't be applied at the start. The errors have been printed.
+// errInvalid means that the files can't be applied at startup. Their errors have already been
+// printed.
 var errInvalid = errors.New("invalid files; correct the errors above")
 
 // start applies the files for the first time.
@@ -165,8 +168,8 @@ func (i *issuer) start(ctx context.Context) error {
 	return err
 }
 
-// load applies the files, prints each error, and reports whether there was none. Objects with errors
-// keep the state that they have.
+// load applies the files, prints each error, and reports whether there was none. An object with an
+// error keeps its last admitted content.
 func (i *issuer) load(ctx context.Context) bool {
 	documents, err := i.Files.read()
 	if err != nil {
@@ -180,7 +183,8 @@ func (i *issuer) load(ctx context.Context) bool {
 	return len(errs) == 0
 }
 
-// run reconciles when files, time, or the keys of trusted issuers change, until ctx is done.
+// run reconciles when the files or the keys of trusted issuers change, and when the next round is
+// due. It returns when ctx is done.
 func (i *issuer) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -108,7 +108,7 @@ func (f *fixture) end() {
 	}
 }
 
-// await waits until the issuer prints a text after the last one.
+// await waits until the output of the issuer contains a text.
 func (f *fixture) await(text string) {
 	f.t.Helper()
 	f.eventually("output "+text, func() bool { return strings.Contains(f.out.String()+f.errOut.String(), text) })
@@ -244,7 +244,7 @@ func TestReloadsFiles(t *testing.T) {
 	f.eventually("the client to get tokens again", func() bool { _, err := token(t, before); return err == nil })
 }
 
-// A mistake doesn't stop what works.
+// Invalid files don't affect the objects that were admitted before.
 func TestMistakeKeepsLastAdmittedObjects(t *testing.T) {
 	f := newFixture(t, realm+billing)
 	f.start()
@@ -336,7 +336,7 @@ stringData: {client_secret: correct horse battery staple}
 	wantToken(t, provided)
 	f.end()
 
-	// A changed value is found, although nothing watched the file.
+	// A value that changes while the issuer is stopped is loaded at the next start.
 	f.write("objects.yaml", strings.Replace(read(t, filepath.Join(f.dir, "objects.yaml")), "battery staple", "battery clip", 1))
 	f.start()
 	provided["token_url"], provided["client_secret"] = f.credentials("billing")["token_url"], "correct horse battery clip"

@@ -71,8 +71,8 @@ func newObjects(rules *admission.Rules, s *state, namespace string, now func() t
 
 var errTwice = errors.New("the object is also in")
 
-// apply makes the objects those of the documents, and returns the errors. An object with an error keeps
-// its last admitted content.
+// apply replaces all objects with those of the documents, and returns the errors. An object with an
+// error keeps its last admitted content.
 func (o *objects) apply(ctx context.Context, documents []document) []error {
 	found := map[key]string{}
 	var errs []error
@@ -150,7 +150,7 @@ func (o *objects) admit(ctx context.Context, k key, object *unstructured.Unstruc
 	return nil
 }
 
-// created returns when an object was created: now if it is new.
+// created returns the creation time of a Realm or an ApiClient, which is now if the object is new.
 func (o *objects) created(k key) metav1.Time {
 	switch {
 	case o.realms[k] != nil:
@@ -161,7 +161,8 @@ func (o *objects) created(k key) metav1.Time {
 	return metav1.NewTime(o.now().Truncate(time.Second))
 }
 
-// put stores an object in its Go type. keep copies what a new version keeps.
+// put converts an object to its Go type and stores it. keep copies the fields that a new version
+// keeps from the previous one.
 func put[T any](into map[key]*T, k key, object *unstructured.Unstructured, keep func(after, before *T)) error {
 	typed := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
@@ -174,8 +175,8 @@ func put[T any](into map[key]*T, k key, object *unstructured.Unstructured, keep 
 	return nil
 }
 
-// admitSecret stores a Secret. Its resource version changes with its content, and it is never lower
-// than one of an earlier process.
+// admitSecret stores a Secret. Its resource version changes with its content. It is a timestamp, so
+// that it is higher than the versions of earlier processes.
 func (o *objects) admitSecret(k key, object *unstructured.Unstructured) error {
 	secret := &corev1.Secret{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, secret, true); err != nil {
@@ -214,7 +215,8 @@ func (o *objects) remove(k key) {
 // newUID returns a random UID.
 func newUID() types.UID { return uuid.NewUUID() }
 
-// namespaces returns the labels of all namespaces: those in files, and those of objects.
+// namespaces returns the labels of the namespaces in files and of the namespaces that contain
+// objects.
 func (o *objects) namespaces() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for k := range o.admitted {

@@ -22,17 +22,18 @@ import (
 )
 
 const (
-	// maxRounds limits the decisions that follow from each other: a Realm's, its client's, the delivery
-	// of the client's secret, and those of clients that wait for an ID.
+	// maxRounds limits the rounds of one reconcile. Several rounds are needed because evaluations
+	// depend on each other: a Realm, its clients, the delivery of their secrets, and clients that
+	// wait for a client ID.
 	maxRounds = 20
-	// maxWait is the longest time between two rounds. It is shorter than the time that a clock may be
-	// off after a suspension of the machine.
+	// maxWait is the longest time between two rounds. Timers can stop while the machine sleeps, so it
+	// also limits how late a round is after the machine resumes.
 	maxWait = time.Minute
 	minWait = 10 * time.Millisecond
 )
 
-// reconcile decides about all objects until nothing changes. It then makes the token server serve the
-// result, writes it to files, and reports it. It returns the time until the next round.
+// reconcile evaluates all objects, in rounds, until nothing changes. It then makes the token server
+// serve the result, writes it to files, and reports it. It returns the time until the next round.
 func (i *issuer) reconcile() (time.Duration, error) {
 	wait := maxWait
 	for range maxRounds {
@@ -60,8 +61,8 @@ func (i *issuer) reconcile() (time.Duration, error) {
 	return max(minWait, min(wait, renew, maxWait)), nil
 }
 
-// round decides once about each object. It reports whether anything changed, and the time until
-// something changes by itself.
+// round evaluates each object once. It reports whether anything changed, and the time until the next
+// scheduled change.
 func (i *issuer) round() (changed bool, next time.Duration, err error) {
 	next = maxWait
 	changed = i.collect()
@@ -135,7 +136,7 @@ func (i *issuer) decideClient(k key) (changed bool, next time.Duration, err erro
 	return changed, e.RequeueAfter, nil
 }
 
-// write stores what a decision about a client desires, and reports whether anything has changed.
+// write stores the result of the evaluation of a client, and reports whether anything has changed.
 func (i *issuer) write(c *v1alpha1.ApiClient, e apiclient.Evaluation) (changed bool, err error) {
 	if r := i.realmOf(c); e.Release && r != nil {
 		changed = remove(i.state.Records, record.ClientSecretName(r.UID, c.EffectiveClientID()))
@@ -253,8 +254,8 @@ func (i *issuer) orphaned(secret *corev1.Secret) bool {
 	return apiclient.Orphaned(uid, realmUID)(secret)
 }
 
-// secretsIn returns the Secrets of a namespace. One in a file hides a credentials Secret, as it would
-// replace it in a cluster.
+// secretsIn returns the Secrets of a namespace. A Secret in a file hides the credentials Secret with
+// the same name, because it would replace that Secret in a cluster.
 func (i *issuer) secretsIn(namespace string) map[string]*corev1.Secret {
 	secrets := map[string]*corev1.Secret{}
 	for _, secret := range i.state.Credentials {

@@ -27,7 +27,7 @@ func newReporter(out io.Writer, dir string) *reporter {
 	return &reporter{out: out, dir: dir, printed: map[key]string{}}
 }
 
-// start prints what everyone who uses the local issuer must know.
+// start prints that the issuer is only for development and tests, and how to stop it.
 func (r *reporter) start() {
 	fmt.Fprint(r.out, "\nThis issuer is for development and tests. It listens on the loopback interface only.\n"+
 		"Press Ctrl+C to stop it.\n")

@@ -23,10 +23,10 @@ import (
 // host is the host in all URLs. It refers to the loopback interface on every machine.
 const host = "localhost"
 
-// shutdownTimeout limits the wait for responses at the end.
+// shutdownTimeout limits how long a shutdown waits for pending responses.
 const shutdownTimeout = 5 * time.Second
 
-// listeners are those of the loopback addresses.
+// listeners contains a listener for each loopback address. All of them have the same port.
 type listeners struct {
 	all  []net.Listener
 	port int
@@ -38,8 +38,8 @@ func (l *listeners) close() {
 	}
 }
 
-// listen opens the same port of both loopback addresses, because clients try either first. A machine
-// may have no IPv6.
+// listen opens the same port on both loopback addresses, because clients may try either of them
+// first. It does without IPv6 if the machine does not support it.
 func listen(ctx context.Context, port int) (*listeners, error) {
 	l := &listeners{port: port}
 	for _, address := range []string{"127.0.0.1", "::1"} {
@@ -101,7 +101,8 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current.Load(), nil
 }
 
-// renewCertificate issues a serving certificate if it is time, and returns the time until the next one.
+// renewCertificate issues a serving certificate if there is none or the renewal is due. It returns
+// the time until the next renewal.
 func (i *issuer) renewCertificate() (time.Duration, error) {
 	now := i.now()
 	if i.certificate.current.Load() == nil || !now.Before(i.certificate.renewAt) {

@@ -1,4 +1,4 @@
-// Package admission decides about objects as the API server does when kubectl applies them: with the
+// Package admission validates objects as the API server does when kubectl applies them: with the
 // schemas and CEL rules of the CustomResourceDefinitions, and with the same error messages.
 package admission
 
@@ -112,7 +112,7 @@ func (a *Rules) Namespaced(kind schema.GroupVersionKind) bool { return a.kinds[k
 // defaults, and keeps the generation unless something other than metadata changed. old is nil for a
 // new object. There must be rules for its kind.
 //
-// The error is the API server's; see apierrors.APIStatus.
+// The error is the same as that of the API server, and implements apierrors.APIStatus.
 func (a *Rules) Admit(ctx context.Context, obj, old *unstructured.Unstructured) error {
 	return a.kinds[obj.GroupVersionKind()].admit(ctx, obj, old)
 }
@@ -178,7 +178,8 @@ func (r *rules) create(ctx context.Context, obj *unstructured.Unstructured) fiel
 	return append(errs, broken...)
 }
 
-// update checks a change. What a change leaves as it was isn't checked again.
+// update checks a change. Schemas and CEL rules are not applied again to unchanged values (validation
+// ratcheting).
 func (r *rules) update(ctx context.Context, obj, old *unstructured.Unstructured) field.ErrorList {
 	correlated := common.NewCorrelatedObject(obj.Object, old.Object, &model.Structural{Structural: r.structural})
 	errs := r.metadataErrors(ctx, obj, old)
@@ -191,8 +192,8 @@ func (r *rules) update(ctx context.Context, obj, old *unstructured.Unstructured)
 	return append(errs, broken...)
 }
 
-// blocking returns the error that replaces those of CEL rules if an object has errors after which the
-// rules can't be evaluated; nil if they can.
+// blocking returns the error that the API server adds if other errors prevent the evaluation of CEL
+// rules. It returns nil if the rules can be evaluated.
 func blocking(errs field.ErrorList) *field.Error {
 	for _, err := range errs {
 		switch err.Type {
@@ -213,7 +214,7 @@ func withoutMetadata(obj *unstructured.Unstructured) map[string]any {
 	return content
 }
 
-// metadataErrors checks the metadata of any object. old is nil for a new one.
+// metadataErrors validates the metadata of an object. old is nil for a new object.
 func (r *rules) metadataErrors(ctx context.Context, obj, old *unstructured.Unstructured) field.ErrorList {
 	path, declarative := field.NewPath("metadata"), utilfeature.DefaultFeatureGate.Enabled(features.DeclarativeValidationBeta)
 	after, err := metadataOf(obj)
@@ -227,7 +228,7 @@ func (r *rules) metadataErrors(ctx context.Context, obj, old *unstructured.Unstr
 	if err != nil {
 		return field.ErrorList{field.Invalid(path, nil, err.Error())}
 	}
-	// The API server completes what an applied object leaves out.
+	// The API server sets these fields if the applied object omits them.
 	after.UID, after.CreationTimestamp, after.ResourceVersion = before.UID, before.CreationTimestamp, "0"
 	return metavalidation.ValidateObjectMetaDeclaratively(ctx, operation.Update, after, before, r.namespaced, nil, path, declarative)
 }
