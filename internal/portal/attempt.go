@@ -21,8 +21,8 @@ var (
 	errIdentify = errors.New("API server did not identify the user")
 )
 
-// attempt runs a step of a sign-in, unless too many from the same source have failed. Then it sends no
-// request to the API server or the issuer.
+// attempt runs a step of a sign-in. If too many sign-ins from the same source have failed, it returns
+// errThrottled and sends no request to the API server or the issuer.
 func (p *portal) attempt(r *http.Request, step func(context.Context) error) error {
 	// A browser in which a user has signed in before has its own limit. Otherwise an attacker could
 	// keep out all users behind the same address.
@@ -33,7 +33,7 @@ func (p *portal) attempt(r *http.Request, step func(context.Context) error) erro
 	ctx, stop := context.WithTimeout(r.Context(), p.Timeout)
 	defer stop()
 	err := step(ctx)
-	// Everything else counts, even if the browser disconnected before the response.
+	// All other errors count as failures, even if the browser disconnected before the response.
 	if err == nil || errors.Is(err, access.ErrBusy) {
 		p.failures.Undo(by)
 	}
@@ -45,7 +45,7 @@ type signInResult struct {
 	label   string // of the metric
 	outcome audit.Outcome
 	reason  audit.Reason
-	// status and problem are those of the sign-in page.
+	// status is the HTTP status of the sign-in page, and problem is the message that it shows.
 	status  int
 	problem string
 }

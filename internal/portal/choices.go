@@ -23,8 +23,8 @@ var choiceKinds = map[string]schema.GroupVersionKind{
 	"realm":     v1alpha1.GroupVersion.WithKind("RealmList"),
 }
 
-// listChoices renders the names to select from in a field of a form. Fields request them when they
-// get the focus, so that they don't slow down pages.
+// listChoices renders the names that users can select in a form field. A field requests them when it
+// gets the focus, so that they don't delay the page.
 func (p *portal) listChoices(w http.ResponseWriter, req *request) error {
 	kind, ok := choiceKinds[req.r.PathValue("kind")]
 	if !ok {

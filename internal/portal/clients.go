@@ -23,8 +23,9 @@ type listPage struct {
 	First      string // path of the first page; empty on the first page
 	// Scanned is the number of clients that the search read for this page.
 	Scanned int
-	// Start is the number of rows before this page, and Found the number of all rows, if the list is
-	// sorted by the portal. Partial is set if there are more clients than it sorts.
+	// Start and Found are set if the portal sorts the list. Start is the number of rows before this
+	// page, and Found is the number of all rows. Partial is set if there are more clients than the
+	// portal sorts.
 	Start, Found int
 	Partial      bool
 	CanCreate    bool

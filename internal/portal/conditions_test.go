@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 )
 
-// The kind selects the color: only what stops tokens is shown as a failure.
+// The kind selects the color. Only conditions that prevent tokens are shown as failures.
 func TestConditionKinds(t *testing.T) {
 	tests := map[string]struct {
 		condition v1alpha1.ConditionType

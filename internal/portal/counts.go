@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// formatCount formats a number with separators of thousands.
+// formatCount formats a number with thousands separators.
 func formatCount(count int) string {
 	s := strconv.Itoa(count)
 	for k := len(s) - 3; k > 0; k -= 3 {

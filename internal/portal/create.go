@@ -24,7 +24,7 @@ type createPage struct {
 	// Selected is set if Realm and Form.Namespace are selected.
 	Selected bool
 	// Realms are the realms to select from. Hidden is set if the user isn't allowed to list realms.
-	// Users enter a name if there is none to select from.
+	// If there are no realms to select from, users enter a name.
 	Realms []realmView
 	Hidden bool
 	// Realm is the selected realm. If the user is allowed to read it, RealmKnown is set, Lifetime is
@@ -145,8 +145,9 @@ func (p *portal) create(w http.ResponseWriter, req *request) error {
 	return p.renderCreate(w, req, status, page)
 }
 
-// check renders the problems of the form while the user fills it in. The API server decides in a dry
-// run, so the portal has no copy of its rules. Fields that are still empty have no problems.
+// check renders the problems of the form while the user fills it in. The API server validates the
+// form in a dry run, so the portal needs no copy of the rules. Fields that are still empty show no
+// problems.
 func (p *portal) check(w http.ResponseWriter, req *request) error {
 	page, err := req.parseCreate()
 	if err != nil {
@@ -194,8 +195,8 @@ func (req *request) parseCreate() (createPage, error) {
 	return createPage{Realm: get("realm"), Form: form}, nil
 }
 
-// createProblem returns the problems for which the API server rejected a new client. known is false
-// if they are not the user's input.
+// createProblem returns the problems because of which the API server rejected a new client. known is
+// false if the user's input is not the cause.
 func createProblem(err error) (invalid map[string]string, other string, known bool) {
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -217,7 +218,7 @@ type fieldError struct {
 
 func (e fieldError) Unwrap() error { return e.error }
 
-// formProblem returns the problem for which the portal can't convert the form.
+// formProblem returns the problem that prevents the portal from converting the form.
 func formProblem(err error) (invalid map[string]string, other string) {
 	if e, ok := errors.AsType[fieldError](err); ok {
 		return map[string]string{e.field: sentence(err)}, "The client wasn't created. Correct the marked fields."

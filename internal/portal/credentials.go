@@ -15,7 +15,8 @@ type secretView struct {
 	// never used.
 	Created, Expires, Used *metav1.Time
 	Expired                bool
-	// Earlier is set if the secret may expire before Expires, because it ends when it is unused.
+	// Earlier is set if the secret may expire before Expires, because it also expires when it is
+	// unused.
 	Earlier bool
 	// Unused is set if the secret has not been used for Options.StaleAfter.
 	Unused bool
@@ -40,7 +41,7 @@ func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secr
 	return "none", p.loadedSecrets(c)
 }
 
-// hashedSecrets returns the secrets in the spec, which have the order of the user.
+// hashedSecrets returns the secrets in the order of the spec.
 func (p *portal) hashedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
 	loaded := map[string]secretView{}
 	for _, s := range p.loadedSecrets(c) {
@@ -75,7 +76,7 @@ func (p *portal) loadedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
 
 func (p *portal) expired(at *metav1.Time) bool { return at != nil && !p.Now().Before(at.Time) }
 
-// rotationOf returns the rotation of a generated secret. It is empty for other clients.
+// rotationOf returns the rotation settings of a generated secret. It is empty for other clients.
 func rotationOf(c *v1alpha1.ApiClient) v1alpha1.SecretRotation {
 	if !c.GeneratesSecret() || c.Spec.Secret == nil || c.Spec.Secret.Generated == nil {
 		return v1alpha1.SecretRotation{}
@@ -83,7 +84,7 @@ func rotationOf(c *v1alpha1.ApiClient) v1alpha1.SecretRotation {
 	return c.Spec.Secret.Generated.Rotation
 }
 
-// describeRotation returns when the old secret ends after a rotation. It returns an empty string
+// describeRotation describes when the old secret expires after a rotation. It returns an empty string
 // unless the operator generates the secret.
 func describeRotation(c *v1alpha1.ApiClient) string {
 	if !c.GeneratesSecret() {

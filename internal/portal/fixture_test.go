@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	// goodToken is the only token that the API server accepts, as that of the user grace.
+	// goodToken is the only token that the API server accepts. It belongs to the user grace.
 	goodToken = "good.token"
 	badToken  = "canary.bad.token"
 )
@@ -91,7 +91,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func isReview(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/selfsubjectreviews") }
 
-// holdUp makes the requests hang for which match returns true.
+// holdUp makes a request hang if match returns true for it.
 func (s *apiServer) holdUp(match func(*http.Request) bool) { s.hang.Store(&match) }
 
 // fixture is a running portal.
@@ -147,7 +147,7 @@ func (f *fixture) now() time.Time {
 	return f.time
 }
 
-// pass moves the portal's clock.
+// pass advances the portal's clock.
 func (f *fixture) pass(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

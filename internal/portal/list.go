@@ -13,11 +13,11 @@ const (
 	pageSize = 50
 	// chunkSize is the number of clients per API request if the portal filters or sorts them.
 	chunkSize = 500
-	// maxScanned is the number of clients after which a search stops. The next page continues
-	// there. It is also how many clients the portal sorts and counts.
+	// maxScanned is the number of clients after which a search stops. The next page continues there.
+	// It is also the maximum number of clients that the portal sorts and counts.
 	maxScanned = 20_000
-	// latePage is the number of rows before a page of a sorted list from which the portal reads one
-	// such page at a time. It needs memory for all rows before the page.
+	// latePage is the number of preceding rows from which a page of a sorted list is a late page. The
+	// portal reads only one late page at a time, because it needs memory for all preceding rows.
 	latePage = 1000
 )
 
@@ -26,7 +26,7 @@ type listResult struct {
 	rows    []row
 	next    cursor // the zero value on the last page
 	scanned int    // number of clients read
-	// found is the number of matching clients if all of them were read, else 0.
+	// found is the number of matching clients if the portal sorts the list, and otherwise 0.
 	found int
 	// partial is set if there are more clients than the portal sorts.
 	partial bool
@@ -107,7 +107,7 @@ func (p *portal) sortClients(req *request, q listQuery) (listResult, error) {
 		return listResult{}, err
 	}
 	first.trim()
-	// The rows before the page must not stay in memory while it is rendered and sent.
+	// A copy lets the preceding rows be garbage-collected while the page is rendered and sent.
 	result.rows = slices.Clone(first.rows[min(q.From.skip, len(first.rows)):])
 	if result.found > q.From.skip+pageSize {
 		result.next = cursor{skip: q.From.skip + pageSize}

@@ -142,7 +142,7 @@ func TestListOrderAndFilters(t *testing.T) {
 	}
 }
 
-// Following the links shows each client once, in order.
+// The pages of a list show each client exactly once, in order.
 func TestSortedListIsPaged(t *testing.T) {
 	f := startPortal(t)
 	var all []listed
@@ -175,7 +175,8 @@ func TestSortedListIsPaged(t *testing.T) {
 	}
 }
 
-// Of many clients, only the first ones are sorted and counted, and pages say so.
+// If there are too many clients, the portal sorts and counts only the first ones, and the pages say
+// so.
 func TestListOfTooManyClients(t *testing.T) {
 	f := startPortal(t)
 	clients := make([]v1alpha1.ApiClient, portal.MaxScanned+1)
@@ -301,7 +302,8 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// Clients can name any number of realms that don't exist. The size of the page must not depend on it.
+// Clients can name any number of realms that don't exist. The size of the page must not depend on
+// their number.
 func TestOverviewListsFewRealms(t *testing.T) {
 	f := startPortal(t)
 	var all []listed
@@ -357,7 +359,7 @@ func TestLatePagesAreReadOneAtATime(t *testing.T) {
 	}
 }
 
-// Names to select from are those that exist, unless there are too many.
+// Users can select from the names of all objects, unless there are too many.
 func TestChoices(t *testing.T) {
 	f := startPortal(t)
 	user := f.browser(elsewhere)

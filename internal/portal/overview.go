@@ -14,7 +14,7 @@ import (
 // overviewPage shows how many clients need attention.
 type overviewPage struct {
 	Namespace string // empty for all namespaces
-	// Total are the counts of all clients and Realms those by realm.
+	// Total contains the counts of all clients. Realms contains the counts by realm.
 	Total  *tally
 	Realms []*tally
 	// RealmProblems are the realms that aren't Ready.
@@ -30,8 +30,8 @@ type overviewPage struct {
 	Grant  *grant
 }
 
-// maxRealms is the maximum number of realms in the overview. Clients can name any number of realms that
-// don't exist, and the page of an administrator must not grow with it.
+// maxRealms is the maximum number of realms in the overview. Clients can name any number of realms
+// that don't exist, and the page of an administrator must not grow with their number.
 const maxRealms = 200
 
 // RealmLimit returns how many realms the overview lists.
@@ -63,7 +63,7 @@ func (t *tally) add(r *row) {
 	}
 }
 
-// countLink is a count with the path of the list of the counted clients.
+// countLink is a count that links to the list of the counted clients.
 type countLink struct {
 	Key, Label, Kind, Help string
 	Count                  int

@@ -11,14 +11,14 @@ import (
 // listQuery contains the filters and the order of a list and the start of the requested page.
 type listQuery struct {
 	Namespace, Realm, State, Search string
-	// Attention is one of attentions, or empty.
+	// Attention is the key of one of the attentions, or empty.
 	Attention string
 	Sort      sorting
 	// From is the start of the page. The zero value is the start of the list.
 	From cursor
 }
 
-// attention is a reason for which a client needs attention. Lists can be filtered by it.
+// attention is a reason why a client needs attention. Lists can be filtered by it.
 type attention struct {
 	Key, Label string
 	help       string
@@ -131,7 +131,8 @@ func (q listQuery) matches(r *row) bool {
 // header is the header of a column.
 type header struct {
 	column
-	// Path is the path of the list sorted by the column, or in the opposite order if it is.
+	// Path is the path of the list sorted by the column. If the list is already sorted by the column,
+	// Path has the opposite order.
 	Path string
 	// Order is ascending or descending if the list is sorted by the column, as in aria-sort.
 	Order string
@@ -157,7 +158,7 @@ func (q listQuery) Headers() []header {
 	return headers
 }
 
-// order is an option to sort a list, for phones, which don't show headers.
+// order is a sort option. Phones show the options instead of the headers.
 type order struct {
 	Value, Label string
 	Selected     bool

@@ -17,8 +17,8 @@ type row struct {
 	ManagedBy                                     string
 	// LastUsed is nil if the client has never been used.
 	LastUsed *metav1.Time
-	// Expires is when the client or the last of its secrets expires. It is nil if the client doesn't
-	// expire.
+	// Expires is when the client or the last of its credentials expires. It is nil if the client
+	// doesn't expire.
 	Expires *metav1.Time
 	// Rotation is when the operator rotates the secret. It is nil if no rotation is scheduled.
 	Rotation *metav1.Time
@@ -30,7 +30,7 @@ type row struct {
 	OldSecretInUse bool
 }
 
-// expiresSoon is the time before its expiration at which a client needs attention.
+// expiresSoon is how long before its expiration a client needs attention.
 const expiresSoon = 30 * day
 
 // newRow returns the row of a client.
@@ -51,8 +51,8 @@ func (p *portal) newRow(c *v1alpha1.ApiClient, now time.Time) row {
 	return r
 }
 
-// expiryOf returns when the client stops getting tokens: when it expires, or when the last of its
-// credentials does. It returns nil if neither happens.
+// expiryOf returns when the client or the last of its credentials expires, whichever is earlier. It
+// returns nil if neither of them expires.
 func expiryOf(c *v1alpha1.ApiClient) *metav1.Time {
 	var last *metav1.Time
 	for _, u := range c.CredentialUses() {

@@ -119,7 +119,8 @@ func describe(c *metav1.Condition) string {
 	return text
 }
 
-// isWarning reports whether a condition that is True is a warning, whose message names objects.
+// isWarning reports whether a condition is a warning when it is True. The message of a warning names
+// objects.
 func isWarning(c v1alpha1.ConditionType) bool {
 	return c == v1alpha1.ConditionWeakHash || c == v1alpha1.ConditionOldSecretInUse
 }

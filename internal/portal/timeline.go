@@ -9,10 +9,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// timeline is a picture of the signing keys of a realm or the secrets of a client. All positions are
+// timeline is a diagram of the signing keys of a realm or the secrets of a client. All positions are
 // percentages of the width, so that the text keeps its size on small screens.
 type timeline struct {
-	// Label describes the picture to screen readers, which don't read its parts.
+	// Label describes the diagram to screen readers, which don't read its parts.
 	Label      string
 	Rows       []timelineRow
 	Now        string
@@ -47,28 +47,29 @@ type timelineBar struct {
 	Title    string
 }
 
-// lane is the input for a row. Its periods are in order and start where the last one ends.
+// lane is the input for a row. Its periods are in order, and each one starts when the previous one
+// ends.
 type lane struct {
 	name    string
 	periods []period
 	used    time.Time // zero if unknown
 }
 
-// period is a state with its times. A zero end is open.
+// period is the time during which a key or secret has a state. If to is zero, the end is unknown.
 type period struct {
 	kind, title string
 	from, to    time.Time
 }
 
-// Dimensions of a timeline in pixels, and the least width of a bar in percent.
+// Dimensions of a timeline in pixels, and the minimum width of a bar in percent.
 const (
 	timelineTop    = 24
 	timelineRowGap = 48
 	minBarWidth    = 0.6
 )
 
-// drawTimeline returns the picture of lanes, or nil if there is none. next is the time of the next
-// planned change, or zero.
+// drawTimeline returns the diagram of the lanes, or nil if there are none. next is the time of the
+// next planned change, or zero.
 func drawTimeline(label string, lanes []lane, next, now time.Time) *timeline {
 	if len(lanes) == 0 {
 		return nil
@@ -115,9 +116,9 @@ func drawTimeline(label string, lanes []lane, next, now time.Time) *timeline {
 	return t
 }
 
-// timelineWindow returns the times at the edges. The window shows at most three times as much past
-// as future, because short periods around the next change would be invisible in a long past. It shows
-// at least a little past, so that Now isn't at the edge.
+// timelineWindow returns the times at the edges of the diagram. If a change is ahead, the past is at
+// most three times as long as the future, because a long past would make short periods around the
+// next change invisible. The diagram always shows some of the past, so that Now isn't at the edge.
 func timelineWindow(lanes []lane, next, now time.Time) (start, end time.Time) {
 	start, end = now, now
 	if next.After(end) {
@@ -142,7 +143,7 @@ func timelineWindow(lanes []lane, next, now time.Time) (start, end time.Time) {
 
 func formatPercent(p float64) string { return strconv.FormatFloat(p, 'f', 2, 64) + "%" }
 
-// keyTimeline returns the picture of a realm's signing keys, oldest first.
+// keyTimeline returns the diagram of a realm's signing keys, oldest first.
 func keyTimeline(s *v1alpha1.RealmStatus, now time.Time) *timeline {
 	keys := slices.Clone(s.SigningKeys)
 	slices.SortFunc(keys, func(a, b v1alpha1.SigningKeyStatus) int {
@@ -191,7 +192,7 @@ func replacedAt(newer []v1alpha1.SigningKeyStatus, after, now time.Time) time.Ti
 	return now // unknown
 }
 
-// secretTimeline returns the picture of a client's secrets in the given order. next is the time of
+// secretTimeline returns the diagram of a client's secrets in the given order. next is the time of
 // the next rotation, or zero.
 func secretTimeline(secrets []secretView, next, now time.Time) *timeline {
 	var lanes []lane

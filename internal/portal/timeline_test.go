@@ -114,7 +114,7 @@ func TestSecretTimeline(t *testing.T) {
 	}
 }
 
-// describeTimeline returns the rows of a picture with positions in whole percent.
+// describeTimeline returns the rows of a timeline with positions in whole percent.
 func describeTimeline(t *testing.T, line *portal.Timeline) (rows []string) {
 	t.Helper()
 	if line == nil {

@@ -29,8 +29,8 @@ func exactTime(t *metav1.Time) template.HTML {
 	return timeElement(t.Time, "", t.UTC().Format(exactLayout))
 }
 
-// useTime returns a time element for the last use of a credential. It is the start of a period of at
-// least one hour in which the credential was used, so shorter times would be wrong.
+// useTime returns a time element for the last use of a credential. t is the start of a period of at
+// least one hour in which the credential was used, so a more exact text would be wrong.
 func useTime(t *metav1.Time, now time.Time) template.HTML {
 	if t.IsZero() {
 		return "Never"
@@ -51,8 +51,8 @@ func timeElement(t time.Time, title, text string) template.HTML {
 	return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `"` + title + `>` + text + `</time>`)
 }
 
-// units are the units of relative times. Each is used for up to most of it. Days are used for
-// several months, because periods of credentials are usually in days.
+// units are the units of relative times. Each unit is used for counts up to most. Days are used for
+// up to three months, because the lifetimes of credentials are usually given in days.
 var units = []struct {
 	length time.Duration
 	name   string

@@ -33,7 +33,7 @@ type Cluster struct {
 	codecs serializer.CodecFactory
 	scheme *runtime.Scheme
 	mapper meta.RESTMapper
-	places *places // of sign-ins
+	places *places // limits concurrent token checks
 }
 
 // NewCluster returns a Cluster for the API server at the given https URL. ca contains the PEM

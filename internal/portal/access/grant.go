@@ -14,7 +14,7 @@ func (u User) ServiceAccount() (namespace, name string, ok bool) {
 	return strings.Cut(rest, ":")
 }
 
-// ShortName returns the name to show, which is that of a service account without its namespace.
+// ShortName returns the user's display name. For a service account, it omits the namespace.
 func (u User) ShortName() string {
 	if _, name, ok := u.ServiceAccount(); ok && name != "" {
 		return name

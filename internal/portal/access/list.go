@@ -23,9 +23,10 @@ type Page struct {
 }
 
 // ListApiClients calls visit for each ApiClient of a page, in the order of the API server, until
-// visit returns false. It decodes them while the response arrives, so it takes little longer than
-// the API server. T may omit fields, because decoding all of them would take most of the time. next
-// is the continue token. It is empty on the last page, and if visit returned false.
+// visit returns false. It decodes them while the response arrives, so it takes little longer than the
+// API server. T should have only the fields that visit needs, because decoding all fields would take
+// most of the time. next is the continue token. It is empty on the last page or if visit returned
+// false.
 func ListApiClients[T any](ctx context.Context, c *Client, page Page, visit func(*T) bool) (next string, err error) {
 	request := c.rest.Get().AbsPath("apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version).
 		NamespaceIfScoped(page.Namespace, page.Namespace != "").Resource("apiclients").
@@ -45,13 +46,13 @@ func ListApiClients[T any](ctx context.Context, c *Client, page Page, visit func
 	if err != nil {
 		return "", fmt.Errorf("listing ApiClients: %w", err)
 	}
-	// The connection can be used again only after the end of the response.
+	// The connection can be reused only after the response has been read to its end.
 	_, _ = io.CopyN(io.Discard, body, 1)
 	return next, nil
 }
 
-// bufferSize is the size of reads from a response. With the smaller ones of a json.Decoder, HTTP/2
-// would grant the API server more data in as many small steps.
+// bufferSize is the size of reads from a response. The small reads of a json.Decoder would cause as
+// many small HTTP/2 window updates.
 const bufferSize = 64 << 10
 
 var (
