@@ -17,11 +17,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 )
 
-// completer is the name under which kubectl runs a program that completes the arguments of the
-// plugin. A link with this name to the plugin is enough.
+// completer is the name of the program that kubectl runs to complete the plugin's arguments. It can
+// be a link to the plugin.
 const completer = "kubectl_complete-realmkeeper"
 
-// arguments returns the arguments of the plugin for a command line.
+// arguments returns the plugin's arguments for a command line. If the plugin runs as completer, they
+// request a completion.
 func arguments(line []string) []string {
 	name := strings.TrimSuffix(filepath.Base(line[0]), ".exe")
 	if name == completer {

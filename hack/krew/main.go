@@ -3,7 +3,8 @@
 //
 //	make krew
 //
-// It runs in the root of the repository. The archives are reproducible. The output in dist/krew:
+// Run it in the root of the repository. It writes reproducible archives and the manifest to
+// dist/krew:
 //
 //	kubectl-realmkeeper-OS-ARCH.tar.gz  the plugin and the license
 //	realmkeeper.yaml                    the manifest

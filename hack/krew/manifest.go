@@ -1,6 +1,6 @@
 package main
 
-// plugin is a manifest of krew (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
+// plugin is a krew plugin manifest (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
 type plugin struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`

@@ -20,7 +20,7 @@ const (
 
 // Manager is a tool that manages an object from a source.
 type Manager struct {
-	// Tool is the display name. Source is the tool's object that the managed object comes from. It is
+	// Tool is the display name. Source is the tool's object that the managed object comes from, or
 	// empty if it is unknown.
 	Tool, Source string
 	// owners are the names of the tool's field managers.

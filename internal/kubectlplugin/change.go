@@ -29,7 +29,7 @@ type changeOptions struct {
 	force   bool
 }
 
-// addTo adds the flags to a command. until says what --wait waits for.
+// addTo adds the flags to a command. until completes the help text of --wait.
 func (o *changeOptions) addTo(command *cobra.Command, wait bool, until string) {
 	o.clusterOptions.addTo(command)
 	flags := command.Flags()
@@ -47,11 +47,11 @@ type changed struct {
 	Action string `json:"action"`
 	// Effective is true if every live token server has loaded the change.
 	Effective bool `json:"effective"`
-	// Messages say what this means.
+	// Messages explain the effect of the change.
 	Messages []string `json:"messages,omitempty"`
 	// Commands are the next steps.
 	Commands []string `json:"commands,omitempty"`
-	// EndsAt is when the old secret or key of a rotation ends.
+	// EndsAt is when the old secret expires after a rotation.
 	EndsAt *metav1.Time `json:"endsAt,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func (r changed) text(w *terminal.Writer) {
 	w.Commands(4, r.Commands)
 }
 
-// managedBy returns the tool that manages an object, and its description for people.
+// managedBy describes the tool that manages an object. It returns an empty string if there is none.
 func managedBy(t *target) string {
 	if m, ok := gitops.ManagerOf(t.object); ok {
 		return m.String()
@@ -147,13 +147,13 @@ func (o *changeOptions) await(ctx context.Context, c *cluster, t *target, done f
 	}
 }
 
-// isTransient reports whether an error of the API server may pass while a user waits.
+// isTransient reports whether a request that failed with this API server error may succeed later.
 func isTransient(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
 
-// loaded reports whether every live token server has loaded the latest change. An object that isn't
-// Accepted never gets there, so it returns an error.
+// loaded reports whether every live token server has loaded the latest change. It returns an error if
+// the Programmed condition is False, for example because the object isn't Accepted.
 func loaded(t *target) (state string, ok bool, err error) {
 	c := t.condition(v1alpha1.ConditionProgrammed)
 	switch {
@@ -167,7 +167,7 @@ func loaded(t *target) (state string, ok bool, err error) {
 	return "Waiting for every live token server to load the change", false, nil
 }
 
-// notReady returns an error with the reason of a condition and the next command.
+// notReady returns an error with the reason and message of a condition and the next command.
 func notReady(t *target, c *metav1.Condition) error {
 	return fmt.Errorf("%s %w (%s): %s Look at %q", t, errNotReady, c.Reason, c.Message, t.command("explain"))
 }

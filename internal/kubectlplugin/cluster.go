@@ -23,7 +23,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// pageSize is the number of objects per request of a list.
+// pageSize is the maximum number of objects that a list request returns.
 const pageSize = 500
 
 // clusterOptions are the flags of the subcommands that access a cluster.
@@ -53,7 +53,8 @@ func (o *clusterOptions) addAllNamespaces(command *cobra.Command) {
 	command.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Include the clients of all namespaces")
 }
 
-// must panics if a flag for a completion doesn't exist, which is a mistake in this package.
+// must panics on an error. Registering a completion fails only because of a bug in this package, such
+// as a wrong flag name.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -64,7 +65,7 @@ func must(err error) {
 type cluster struct {
 	client.Client
 
-	// namespace is that of the flag --namespace or of the kubeconfig's context.
+	// namespace is the value of --namespace. It defaults to the namespace of the kubeconfig context.
 	namespace string
 	clock     *serverClock
 }
@@ -87,7 +88,7 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, fmt.Errorf("loading kubeconfig: %w", err)
 	}
 	config = rest.CopyConfig(config)
-	// A status of many clients needs several requests.
+	// Reading the status of many clients takes several requests.
 	config.QPS, config.Burst = 50, 100
 	clock := &serverClock{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -106,7 +107,7 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	return &cluster{Client: c, namespace: namespace, clock: clock}, nil
 }
 
-// inNamespace restricts a list to the namespace of the user, unless --all-namespaces is set.
+// inNamespace restricts a list to the selected namespace, unless --all-namespaces is set.
 func (o *clusterOptions) inNamespace(c *cluster) client.ListOption {
 	if o.allNamespaces {
 		return client.InNamespace("")
@@ -135,7 +136,8 @@ func (c *cluster) eachClient(ctx context.Context, visit func(*v1alpha1.ApiClient
 
 var errNotInstalled = errors.New("no CRDs of Realmkeeper in this cluster; check the context of your kubeconfig, or install Realmkeeper")
 
-// describeError says what was being done, and what to do if the CRDs are missing.
+// describeError adds the failed operation to an error. If the CRDs are missing, the error says what
+// to do.
 func describeError(err error, doing string) error {
 	// The API server reports a missing resource as a missing object without a name.
 	status, ok := errors.AsType[*apierrors.StatusError](err)
@@ -146,9 +148,9 @@ func describeError(err error, doing string) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// serverClock is the clock of the API server, as far as its responses show it. Times in a spec come
-// from it, because the clock of the user's machine may be wrong: a rotation could then wait, and
-// tokens could stay valid that the user means to revoke.
+// serverClock derives the time of the API server from its responses. The plugin uses this time in
+// specs, because the clock of the user's machine may be wrong. A wrong time could delay a rotation,
+// or leave tokens valid that the user wants to revoke.
 type serverClock struct {
 	mu     sync.Mutex
 	offset time.Duration
@@ -159,7 +161,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// observe reads the clock from a response.
+// observe updates the clock from the Date header of a response.
 func (s *serverClock) observe(response *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return response, err
@@ -179,6 +181,6 @@ func (s *serverClock) now() time.Time {
 	return time.Now().Add(s.offset)
 }
 
-// next returns the next full second of the API server. Times in a spec have whole seconds, and what
-// happened until now was before this time.
+// next returns the next full second of the API server. Times in a spec have whole seconds. Rounding
+// up ensures that everything up to now was before this time.
 func (s *serverClock) next() time.Time { return s.now().UTC().Truncate(time.Second).Add(time.Second) }

@@ -57,8 +57,8 @@ func (o *clusterOptions) completeNames(kind string) completion {
 	}
 }
 
-// names returns the names of the realms, or of the clients in the selected namespace. A shell can't
-// show errors, so there are none to complete in this case.
+// names returns the names of the realms, or of the clients in the selected namespace. It returns no
+// names on an error, because a shell can't show errors of completions.
 func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
 	c, err := newCluster(o.flags)
 	if err != nil {

@@ -33,7 +33,7 @@ const explainExamples = `  # Explain why a client gets no tokens
 // maxEvents is the number of Events that explain shows.
 const maxEvents = 5
 
-// errReported makes the process exit with code 1. The output has already said why.
+// errReported makes the process exit with code 1. The output already explains why.
 var errReported = errors.New("not Ready")
 
 func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
@@ -75,7 +75,7 @@ type explanation struct {
 	notes     []string // what could not be read
 }
 
-// clientReport is what an ApiClient may do, and with which credentials.
+// clientReport describes what an ApiClient is allowed to do, and its credentials.
 type clientReport struct {
 	ClientID               string             `json:"clientId,omitempty"`
 	Description            string             `json:"description,omitempty"`
@@ -176,7 +176,7 @@ func lifetime(d *v1alpha1.Duration) string {
 	if d == nil {
 		return ""
 	}
-	// Go writes units that are zero, such as 1h0m0s.
+	// The String method also writes zero units, as in 1h0m0s.
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -207,7 +207,8 @@ func (c *cluster) events(ctx context.Context, t *target) ([]eventReport, error) 
 	return events[:min(len(events), maxEvents)], nil
 }
 
-// eventTime returns the time of the latest occurrence. Writers of Events set different fields.
+// eventTime returns the time of the latest occurrence. Not all programs that record Events set the
+// same fields.
 func eventTime(e *corev1.Event) metav1.Time {
 	switch {
 	case e.Series != nil:

@@ -10,7 +10,8 @@ import (
 // ParseAge exports parseAge.
 var ParseAge = parseAge
 
-// NextSecondAfter returns the time that the plugin writes after a response of the API server.
+// NextSecondAfter returns the time that the plugin writes to a spec after it has received the
+// response.
 func NextSecondAfter(response *http.Response) (time.Time, error) {
 	clock := &serverClock{}
 	_, err := clock.observe(response, nil)

@@ -20,8 +20,8 @@ type finding struct {
 
 const notProcessed = "The operator has not processed the latest change yet."
 
-// findings returns the Ready condition first, and then the conditions that say something else: other
-// reasons for which the object is not Ready, and warnings.
+// findings returns the Ready condition first, and then the conditions that add information: other
+// reasons why the object is not Ready, and warnings.
 func (t *target) findings() []finding {
 	ready := t.condition(v1alpha1.ConditionReady)
 	if ready == nil {
@@ -63,7 +63,7 @@ func (t *target) finding(c *metav1.Condition) finding {
 	return f
 }
 
-// color is that of the state of a condition.
+// color returns the color that shows the state of the condition.
 func (f finding) color() terminal.Color {
 	switch {
 	case f.Condition == string(v1alpha1.ConditionReady) && f.Status == string(metav1.ConditionTrue):
@@ -74,7 +74,7 @@ func (f finding) color() terminal.Color {
 	return terminal.Yellow
 }
 
-// intended are the reasons of objects that a user stopped on purpose.
+// intended contains the reasons of objects that a user stopped on purpose.
 var intended = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonSuspended: true,
 	v1alpha1.ReasonExpired:   true,

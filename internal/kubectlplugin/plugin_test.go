@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// apiServer serves the discovery of the API, and leaves other requests to handle.
+// apiServer serves API discovery and passes all other requests to handle.
 func apiServer(t *testing.T, handle http.HandlerFunc) (flag string) {
 	t.Helper()
 	group := v1alpha1.GroupVersion
@@ -44,7 +44,7 @@ func apiServer(t *testing.T, handle http.HandlerFunc) (flag string) {
 	return "--server=" + server.URL
 }
 
-// Errors contain annotations and messages of other users.
+// Errors can contain text that other users control, such as annotations.
 func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 	c := client("billing")
 	c.APIVersion, c.Kind = v1alpha1.GroupVersion.String(), "ApiClient"
@@ -63,8 +63,8 @@ func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 	}
 }
 
-// Until the token servers reject the old secret, someone who has it can get tokens that are newer than
-// the first time.
+// Until the token servers reject the old secret, anyone who has it can get tokens that the first
+// value of tokensValidAfter does not revoke. With --wait, the command therefore sets the field again.
 func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 	c := client("leaked",
 		condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady),

@@ -9,17 +9,17 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// maxNamed is the number of objects that a problem names.
+// maxNamed is the maximum number of objects that a problem names.
 const maxNamed = 3
 
-// problem is a reason for which objects are not Ready or need attention, with what to do.
+// problem is a reason why objects are not Ready or need attention, with its remedy.
 type problem struct {
-	// Warning is true if the objects work nevertheless.
+	// Warning is true if the objects work despite the problem.
 	Warning bool   `json:"warning,omitempty"`
 	Reason  string `json:"reason"`
 	// Kind is empty for a problem of the installation.
 	Kind string `json:"kind,omitempty"`
-	// Objects names the first of Count objects.
+	// Objects contains the names of the first objects. Count is the number of all affected objects.
 	Objects  []string `json:"objects,omitempty"`
 	Count    int      `json:"count,omitempty"`
 	Message  string   `json:"message"`
@@ -47,8 +47,9 @@ type problems struct {
 
 func newProblems() *problems { return &problems{byReason: map[[2]string]*problem{}} }
 
-// consequences are the reasons that follow from the state of another object, or that a user intended.
-// They are counted but are no problems of their own.
+// consequences contains the reasons that are not problems of their own, because the object works or
+// is being processed, a user intended the state, or it follows from the state of another object. The
+// status only counts these objects.
 var consequences = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonReady:         true,
 	v1alpha1.ReasonSuspended:     true,

@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
 )
 
-// realmReport is what a Realm allows, and its signing keys.
+// realmReport describes what a Realm allows, and its signing keys.
 type realmReport struct {
 	Issuer                string             `json:"issuer,omitempty"`
 	TokenEndpoint         string             `json:"tokenEndpoint,omitempty"`
@@ -88,7 +88,7 @@ func (r *realmReport) text(w *terminal.Writer, now time.Time) {
 	r.keys(w, now)
 }
 
-// keys writes the signing keys and the next change of them.
+// keys writes the signing keys and the time of the next key change.
 func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 	var rows []terminal.Row
 	for _, k := range r.SigningKeys {

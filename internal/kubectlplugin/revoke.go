@@ -76,7 +76,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 	switch {
 	case !o.secret:
 	case o.wait:
-		// Until now, someone who has the old secret could get tokens.
+		// Until now, anyone with the old secret could get tokens, so revoke these tokens too.
 		at = c.clock.next()
 		if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfter"); err != nil {
 			return r, err

@@ -79,7 +79,8 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 	return r, nil
 }
 
-// checkRotatable returns an error if the object doesn't get to a rotation.
+// checkRotatable returns an error if --wait is set and the Ready condition is False, because the
+// rotation would not complete.
 func (o *changeOptions) checkRotatable(t *target) error {
 	c := t.condition(v1alpha1.ConditionReady)
 	if !o.wait || c == nil || c.Status != metav1.ConditionFalse {
@@ -88,8 +89,8 @@ func (o *changeOptions) checkRotatable(t *target) error {
 	return notReady(t, c)
 }
 
-// delivered reports whether a new secret is the active one: it exists, and the old one has an
-// expiration, or has ended already.
+// delivered reports whether a new secret is active. This is the case if it exists and each old secret
+// has an expiration or no longer exists.
 func delivered(t *target, old map[string]bool) (state string, ok bool, err error) {
 	if c := t.condition(v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
 		return "", false, notReady(t, c)
@@ -108,7 +109,7 @@ func delivered(t *target, old map[string]bool) (state string, ok bool, err error
 	return "", true, nil
 }
 
-// describeSecrets says which secret is new, and when the old one ends.
+// describeSecrets adds messages that say which secret is new and when the old one ends.
 func describeSecrets(r *changed, c *v1alpha1.ApiClient, old map[string]bool, now time.Time) {
 	for _, s := range c.Status.Secrets {
 		switch {
@@ -170,7 +171,7 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 	return r, nil
 }
 
-// describeKeys says when the new key signs. The end of the old key follows from that.
+// describeKeys adds messages that say when the new key signs tokens and when the old key is removed.
 func describeKeys(r *changed, realm *v1alpha1.Realm, published string, now time.Time) {
 	active := slices.ContainsFunc(realm.Status.SigningKeys, func(k v1alpha1.SigningKeyStatus) bool {
 		return k.KeyID == published && k.State == v1alpha1.SigningKeyActive

@@ -29,7 +29,7 @@ const staleExamples = `  # List the credentials of all namespaces that were not 
   # List the credentials in a namespace that were not used for 36 hours
   kubectl realmkeeper stale -n acme-apps --older 36h`
 
-// day is the unit of --older that Go has no name for.
+// day is a unit of --older that time.ParseDuration doesn't support.
 const day = 24 * time.Hour
 
 // staleOptions are the arguments of the stale subcommand.
@@ -110,7 +110,7 @@ func (o *staleOptions) run(command *cobra.Command) error {
 	return o.print(r)
 }
 
-// realmField is the field of ApiClients by which the API server can select them.
+// realmField is the field that selects the ApiClients of a realm in requests to the API server.
 const realmField = "spec.realmRef.name"
 
 // scope describes the namespaces of a list.

@@ -65,7 +65,7 @@ type statusReport struct {
 	Realms       []realmSummary `json:"realms"`
 	Clients      map[string]int `json:"clients"`
 	Notes        []string       `json:"notes,omitempty"`
-	detail       *realmReport   // of the only realm
+	detail       *realmReport   // of the realm that the user named
 	now          time.Time
 }
 

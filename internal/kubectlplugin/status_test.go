@@ -21,8 +21,8 @@ func client(name string, conditions ...metav1.Condition) *v1alpha1.ApiClient {
 	return &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name}, Status: v1alpha1.ApiClientStatus{Conditions: conditions}}
 }
 
-// The status of a large instance stays short: objects with the same reason are one problem. What
-// follows from another problem, or is intended, is none.
+// The status of a large instance stays short, because objects with the same reason are one problem.
+// Consequences of other problems and intended states are not problems.
 func TestProblemsAreGrouped(t *testing.T) {
 	notReady := func(reason v1alpha1.ConditionReason) metav1.Condition {
 		return condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason)

@@ -92,7 +92,7 @@ func (t *target) suspended() bool {
 	return t.client.Spec.Suspend
 }
 
-// ready reports whether the object is Ready. It returns an error if it doesn't get Ready by itself.
+// ready reports whether the object is Ready. It returns an error if the Ready condition is False.
 func ready(t *target) (state string, ok bool, err error) {
 	c := t.condition(v1alpha1.ConditionReady)
 	switch {

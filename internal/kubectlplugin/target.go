@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
 )
 
-// kinds maps the names of a kind on the command line, as kubectl accepts them.
+// kinds maps the names that users can enter for a kind, which are those of kubectl, to the kind.
 var kinds = map[string]string{
 	"apiclient": kindClient, "apiclients": kindClient, "apic": kindClient,
 	"realm": kindRealm, "realms": kindRealm, "rlm": kindRealm,
@@ -31,9 +31,9 @@ const (
 type target struct {
 	kind   string
 	object client.Object
-	// conditions and rotation refer to the object.
-	client *v1alpha1.ApiClient // nil for a Realm
-	realm  *v1alpha1.Realm     // nil for an ApiClient
+	// One of client and realm is the same object with its Go type. The other one is nil.
+	client *v1alpha1.ApiClient // set if the object is an ApiClient
+	realm  *v1alpha1.Realm     // set if the object is a Realm
 }
 
 // parseTarget returns the object that an argument such as "apiclient/billing" names.
@@ -50,8 +50,8 @@ func parseTarget(argument, namespace string) (*target, error) {
 	return &target{kind: kindClient, object: c, client: c}, nil
 }
 
-// aboutObject completes a command with one object as its argument: act gets the object, and its report
-// is printed unless it fails.
+// aboutObject completes a command that has one object as its argument. The command passes the object
+// to act and prints the report that act returns.
 func (o *clusterOptions) aboutObject(command *cobra.Command, act func(ctx context.Context, c *cluster, t *target) (report, error)) *cobra.Command {
 	command.Args = exactlyOneObject
 	command.ValidArgsFunction = o.completeObjects(kindClient, kindRealm)
@@ -84,7 +84,7 @@ func (c *cluster) find(ctx context.Context, argument string) (*target, error) {
 
 var errNotFound = errors.New("not found")
 
-// read reads the object again.
+// read reads the latest version of the object from the API server.
 func (c *cluster) read(ctx context.Context, t *target) error {
 	err := c.Get(ctx, client.ObjectKeyFromObject(t.object), t.object)
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Name != "" {

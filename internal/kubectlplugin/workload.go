@@ -43,7 +43,7 @@ func (d *workload) version() string {
 // serverReport is the heartbeat of a token server.
 type serverReport struct {
 	Name string `json:"name"`
-	// HeartbeatTime is when the server last reported, on its own clock.
+	// HeartbeatTime is when the server last reported, according to its own clock.
 	HeartbeatTime metav1.Time `json:"heartbeatTime"`
 	// Stale is true if the server has missed its heartbeats.
 	Stale bool `json:"stale"`
@@ -103,7 +103,7 @@ func (c *cluster) workload(ctx context.Context, r *statusReport, component strin
 	return found
 }
 
-// note says that a part of the status is missing.
+// note adds a note that a part of the status is missing.
 func (r *statusReport) note(part, resource string, err error) {
 	if apierrors.IsForbidden(err) {
 		r.Notes = append(r.Notes, fmt.Sprintf("The status of the %s is missing, because you have no permission to list %s in all namespaces.", part, resource))
@@ -115,7 +115,7 @@ func (r *statusReport) note(part, resource string, err error) {
 // workloadProblems returns the problems of the token servers.
 func (r *statusReport) workloadProblems() []problem {
 	if r.TokenServers == nil {
-		return nil // not readable
+		return nil // the Leases could not be read
 	}
 	const pods = "kubectl describe pods -A -l " + nameLabel + "=realmkeeper," + componentLabel + "=token-server"
 	if len(r.TokenServers) == 0 {

@@ -2,7 +2,7 @@ package remedy
 
 import "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 
-// newHash adds a hash of a new secret to the spec.
+// newHash returns commands that add the hash of a new secret to the spec.
 func newHash(o object) []string {
 	return []string{"kubectl realmkeeper hash", o.kubectl("edit")}
 }
@@ -155,7 +155,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	},
 }
 
-// recordsOf lists the records of a kind without their content.
+// recordsOf returns a command that lists the records of a kind without their content.
 func recordsOf(kind string) string {
 	return "kubectl get secrets -A -l " + v1alpha1.RecordLabel + "=" + kind
 }

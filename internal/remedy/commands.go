@@ -48,10 +48,11 @@ func (o object) status() []string { return []string{"kubectl realmkeeper status 
 
 func (o object) explainRealm() string { return "kubectl realmkeeper explain realm/" + o.realm }
 
-// compareWithRealm shows what the realm allows and opens the object in an editor.
+// compareWithRealm returns commands that show what the realm allows and open the object in an editor.
 func (o object) compareWithRealm() []string { return []string{o.explainRealm(), o.kubectl("edit")} }
 
-// try requests a token if the plugin can read the secret of the client.
+// try returns a command that requests a token if the plugin can read the secret of the client.
+// Otherwise, the command describes the object.
 func (o object) try() []string {
 	if o.client != nil && o.client.GeneratesSecret() {
 		return []string{"kubectl realmkeeper token " + o.name + " -n " + o.namespace}
@@ -59,7 +60,7 @@ func (o object) try() []string {
 	return o.describe()
 }
 
-// unset removes a field of the spec.
+// unset returns a command that removes a field of the spec.
 func (o object) unset(field string) string {
 	return o.kubectl("patch", "--type=merge", "-p", quote(`{"spec":{"`+field+`":null}}`))
 }
@@ -112,20 +113,22 @@ func (o object) provided() (name, key string) {
 	return ref.Name, ref.EffectiveKey()
 }
 
-// label allows the operator to read the provided Secret.
+// label returns a command that allows the operator to read the provided Secret.
 func (o object) label() string {
 	name, _ := o.provided()
 	return o.inNamespace("label secret "+name) + " --overwrite " + v1alpha1.ClientSecretLabel + "=" + v1alpha1.ClientSecretProvided
 }
 
-// replace stores a new random value in the provided Secret, which it creates if necessary.
+// replace returns a command that stores a new random value in the provided Secret and creates the
+// Secret if necessary.
 func (o object) replace() string {
 	name, key := o.provided()
 	return o.inNamespace("create secret generic "+name) + " --from-literal=" + key + `="$(openssl rand -hex 32)" --dry-run=client -o yaml | kubectl apply -f -`
 }
 
-// createAccount creates a service account that the client lists. The subject of an identity can be any
-// text, which must not get into a command that administrators copy: a shell would run a part of it.
+// createAccount returns a command that creates one of the client's service accounts. The subject of
+// an identity can be any text, and a shell could run parts of it when an administrator copies the
+// command. The command therefore contains only valid names.
 func (o object) createAccount() []string {
 	var names []string
 	for _, a := range o.client.Spec.ServiceAccounts {

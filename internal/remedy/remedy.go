@@ -12,7 +12,7 @@ type Remedy struct {
 	// Action says what to do. It is empty if there is nothing to do.
 	Action string
 	// Commands are shell commands for the next steps, in the order in which to run them. They contain
-	// the names of the object, so they need no change.
+	// the object's name, so users can run them unchanged.
 	Commands []string
 }
 
@@ -23,7 +23,7 @@ type entry struct {
 }
 
 // ForClient returns the remedy of a reason in the conditions of an ApiClient. It returns false for a
-// reason that this version does not know, for example of a newer operator.
+// reason that this version does not know, such as one of a newer operator.
 func ForClient(c *v1alpha1.ApiClient, reason v1alpha1.ConditionReason) (Remedy, bool) {
 	return lookup(reason, object{"apiclient", c.Namespace, c.Name, c.Spec.RealmRef.Name, c}, clients, shared)
 }

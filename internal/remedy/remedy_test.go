@@ -73,7 +73,7 @@ func TestEveryReasonHasRemedy(t *testing.T) {
 	}
 }
 
-// done are the reasons for which there is nothing to do.
+// done contains the reasons that require no action.
 var done = map[v1alpha1.ConditionReason]bool{
 	v1alpha1.ReasonAccepted: true, v1alpha1.ReasonReady: true, v1alpha1.ReasonIssuersResolved: true,
 }
@@ -114,7 +114,7 @@ func TestCommandsNameTheObject(t *testing.T) {
 			[]string{"kubectl realmkeeper token billing -n acme-apps"},
 		},
 		"ready without a generated secret": {v1alpha1.ReasonReady, v1alpha1.ApiClientSpec{}, []string{"kubectl describe apiclient billing -n acme-apps"}},
-		// The quotes of the shell must not end at a quote in a scope.
+		// A quote in a scope must not end the shell's quoted string.
 		"not granted": {
 			v1alpha1.ReasonNotGranted,
 			v1alpha1.ApiClientSpec{
@@ -146,7 +146,7 @@ func TestCommandsNameTheObject(t *testing.T) {
 			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:worker"}}},
 			[]string{"kubectl create serviceaccount worker -n acme-apps"},
 		},
-		// Administrators copy commands for the clients of others.
+		// Administrators copy commands for clients that other users created.
 		"subject with a command": {
 			v1alpha1.ReasonServiceAccountNotFound,
 			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:x;reboot"}}},
