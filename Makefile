@@ -185,7 +185,7 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 		-attack.report "$(CURDIR)/dist/soak-guessing.md" || failed=$$?; \
 	cat dist/soak-*.md | tee dist/soak.md; exit $$failed
 
-# Like the attacks, it measures ordinary builds, and nothing else may run at the same time.
+# Like the attacks, this target runs ordinary builds and needs the whole machine.
 CLIENTS ?= 20000
 
 .PHONY: scale

@@ -20,7 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// fewClients is what CI has time for.
+// fewClients is the number of clients for which CI has time.
 const fewClients = 2_000
 
 var capacity = flag.Int("attack.clients", fewClients, "Number of clients of the token server whose memory is measured. With more than the default, the test also waits for reports and for an outage, which takes 2 minutes")
@@ -29,12 +29,13 @@ var capacityReport = flag.String("attack.clients.report", "", "Path of the `file
 
 var errNotLoaded = errors.New("the records have not been loaded again")
 
-// outage is longer than a token server waits for the API server before it lists all records again.
+// outage is so long that a token server lists all records again after the API server returns.
 const outage = 35 * time.Second
 
-// A token server with very many clients stays within the memory of its container: when it starts, while
-// Argon2id hashes are computed, when all clients have been used and this is reported, and when it loads
-// everything again after an outage of the API server. The snapshot in memory counts.
+// A token server with very many clients stays within the memory limit of its container when it
+// starts, computes Argon2id hashes, reports the uses of all clients, and lists all records again
+// after an outage of the API server. The snapshot is in a memory-backed directory and counts toward
+// the limit.
 func TestTokenServerScale(t *testing.T) {
 	cluster := env.Start(t)
 	secret := target.NewClient(t, "").Secret
@@ -50,7 +51,7 @@ func TestTokenServerScale(t *testing.T) {
 	ready := time.Since(began)
 	t.Logf("%d clients are ready after %s, of which the processor worked %.1f s", *capacity, ready.Round(100*time.Millisecond), server.Metric(t, "process_cpu_seconds_total"))
 	table := figures.Table{Path: *capacityReport}
-	if *capacityReport != "" { // Otherwise the machine may be busy.
+	if *capacityReport != "" { // Without a report, the machine may be busy, so the time is not checked.
 		table.Add(t, figures.Row{
 			What: fmt.Sprintf("token server, %d clients, ready", *capacity), Measured: fmt.Sprintf("%.1f s", ready.Seconds()),
 			Reach: "at most 10 s", Reached: ready <= 10*time.Second,
@@ -76,7 +77,7 @@ func TestTokenServerScale(t *testing.T) {
 	if *capacity <= fewClients {
 		return
 	}
-	for server.Metric(t, "realmkeeper_usage_pending_credentials") > 0 { // for a minute at most, unless it fails
+	for server.Metric(t, "realmkeeper_usage_pending_credentials") > 0 { // takes at most a minute, unless reports fail
 		select {
 		case <-time.After(time.Second):
 		case <-t.Context().Done():

@@ -23,7 +23,7 @@ import (
 
 // TestReinstallKeepsTokensAndSecrets upgrades values, uninstalls the chart, and installs it again.
 // The operator and a token server run with the chart's permissions. Tokens and secrets stay valid,
-// and exactly the objects remain that the documentation lists.
+// and exactly the documented objects remain.
 func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 	cluster := env.Start(t)
 	team := cluster.Namespace(t)

@@ -47,7 +47,7 @@ type installation struct {
 
 	authority string  // the path of the CA certificate
 	signer    *signer // a second client, which has no client secret
-	// credentials are those of the client of the local issuer.
+	// credentials is the credentials Secret of the client if the local issuer is used.
 	credentials *corev1.Secret
 	// gateway contains the credentials of a client that introspects the tokens of others.
 	gateway *corev1.Secret

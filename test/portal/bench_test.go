@@ -23,12 +23,12 @@ import (
 
 var benchClients = flag.Int("clients", 10_000, "Number of clients of BenchmarkList")
 
-// BenchmarkList measures pages among 10,000 clients, each against the time in which the API server
-// alone returns the clients that the page needs. Both are measured in turns, because other processes
-// affect them. ratio is that of the medians.
+// BenchmarkList measures pages of lists with 10,000 clients. It compares each page with the time that
+// the API server alone takes to return the clients for the page. The two measurements alternate,
+// because other processes affect both of them. The metric ratio is the ratio of the medians.
 func BenchmarkList(b *testing.B) {
 	i := startInstance(b)
-	i.StopOperator(b) // otherwise it would update all statuses
+	i.StopOperator(b) // a running operator would update all statuses
 	team := i.Env.Namespace(b)
 	var creating errgroup.Group
 	creating.SetLimit(16)
@@ -75,7 +75,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// createReady creates a client with a status like that of the operator.
+// createReady creates a client and writes its status as the operator would.
 func createReady(ctx context.Context, i *instance, namespace, name string) error {
 	c := install.ApiClient(namespace, name, "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.Description, c.Spec.Scopes = "Sends invoices. Owned by the billing team.", []string{"orders.read"}

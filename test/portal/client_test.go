@@ -125,8 +125,9 @@ func conditionRemedies(t *testing.T, i *instance, b *browser) {
 	b.waitFor("#state:not([data-old]) button[data-copy]")
 }
 
-// withHistory stops the operator and gives the realm acme and a client with two secrets a past that
-// would take weeks. The caller must call the returned function, which restores the status.
+// withHistory stops the operator and writes statuses for the realm acme and a client with two secrets
+// that would otherwise take weeks. The caller must call the returned function, which restores the
+// status.
 func withHistory(t *testing.T, i *instance, c *v1alpha1.ApiClient) (restore func()) {
 	t.Helper()
 	i.StopOperator(t)

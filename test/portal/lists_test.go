@@ -17,8 +17,8 @@ import (
 
 const day = 24 * time.Hour
 
-// listedClient is a client whose status has a past and a future that would take months. Times are
-// relative to now, and 0 means never.
+// listedClient is a client whose status contains times that are months in the past and future. Times
+// are relative to now, and 0 means never.
 type listedClient struct {
 	name, description           string
 	age, used, expires, rotates time.Duration
@@ -164,7 +164,7 @@ func filteredWithKeyboard(b *browser, team string) {
 	b.key("Susp")
 	b.wantRows("partner")
 	b.show("light", devices[1])
-	b.waitFor("#sort") // phones have no headers
+	b.waitFor("#sort") // phones show it instead of the headers
 	b.show("light", devices[0])
 }
 

@@ -1,4 +1,4 @@
-// Package figures collects what make scale measures, as rows of a table.
+// Package figures collects the measurements of make scale as rows of a table.
 package figures
 
 import (
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Table is a file with a row per line. The zero value only checks the figures.
+// Table is a file with one row per line. The zero value writes no file and only checks the figures.
 type Table struct {
 	// Path is the path of the file. Rows are appended.
 	Path string
@@ -17,7 +17,7 @@ type Table struct {
 type Row struct {
 	What     string
 	Measured string
-	// Reach is the target, and Reached whether the figure meets it.
+	// Reach is the target, and Reached reports whether the figure meets it.
 	Reach   string
 	Reached bool
 }

@@ -103,7 +103,8 @@ func contentOf(t *testing.T, obj *unstructured.Unstructured) string {
 	return string(encoded)
 }
 
-// withoutUses returns a status without the last use of credentials, which is written later.
+// withoutUses removes the last use of credentials from a status, because the operator writes it with
+// a delay.
 func withoutUses(status map[string]any) map[string]any {
 	delete(status, "lastUsedTime")
 	delete(status, "credentials")

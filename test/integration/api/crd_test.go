@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// node is a part of a schema. path is the path that the API server uses in errors; list items and
-// map values append [].
+// node is a part of a schema. path is the path that the API server uses in errors, with [] for list
+// items and map values.
 type node struct {
 	path   string
 	schema apiextensionsv1.JSONSchemaProps

@@ -16,7 +16,7 @@ import (
 
 var localRules = sync.OnceValues(admission.Load)
 
-// decoded returns a copy of an object as a decoder of JSON returns it.
+// decoded returns a copy of an object that was encoded to JSON and decoded again.
 func decoded(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	data, err := object.MarshalJSON()
@@ -30,8 +30,8 @@ func decoded(t *testing.T, object *unstructured.Unstructured) *unstructured.Unst
 	return same
 }
 
-// expectSameLocally checks that the local issuer decides about an object, or a change of old, as the
-// API server did, with the same message. It doesn't modify the objects.
+// expectSameLocally checks that the local issuer accepts or rejects an object, or a change of old, as
+// the API server did, and with the same message. It doesn't modify the objects.
 func expectSameLocally(t *testing.T, object, old *unstructured.Unstructured, want error) {
 	t.Helper()
 	rules, err := localRules()

@@ -59,7 +59,7 @@ func TestOneEventPerChange(t *testing.T) {
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
 		c.Spec.Audiences = []string{"a" + strings.Repeat("b", 255), "c" + strings.Repeat("d", 255), "e" + strings.Repeat("f", 255), "g" + strings.Repeat("h", 255)}
 	})
-	ofClient.expectMore(t, "Warning AudienceNotInRealm") // its message is longer than the note of an Event may be
+	ofClient.expectMore(t, "Warning AudienceNotInRealm") // its message exceeds the maximum length of an Event note
 	inst.Delete(t, realm)
 	ofClient.expectMore(t, "Warning RealmNotFound")
 

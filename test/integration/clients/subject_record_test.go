@@ -72,8 +72,8 @@ func testSubjectRecordIsRestored(t *testing.T, inst *install.Installation) {
 	}
 }
 
-// An operator that finds records of the previous version, which has no members for federation, keeps
-// all keys and secrets, and writes the records again in the present version.
+// An operator that finds records of the previous version, which lack the members for federation,
+// keeps all keys and secrets and rewrites the records in the current version.
 func TestRecordsOfPreviousVersion(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)

@@ -24,18 +24,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
-// often makes the operator get keys every second.
+// often is the speed-up factor with which the operator fetches issuers' keys every second.
 const often = 600
 
 // behavior is what a hostile issuer does.
 type behavior struct {
 	act  func(*issuer.Discovered)
 	want string // in the condition
-	// revokes means that the issuer thereby revokes its keys.
+	// revokes is true if the behavior revokes the keys of the issuer.
 	revokes bool
 }
 
-// hostile are the responses of issuers that must affect no one else.
+// hostile returns the behaviors of hostile issuers, which must not affect others.
 func hostile(internal string) map[string]behavior {
 	metadata := func(handler http.HandlerFunc) func(*issuer.Discovered) {
 		return func(d *issuer.Discovered) { d.ServeMetadata(handler) }
@@ -64,9 +64,9 @@ func hostile(internal string) map[string]behavior {
 	}
 }
 
-// Hostile and unavailable issuers change nothing for anyone else, and little for themselves: the last
-// keys stay in use, unless the issuer revokes them. The condition names each of them and the cause,
-// and nothing repeats what they sent.
+// Hostile and unavailable issuers don't affect other issuers. Their own last known keys stay in use,
+// unless the issuer revokes them. The condition names each of these issuers and the cause. No object
+// or log repeats what they sent.
 func TestHostileIssuers(t *testing.T) {
 	internal, reached := startInternal(t)
 	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often, LocalIssuers: true})
@@ -193,8 +193,8 @@ func TestLocalIssuersAreDenied(t *testing.T) {
 	}
 }
 
-// An issuer that publishes another key in each response doesn't hold up the rotation of the realm's
-// own key, and the Realm stays Ready.
+// An issuer that publishes another key in each response doesn't delay the rotation of the realm's own
+// key, and the Realm stays Ready.
 func TestRotatingIssuer(t *testing.T) {
 	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often, LocalIssuers: true})
 	inst.StartOperator(t, "")
@@ -290,7 +290,8 @@ func activeKey(realm *v1alpha1.Realm) string {
 	return ""
 }
 
-// awaitFetches waits until the operator has got the keys of an issuer again, and checks the metrics.
+// awaitFetches waits until the operator has fetched the keys of an issuer again, and checks the
+// metrics.
 func awaitFetches(t *testing.T, inst *install.Installation, d *issuer.Discovered, name string) {
 	t.Helper()
 	const metric = `realmkeeper_issuer_last_success_timestamp_seconds{issuer=%q,realm="acme"}`
@@ -320,7 +321,7 @@ func awaitEvents(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm
 	})
 }
 
-// expectNoCanary checks that nothing of a hostile response is in an object or a log.
+// expectNoCanary checks that no object or log contains a part of a hostile response.
 func expectNoCanary(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	for _, list := range []client.ObjectList{&v1alpha1.RealmList{}, &eventsv1.EventList{}, &corev1.SecretList{}} {

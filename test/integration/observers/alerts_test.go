@@ -49,7 +49,7 @@ func increasing(perMinute float64) (values []float64) {
 	return values
 }
 
-// Each alert fires for its problem only, and the guide tells what to do.
+// Each alert fires only for its problem, and the guide says what to do about it.
 func TestAlertsFire(t *testing.T) {
 	at := time.Now().Truncate(time.Second)
 	ago := func(d time.Duration) []float64 { return constant(float64(at.Add(-d).Unix())) }

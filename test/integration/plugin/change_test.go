@@ -24,7 +24,7 @@ func usable(t *testing.T, inst *install.Installation, name string, change ...fun
 	return c
 }
 
-// --wait returns when every token server has the change, not earlier.
+// With --wait, a command returns only after every token server has loaded the change.
 func testSuspendAndResume(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "suspension")
 	credentials := inst.CredentialsSecret(t, c)

@@ -53,7 +53,7 @@ func testErrors(t *testing.T, inst *install.Installation, sh *shell) {
 	sh.fails(t, "kubectl realmkeeper rotate apiclient/account"+on, "kubectl edit apiclient account")
 	sh.fails(t, "kubectl realmkeeper revoke apiclient/hashed --secret"+on, "kubectl realmkeeper hash")
 	sh.fails(t, "kubectl realmkeeper revoke realm/acme --secret", "a Realm has no secret")
-	// What isn't Ready can't be rotated or resumed.
+	// If the command waits, an object that isn't Ready can't be rotated or resumed.
 	sh.fails(t, "kubectl realmkeeper rotate apiclient/shipping"+on, "is not Ready (ScopeNotInRealm)", "kubectl realmkeeper explain apiclient/shipping")
 	sh.fails(t, "kubectl realmkeeper resume apiclient/shipping --wait"+on, "is not Ready (ScopeNotInRealm)")
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(hashed), hashed); err != nil || hashed.Spec.TokensValidAfter != nil {
@@ -61,7 +61,7 @@ func testErrors(t *testing.T, inst *install.Installation, sh *shell) {
 	}
 }
 
-// A user who may only read realms and clients gets their status, and reads what is missing.
+// A user who may only read realms and clients sees their status and a note about the missing parts.
 func testPermissions(t *testing.T, inst *install.Installation, sh *shell) {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "plugin-viewer"},
@@ -88,7 +88,8 @@ func testPermissions(t *testing.T, inst *install.Installation, sh *shell) {
 	sh.fails(t, "kubectl realmkeeper status --as stranger", "forbidden")
 }
 
-// A field that a tool sets from Git is not changed, because the tool would revert it.
+// The plugin doesn't change a field that a tool sets from Git, because the tool would revert the
+// change.
 func testManagedByGitOps(t *testing.T, inst *install.Installation, sh *shell) {
 	c := newClient("managed", func(c *v1alpha1.ApiClient) {
 		c.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "shop:auth.realmkeeper.dev/ApiClient:acme-apps/managed"}
@@ -155,7 +156,7 @@ func testHelp(t *testing.T, _ *install.Installation, sh *shell) {
 	}
 }
 
-// A new credential isn't stale. One that was never used counts from its creation.
+// A new credential isn't stale. If a credential was never used, its age counts from its creation.
 func testStale(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "stale")
 	if got := sh.run(t, "kubectl realmkeeper stale -n "+team); got.code != 0 || got.stdout != "" || !strings.Contains(got.stderr, "No credentials were unused for 90d in namespace acme-apps.") {

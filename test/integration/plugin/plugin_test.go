@@ -59,7 +59,8 @@ func TestPlugin(t *testing.T) {
 	inst.AwaitReady(t, rejected, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm)
 	inst.AwaitSettled(t)
 
-	// These depend on all objects, so they run before the others.
+	// The output of these commands depends on all objects, so they run before the subtests that add
+	// some.
 	golden(t, "status.golden", sh.succeeds(t, "kubectl realmkeeper status"))
 	golden(t, "status-realm.golden", sh.succeeds(t, "kubectl realmkeeper status acme"))
 	checkStatusFormats(t, sh)
@@ -98,7 +99,7 @@ func TestPlugin(t *testing.T) {
 	testEveryReason(t, inst, sh)
 }
 
-// checkStatusFormats checks the outputs for programs.
+// checkStatusFormats checks the JSON and YAML output of status.
 func checkStatusFormats(t *testing.T, sh *shell) {
 	t.Helper()
 	type status struct {

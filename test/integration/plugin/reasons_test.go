@@ -37,7 +37,7 @@ func commandsIn(output string) []string {
 	return commands
 }
 
-// The commands that explain suggests make the client Ready, if nothing but the cause is wrong.
+// If nothing else is wrong, the commands that explain suggests make the client Ready.
 func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell) {
 	narrow := install.Realm("narrow", func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read", "o'reilly"}
@@ -138,7 +138,8 @@ func apiReasons(t *testing.T) []v1alpha1.ConditionReason {
 	return found
 }
 
-// conditionOf returns the condition that has a reason. Most reasons are those of Ready.
+// conditionOf returns the type and status of a condition with the given reason. Most reasons are
+// reasons of the Ready condition.
 func conditionOf(reason v1alpha1.ConditionReason) (v1alpha1.ConditionType, metav1.ConditionStatus) {
 	switch reason {
 	case v1alpha1.ReasonReady:
@@ -168,7 +169,7 @@ func testEveryReason(t *testing.T, inst *install.Installation, sh *shell) {
 	}
 	for _, reason := range apiReasons(t) {
 		if reason == v1alpha1.ReasonAccepted || reason == v1alpha1.ReasonIssuersResolved {
-			continue // They only occur with conditions that are as they should be.
+			continue // These reasons occur only in conditions that explain doesn't show.
 		}
 		t.Run(string(reason), func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +183,7 @@ func testEveryReason(t *testing.T, inst *install.Installation, sh *shell) {
 					c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: name}}
 				}
 			})
-			// The Secret exists, except for the reason that it doesn't.
+			// The Secret exists, unless the reason is that it is missing.
 			if reason != v1alpha1.ReasonSecretNotFound {
 				inst.Create(t, secret(name, nil, "x"))
 			}
@@ -192,9 +193,9 @@ func testEveryReason(t *testing.T, inst *install.Installation, sh *shell) {
 				return
 			}
 			if reason == v1alpha1.ReasonReady {
-				c = billing // Its credentials work.
+				c = billing // This client has working credentials.
 			} else {
-				// A command can add a grant to the realm.
+				// Each client has its own realm, because a suggested command can add a grant to it.
 				realm := install.Realm(name, func(r *v1alpha1.Realm) { r.Spec.Scopes, r.Spec.Grants = acme.Spec.Scopes, acme.Spec.Grants })
 				inst.Create(t, realm, c)
 				setReason(t, inst, realm, &realm.Status.Conditions, v1alpha1.ReasonReady)

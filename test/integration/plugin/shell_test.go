@@ -62,8 +62,8 @@ func (s *shell) run(t *testing.T, line string) outcome {
 	return got
 }
 
-// checkFormat checks that the output is for 80 columns, without colors. Commands and URLs
-// are not wrapped, because users copy them.
+// checkFormat checks that the output has no colors and fits into 80 columns. Commands and URLs are
+// not wrapped, because users copy them.
 func checkFormat(t *testing.T, line string, got outcome) {
 	t.Helper()
 	if strings.ContainsRune(got.stdout+got.stderr, '\x1b') {
@@ -105,7 +105,8 @@ func (s *shell) fails(t *testing.T, line string, words ...string) {
 	}
 }
 
-// varying are parts of the output that differ in each run, and their replacements.
+// varying contains patterns for the parts of the output that differ between runs, and their
+// replacements.
 var varying = []struct {
 	pattern     *regexp.Regexp
 	replacement string

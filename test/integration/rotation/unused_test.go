@@ -33,7 +33,7 @@ const (
 func TestOldSecretEndsWhenUnused(t *testing.T) {
 	cluster := env.Start(t)
 	// One hour is scaled down to one second, but not the token lifetime. An old secret therefore ends
-	// after 12 s without use: the lifetime, and twice the resolution.
+	// after 12 s without use, which is the token lifetime plus twice the resolution.
 	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600, DefaultTokenLifetime: "10s"})
 	inst.StartOperator(t, "")
 	kept, killed := inst.StartTokenServer(t), inst.StartTokenServer(t)
@@ -84,8 +84,8 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 	}
 }
 
-// killAtWrites restarts the operator so that it is killed at each of its next writes. Every other one
-// takes effect.
+// killAtWrites restarts the operator so that it is killed at each of its next writes. Every second
+// write takes effect before the operator is killed.
 func killAtWrites(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	var kubeconfig string
@@ -142,8 +142,8 @@ type secretUses struct {
 	stop  func()
 }
 
-// useUntilStopped uses a secret at all token servers in turn. None may reject it, but a token server
-// may be unavailable.
+// useUntilStopped uses a secret at all token servers in turn. No token server may reject the secret,
+// but a token server may be unavailable.
 func useUntilStopped(t *testing.T, inst *install.Installation, credentials *corev1.Secret) *secretUses {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

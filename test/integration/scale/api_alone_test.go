@@ -22,8 +22,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// apiAlone makes the same writes for new ApiClients as the operator, without the operator: it copies
-// an ApiClient that is Ready, its record, its credentials Secret, and its status.
+// apiAlone measures the API server without the operator. It makes the operator's writes for new
+// ApiClients itself, by copying an ApiClient that is Ready, its record, its credentials Secret, and
+// its status.
 type apiAlone struct {
 	inst                *install.Installation
 	operator            client.Client // with the operator's identity, which the API server authorizes
@@ -32,7 +33,7 @@ type apiAlone struct {
 	record, credentials *corev1.Secret
 }
 
-// newAPIAlone returns the writes for copies of an ApiClient that is Ready.
+// newAPIAlone returns an apiAlone that copies the given ApiClient.
 func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1alpha1.ApiClient) *apiAlone {
 	t.Helper()
 	cfg := rest.CopyConfig(inst.Env.Config)
@@ -75,7 +76,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 	}
 	for i, secret := range []*corev1.Secret{a.record, a.credentials} {
 		labels := maps.Clone(secret.Labels)
-		labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretGenerated // The operator can't write others here.
+		labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretGenerated // The operator can only write labeled Secrets here.
 		content := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: a.namespace, Name: fmt.Sprintf("%d-%s-%d", i, secret.Name, n),
@@ -115,8 +116,8 @@ func (a *apiAlone) delete(t testing.TB) {
 	deleteAll(t, a.inst, a.namespace, &corev1.Secret{})
 }
 
-// writers is the number of requests at the same time. More don't make the API server faster on two
-// cores.
+// writers is the number of concurrent requests. On two cores, more requests don't increase the
+// throughput of the API server.
 const writers = 16
 
 // parallel calls do with each number below n.

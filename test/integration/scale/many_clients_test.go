@@ -28,15 +28,16 @@ var manyClients = flag.Int("clients", 200, "Number of ApiClients to create; make
 
 // Limits per new ApiClient, regardless of how many are created at the same time.
 const (
-	// writesEach are the records of the client and its subject, the credentials Secret, and the status.
+	// writesEach counts the records of the client and its subject, the credentials Secret, and the
+	// status.
 	writesEach = 4
 	// reconcilesEach allows for one reconcile each for the object, its Secrets, the acknowledgement,
-	// the status, and the end of the time that the first status waits.
+	// the status, and the end of the delay before the first status is written.
 	reconcilesEach = 5
 )
 
-// slow allows for a second status write of one in twenty clients, for which the token servers took
-// longer than the operator waits.
+// slow allows a second status write for one in twenty clients. It is needed if the token servers take
+// longer to load the client than the operator waits before the first status.
 func slow(clients int) int { return clients / 20 }
 
 // The cost of creating an ApiClient doesn't depend on how many exist. Idle ApiClients cause no
@@ -151,8 +152,8 @@ func createClients(t testing.TB, inst *install.Installation, team, realm string,
 	creating.Wait()
 }
 
-// watchReady records which ApiClients are Ready. It returns when enough of them are, or when the
-// API server ends the watch because the client can't keep up.
+// watchReady records which ApiClients are Ready. It returns when enough of them are, or when the API
+// server ends the watch because the test can't keep up.
 func watchReady(t testing.TB, inst *install.Installation, team string, ready map[string]bool, size int) {
 	t.Helper()
 	note := func(c *v1alpha1.ApiClient) {

@@ -18,14 +18,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// What make scale requires of the operator.
+// Limits that make scale checks for the operator.
 const (
-	maxCreation = 1.25 // times the API's own time, until all ApiClients are Ready
+	maxCreation = 1.25 // times the time of the API server alone, until all ApiClients are Ready
 	maxWrites   = 3.0  // for each new ApiClient
-	maxMemory   = 15.0 // KiB for each ApiClient, with everything else in the operator
-	maxRestart  = 10.0 // seconds for 10,000 ApiClients, until all were reconciled
-	// rounds is the number of measurements of a time. Each one is compared with the API's own time
-	// right after it, because the speed of shared machines changes.
+	maxMemory   = 15.0 // KiB for each ApiClient, including its share of all other memory
+	maxRestart  = 10.0 // seconds for each 10,000 ApiClients, until all are reconciled
+	// rounds is how often the creation is measured. Each measurement is compared with the time of the
+	// API server alone, measured right afterwards, because the speed of shared machines changes.
 	rounds = 3
 )
 
@@ -56,7 +56,7 @@ func TestOperatorScale(t *testing.T) {
 	measureRestart(t, inst, total)
 }
 
-// measureCreation creates ApiClients in several rounds and returns how many.
+// measureCreation creates ApiClients in several rounds and returns their number.
 func measureCreation(t *testing.T, inst *install.Installation, realm string, clients, existing int) int {
 	t.Helper()
 	var ratios []float64
@@ -108,8 +108,8 @@ func create(t *testing.T, inst *install.Installation, realm string, clients, exi
 }
 
 // awaitReady waits until the given number of ApiClients are Ready according to the operator's
-// metrics, which cost less than another watch. The fewer are missing, the more often they are read,
-// because the operator counts the ApiClients each time.
+// metrics, which cost less than another watch. It reads the metrics less often while many are
+// missing, because the operator counts its ApiClients for each read.
 func awaitReady(t *testing.T, inst *install.Installation, realm string, clients int) {
 	t.Helper()
 	series := fmt.Sprintf(`realmkeeper_clients{realm=%q,state="Ready"}`, realm)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxIdleWait limits how long a measurement waits for a machine that others use too.
+// maxIdleWait limits how long a measurement waits, because other programs can keep the machine busy.
 const maxIdleWait = time.Minute
 
 // awaitQuiet waits until the machine is mostly idle. After many deletions, the garbage collector of

@@ -19,7 +19,7 @@ var (
 	reportFile = flag.String("scale.report", "", "Path of the `file` for the table of make scale. If empty, none is written")
 )
 
-// addRow adds a row to the table. A row that isn't reached fails the test.
+// addRow adds a row to the table. The test fails if the target isn't reached.
 func addRow(t testing.TB, reached bool, what, measured, reach string) {
 	t.Helper()
 	figures.Table{Path: *reportFile}.Add(t, figures.Row{What: what, Measured: measured, Reach: reach, Reached: reached})

@@ -122,8 +122,9 @@ func (b *bank) clientOf(t *testing.T, s *install.TokenServer, clientID, token st
 	return nil
 }
 
-// An attacker lists the subject of a victim, by every means and again and again. It gets a client of
-// its own, but no token of the victim, whose requests go on without a client ID.
+// An attacker repeatedly lists the subject of a victim, in new clients and in a changed one. The
+// attacker's clients become Ready, but the victim keeps the subject. Requests without a client ID
+// still get tokens of the victim's client.
 func testForeignSubject(t *testing.T, b *bank) {
 	attacker, ledger := newTenant(t, b.inst), b.victims[1]
 	b.grant(t, attacker)
@@ -137,7 +138,7 @@ func testForeignSubject(t *testing.T, b *bank) {
 			t.Fatal(err)
 		}
 	}
-	// Neither a change of the spec nor another issuer's name for it helps.
+	// A change of the spec doesn't help the attacker either.
 	c := b.ready(t, attacker, "late", byWorkload("repo:attacker/own"))
 	install.Change(t, b.inst, c, byWorkload(ledgerSubject))
 	awaitSubject(t, b.inst, bankName, "repo:attacker/own", nil)
@@ -145,12 +146,12 @@ func testForeignSubject(t *testing.T, b *bank) {
 	expectSubject(t, b.inst, bankName, ledgerSubject, ledger.client)
 }
 
-// An attacker lists a subject before its owner does. The owner's requests must then send the client ID,
-// as its status says, and get nothing of the attacker with it.
+// An attacker lists a subject before its owner does. The owner's requests must then send the client
+// ID, as the owner's status says, and get tokens of the owner's client.
 func testSquattedSubject(t *testing.T, b *bank) {
 	const subject = "repo:bank/squatted"
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
-	// Without a grant, the attacker isn't first.
+	// Without a grant, the attacker's client doesn't hold the subject, although it is older.
 	early := attacker.apiClient("early", bankName, "", byWorkload(subject))(t)
 	expectRejected(t, b.inst, early, v1alpha1.ReasonNamespaceNotAllowed)
 	awaitSubject(t, b.inst, bankName, subject, nil)
@@ -168,8 +169,8 @@ func testSquattedSubject(t *testing.T, b *bank) {
 	b.awaitClientOf(t, "", b.workload(t, subject+"-2", nil), squatter)
 }
 
-// An attacker matches claims of another tenant's repository. No request finds a client by claims, so
-// the workload's own client ID decides.
+// An attacker matches claims of another tenant's repository. Claims alone never select a client. The
+// client ID in the workload's request does.
 func testForeignClaims(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	b.grant(t, attacker)
@@ -198,8 +199,8 @@ func testForeignClaims(t *testing.T, b *bank) {
 	}
 }
 
-// A holder that loses its grant gets no tokens, but an attacker that lists the subject doesn't get it.
-// The same is true if the grant no longer allows the issuer.
+// A holder that loses its grant gets no tokens, but it keeps the subject even if an attacker lists
+// it. The same is true if the grant no longer allows the issuer.
 func testSubjectAfterLostGrant(t *testing.T, b *bank) {
 	const subject = "repo:bank/kept"
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
@@ -242,8 +243,8 @@ func subjectSuffix(reason v1alpha1.ConditionReason) string {
 	return "grant"
 }
 
-// A client that is deleted frees its subject, but only for clients that a grant covers, and a new
-// client of the same name is another holder.
+// Deleting a client frees its subject, but only for clients that a grant covers. A new client with
+// the same name is a different holder.
 func testRecreatedSubjectHolder(t *testing.T, b *bank) {
 	const subject = "repo:bank/recreated"
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
@@ -311,8 +312,8 @@ func testForeignAccountSubject(t *testing.T, b *bank) {
 	}
 }
 
-// An attacker has everything in another realm that trusts the same issuer. It holds the victim's
-// subject there, which means nothing in the bank.
+// An attacker has all permissions in another realm that trusts the same issuer. It holds the victim's
+// subject there, which has no effect in the bank's realm.
 func testSubjectInOtherRealm(t *testing.T, b *bank) {
 	attacker, ledger := newTenant(t, b.inst), b.victims[1]
 	b.inst.Create(t, install.Realm("other-subjects", func(r *v1alpha1.Realm) {
@@ -336,8 +337,9 @@ func testSubjectInOtherRealm(t *testing.T, b *bank) {
 	}
 }
 
-// The realm administrator renames an issuer or gives its name to another one. A mistake with the name
-// doesn't give a subject away, and the tokens of one issuer never count for the other.
+// The realm administrator renames an issuer or gives its name to another one. A wrong name doesn't
+// give a subject to another client, and tokens of one issuer are never accepted as tokens of the
+// other.
 func testRepointedIssuer(t *testing.T, b *bank) {
 	const realm, subject = "repointed", "repo:bank/repointed"
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)

@@ -43,16 +43,17 @@ type fleet struct {
 	began      time.Time
 	resolution time.Duration
 	https      []*http.Client
-	// credentials and lastUses are those of the active clients, by name.
+	// credentials contains the credentials Secrets of all clients, by name. lastUses contains the
+	// last uses of the active ones.
 	credentials map[string]*corev1.Secret
 	lastUses    map[string]span
 }
 
-// span is the time of a use, between the request and the response.
+// span contains the time of a use, which is between the request and the response.
 type span struct{ from, to time.Time }
 
-// The status shows the period of the last token for each client, and what that costs is limited. An
-// operator that restarts writes nothing.
+// The status of each active client shows the period of its last token, and the number of writes is
+// limited. An operator that restarts writes nothing.
 func TestLastUseOfManyClients(t *testing.T) {
 	f := newFleet(t)
 	f.request(t)
@@ -70,8 +71,8 @@ func TestLastUseOfManyClients(t *testing.T) {
 	}
 }
 
-// newFleet starts an installation and creates clients. Periods are long enough to write the statuses
-// of all active clients in one.
+// newFleet starts an installation and creates clients. A period is long enough to write the statuses
+// of all active clients.
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	cluster := env.Start(t)
@@ -155,7 +156,7 @@ func (f *fleet) awaitShown(t *testing.T) {
 	t.Logf("all last uses are shown after %s", time.Since(began).Round(time.Millisecond))
 }
 
-// checkUnused checks that no use is shown for the other clients.
+// checkUnused checks that the status of clients that were never used shows no use.
 func (f *fleet) checkUnused(t *testing.T) {
 	t.Helper()
 	all := f.list(t)
@@ -176,8 +177,8 @@ func (f *fleet) list(t *testing.T) []v1alpha1.ApiClient {
 	return list.Items
 }
 
-// awaitEach waits until a condition holds for each client, as long as their number grows. A use can
-// have to wait for the next period, because one of the previous period was shown late.
+// awaitEach waits until a condition holds for all clients. It fails if their number stops growing. A
+// use may not be written before the next period if an earlier use was written late in its period.
 func (f *fleet) awaitEach(t *testing.T, what string, holds func(*v1alpha1.ApiClient) bool) {
 	t.Helper()
 	timeout := f.resolution + time.Minute

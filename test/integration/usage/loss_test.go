@@ -20,7 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// lost returns the time before which uses may be missing, as the operator has persisted it.
+// lost returns the time that the operator has persisted as the time before which uses may be missing.
 func lost(t *testing.T, inst *install.Installation) time.Time {
 	t.Helper()
 	state := &corev1.ConfigMap{}
@@ -44,8 +44,9 @@ func awaitLost(t *testing.T, inst *install.Installation, since time.Time) {
 	})
 }
 
-// A killed server loses the uses that it hasn't reported, at most those of the last minute. The
-// operator knows until when: no use is neither shown nor known to be lost. Bad input is the same.
+// A killed server loses the uses that it hasn't reported, which are at most those of the last minute.
+// The operator records the time before which uses may be missing, so each use is either shown or
+// before this time. The operator also advances this time if it rejects an invalid report of a server.
 func TestLostUses(t *testing.T) {
 	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: 60}) // a period of a minute, and reports every second
 	inst.StartOperator(t, "")
@@ -84,7 +85,7 @@ func TestLostUses(t *testing.T) {
 	})
 	before := lost(t, inst)
 
-	// The kubelet restarts a killed container: the server finds its own Lease.
+	// The kubelet restarts a killed container, so the server finds its own Lease.
 	at := use(killed, all[1])
 	killed.KillAndRestart(t)
 	killed.AwaitReady(t)
@@ -95,7 +96,7 @@ func TestLostUses(t *testing.T) {
 		awaitLost(t, inst, before.Add(1))
 	}
 
-	// A node is lost: the Lease of the server becomes stale.
+	// A node fails, so the Lease of the server becomes stale.
 	at = use(killed, all[2])
 	inst.KillTokenServer(t, killed)
 	rejections(t, inst, front.Name)
@@ -112,7 +113,8 @@ func TestLostUses(t *testing.T) {
 	}
 }
 
-// rejections creates reports as a third party, and checks that they are ignored, counted, and named.
+// rejections creates reports as a third party. It checks that the operator ignores them, counts them
+// in its metrics, and names them in its log.
 func rejections(t *testing.T, inst *install.Installation, server string) {
 	t.Helper()
 	c := install.ApiClient(inst.Env.Namespace(t), "unused", "acme")
@@ -149,7 +151,7 @@ func rejections(t *testing.T, inst *install.Installation, server string) {
 			t.Errorf("the operator's log does not name ConfigMap %s", report.Name)
 		}
 		if reason == "NotAServer" {
-			inst.Delete(t, report) // the operator leaves it alone
+			inst.Delete(t, report) // the operator doesn't delete it
 			continue
 		}
 		awaitLost(t, inst, since)

@@ -14,7 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// writes returns the writes of all programs, or of those to one resource, without those of Leases.
+// writes describes all writes except those to Leases. If resource is set, it describes only the
+// writes to this resource.
 func (f *fleet) writes(t *testing.T, resource string) []string {
 	t.Helper()
 	var writes []string
@@ -26,7 +27,7 @@ func (f *fleet) writes(t *testing.T, resource string) []string {
 	return writes
 }
 
-// events returns the writes of the operator and the token servers, without those of Leases.
+// events returns the writes of the operator and the token servers, except those to Leases.
 func (f *fleet) events(t *testing.T) []auditv1.Event {
 	t.Helper()
 	var events []auditv1.Event
@@ -65,7 +66,7 @@ func (f *fleet) checkWrites(t *testing.T) {
 		len(statuses), perMinute(len(statuses)), counts["configmaps"], perMinute(counts["configmaps"]))
 
 	for _, window := range []time.Duration{2 * time.Second, time.Minute} {
-		limit := writesPerSecond * int(window/time.Second+2) // as many can be waiting
+		limit := writesPerSecond * int(window/time.Second+2) // two seconds more, because writes can be waiting
 		for i := range statuses {
 			if j := i + limit; j < len(statuses) && statuses[j].Sub(statuses[i]) < window {
 				t.Errorf("more than %d writes of statuses within %s", limit, window)
