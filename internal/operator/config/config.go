@@ -174,11 +174,11 @@ type TrustedIssuers struct {
 
 // Usage configures how the last use of credentials is recorded.
 type Usage struct {
-	// Resolution is the precision of the recorded times: whole hours, 1h to 24h. A client that is
-	// used all the time costs one write of its status per Resolution. Defaults to 1h.
+	// Resolution is the precision of the recorded times: whole hours, 1h to 24h. For a
+	// client in constant use, the operator updates the status once per Resolution. Defaults to 1h.
 	Resolution metav1.Duration `json:"resolution,omitzero"`
 	// StaleAfter is how long a credential must have been unused to be counted as stale: at least the
-	// resolution. Nothing happens to stale credentials. Defaults to 2160h, which is 90 days.
+	// resolution. Stale credentials are only reported. Defaults to 2160h, which is 90 days.
 	StaleAfter metav1.Duration `json:"staleAfter,omitzero"`
 }
 
