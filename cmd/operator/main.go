@@ -66,13 +66,15 @@ func main() {
 
 var errUsage = errors.New("invalid flags")
 
-// gcPercent makes the runtime collect garbage earlier than by default. Most of the operator's memory
-// are caches, which grow with the number of ApiClients, and it allocates little in comparison.
+// gcPercent makes the runtime collect garbage earlier than by default. Most of the operator's
+// memory is used for caches, which grow with the number of ApiClients. The operator allocates
+// little in comparison.
 const gcPercent = 30
 
-// reserve is the size in bytes of an allocation that needs no memory, because nothing writes to it, but
-// counts as part of the heap when the runtime decides whether to collect garbage. Without it, an
-// operator with few ApiClients collects garbage so often that a new one takes a fifth more CPU time.
+// reserve is the size in bytes of an unused allocation. It needs no memory, because nothing writes
+// to it, but the runtime counts it as part of the heap when it decides whether to collect garbage.
+// Without it, an operator with few ApiClients collects garbage so often that each new ApiClient
+// costs a fifth more CPU time.
 const reserve = 64 << 20
 
 // bodyLogLevel is the log level at which client-go starts to log request and response bodies. They

@@ -31,7 +31,7 @@ Usage:
 Flags:
 `
 
-// minUsageResolution is an hour in an instance that is sped up for tests.
+// minUsageResolution is one hour divided by the maximum speed-up of test instances.
 const minUsageResolution = time.Second
 
 type options struct {

@@ -157,7 +157,9 @@ func newClient(kubeconfig string, now *clock.Clock) (kubernetes.Interface, error
 		return nil, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
 	cfg.Wrap(now.Transport)
-	cfg.QPS = -1                                            // each part limits its own requests, and a heartbeat must not wait for a report of many uses
+	// No limit, because each component limits its own requests, and a heartbeat must not wait for a
+	// report of many uses.
+	cfg.QPS = -1
 	cfg.ContentType = "application/vnd.kubernetes.protobuf" // halves the CPU time for decoding many records
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

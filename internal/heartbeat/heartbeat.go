@@ -105,7 +105,8 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
 		return Heartbeat{}, fmt.Errorf("%w: %s/%s: annotation %s: %w", ErrInvalidLease, lease.Namespace, lease.Name, LoadedAnnotation, err)
 	}
-	// A Lease with an invalid time is still a heartbeat, but of a server that has reported nothing.
+	// An invalid usage annotation doesn't invalidate the heartbeat. The server only counts as not
+	// having reported any uses.
 	until, err := time.Parse(time.RFC3339, lease.Annotations[UsageAnnotation])
 	if err != nil {
 		until = time.Time{}

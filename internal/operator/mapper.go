@@ -16,9 +16,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// newMapper returns the resources of the kinds that the operator uses. They are known, so it doesn't
-// ask the API server, and a lookup is much cheaper than in the result of discovery: caches look up the
-// kind in each request.
+// newMapper returns a mapping from the kinds that the operator uses to their resources. It needs no
+// discovery, because these kinds are fixed. Its lookups are also much cheaper than those in the
+// result of discovery, which matters because caches look up the kind in each request.
 func newMapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	add := func(scope meta.RESTScope, version schema.GroupVersion, kinds ...string) {

@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
-// The mapping contains every kind in the cache, and its list.
+// The mapping contains every kind in the cache, and its list kind.
 func TestMapper(t *testing.T) {
 	mapper, err := newMapper(nil, nil)
 	if err != nil {

@@ -267,7 +267,7 @@ func clientSecrets() labels.Selector {
 	return labels.NewSelector().Add(*in)
 }
 
-// usageReports selects the reports of used credentials, and the operator's state of them.
+// usageReports selects the reports of used credentials and the ConfigMap with the operator's own state.
 func usageReports() labels.Selector {
 	exists, err := labels.NewRequirement(usage.Label, selection.Exists, nil)
 	if err != nil {

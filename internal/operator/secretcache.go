@@ -38,8 +38,8 @@ func stripSecrets(digests *provided.Digests) cache.TransformFunc {
 	}
 }
 
-// stripCredentials keeps the client secrets in a credentials Secret. The rest of it is the same for
-// all clients of a realm, or follows from the ApiClient.
+// stripCredentials keeps only the identity of a credentials Secret and the client secrets in it.
+// The rest is the same for all clients of a realm, or follows from the ApiClient.
 func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 	stripped := provided.Identity(secret)
 	stripped.Data = map[string][]byte{}
@@ -56,7 +56,7 @@ func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 	return stripped
 }
 
-// stripRecord keeps the owner and the data of a record.
+// stripRecord removes the metadata of a record except for its identity and its owner.
 func stripRecord(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok || apply.Summarized(secret) {
@@ -96,7 +96,7 @@ func stripApiClient(obj any) (any, error) {
 	return c, nil
 }
 
-// share replaces strings by equal strings that are already in memory.
+// share replaces strings with equal strings that are already in memory.
 func share(values ...*string) {
 	for _, value := range values {
 		*value = unique.Make(*value).Value()

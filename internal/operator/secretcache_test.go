@@ -63,8 +63,8 @@ func TestCachedSecretsAreSmall(t *testing.T) {
 	}
 }
 
-// The planner needs the client secrets in a credentials Secret, and a summary of the fields that the
-// operator owns. Without an owner, it isn't a credentials Secret.
+// The planner needs the client secrets in a credentials Secret, and a summary of the fields that
+// the operator owns. A Secret without an owner isn't a credentials Secret.
 func TestCredentialsSecretsAreCached(t *testing.T) {
 	digests, err := provided.NewDigests(rand.Reader)
 	if err != nil {
@@ -117,7 +117,7 @@ func strip(t *testing.T, digests *provided.Digests, secret *corev1.Secret) *core
 	return once
 }
 
-// A record is cached without what is the same for all records.
+// A record is cached without the metadata that the operator doesn't need.
 func TestRecordsAreCached(t *testing.T) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

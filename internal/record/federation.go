@@ -7,8 +7,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Limits of the trusted issuers of a realm and of the identities of a client. They bound what a token
-// server keeps in memory and the size of a record.
+// Limits of the trusted issuers of a realm and of the identities of a client. They limit the memory
+// of token servers and the size of a record.
 const (
 	MaxIssuers       = 16
 	MaxIssuerKeys    = 32
@@ -34,7 +34,7 @@ type Issuer struct {
 
 // Identity selects tokens of a trusted issuer by either their subject or their claims.
 type Identity struct {
-	// ID identifies the identity among those of the client in reports of its use.
+	// ID identifies the identity in reports of its use. It is unique within the client.
 	ID string `json:"id,omitempty"`
 	// Issuer is the "iss" claim. IssuerName is the name of the issuer in the Realm.
 	Issuer     string `json:"issuer"`
@@ -46,7 +46,7 @@ type Identity struct {
 }
 
 // Subject is the record of the ApiClient that holds a subject of an issuer. Tokens with the subject
-// select the client without a client ID, if its own record lists the subject, too.
+// select the client without a client ID if the client's own record also lists the subject.
 type Subject struct {
 	// RealmUID, Issuer, and Subject determine the name of the record; see SubjectSecretName. Issuer
 	// is the "iss" claim, or v1alpha1.IssuerKubernetes for a service account of the cluster.

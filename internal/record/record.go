@@ -6,8 +6,8 @@
 // The name of a Realm's record contains the UID of the Realm, so that a recreated Realm never uses
 // the record of the deleted one. The name of an ApiClient's record is derived from the UID of the
 // Realm and the client ID. Because names are unique, the API server ensures that only one ApiClient
-// holds a client ID, even if two operators run at the same time. The same holds for the subject of a
-// foreign token: its holder has a record of its own for it.
+// holds a client ID, even if two operators run at the same time. The same is true for the subjects
+// of foreign tokens, because the holder of a subject has a separate record for it.
 package record
 
 import (

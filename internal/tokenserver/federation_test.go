@@ -159,8 +159,8 @@ type federated struct {
 	more  string // parameters in addition to the token
 	// want is the client. If it is empty, the token is rejected.
 	want string
-	// wantStatus is that of a rejection. It defaults to 401 for a client assertion, and 400 for the
-	// grant.
+	// wantStatus is the status of a rejection. It defaults to 401 for a client assertion, and 400 for
+	// the grant.
 	wantStatus int
 }
 
@@ -362,8 +362,8 @@ func TestDuplicateMembersAreRejected(t *testing.T) {
 	}
 }
 
-// A second tenant that lists the subject of another one doesn't get its requests, and doesn't break
-// them. Without a record of its own, the subject has no holder.
+// A tenant that lists another tenant's subject neither gets nor breaks the other tenant's requests.
+// Without a record of its own, the subject has no holder.
 func TestSubjectOfAnotherTenant(t *testing.T) {
 	s := startFederated(t)
 	client := s.clientOf(t, "HTTP/2")
@@ -376,8 +376,8 @@ func TestSubjectOfAnotherTenant(t *testing.T) {
 	checkRejection(t, s.send(t, client, byAssertion(token, "")), 400, "invalid_request", "acme")
 }
 
-// The cluster's keys decide before those of another issuer that publishes the same key, so that it
-// can't lock out the cluster's Pods.
+// The cluster's keys take precedence over another issuer that publishes the same key, so that the
+// issuer can't lock out the cluster's Pods.
 func TestIssuerWithKeyOfTheCluster(t *testing.T) {
 	s := startFederated(t)
 	local := keys()[signingkey.RS256]
@@ -430,7 +430,7 @@ func TestIssuerWithNewKeyOfTheCluster(t *testing.T) {
 			t.Errorf("%q: token for client %s, want pod", more, id)
 		}
 	}
-	// Without the cluster's keys, it is unknown whose token it is.
+	// Without the cluster's keys, it is unknown which of the two issued the token.
 	s := startFederated(t, func(o *tokenserver.Options) { o.Cluster = clusterOf{} })
 	trust(s)
 	checkRejection(t, s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(accountToken(t, nil, nil), "")), 503, "temporarily_unavailable", "acme")

@@ -102,7 +102,7 @@ func TestGrantIsOnlyForTheTokenEndpoint(t *testing.T) {
 	}
 }
 
-// A token issued for a foreign token contains nothing of it.
+// A token issued for a foreign token copies nothing from the foreign token.
 func TestForeignClaimsDoNotGetIntoTokens(t *testing.T) {
 	s := startFederated(t)
 	client := s.clientOf(t, "HTTP/2")
@@ -194,7 +194,7 @@ func TestIssuerThatIsNoLongerTrusted(t *testing.T) {
 	}
 	key := foreignKeys()["github"]
 	keys := []signingkey.PublicKey{key.Public()}
-	// The name now stands for another issuer with the same keys.
+	// The name now belongs to another issuer with the same keys.
 	trust(registry.Issuer{Name: "github", URL: "https://example.com", Audience: acme, Keys: keys})
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_grant", "acme")
 	checkRejection(t, s.send(t, client, byGrant(githubToken(t, nil, members{"iss": "https://example.com"}), "&client_id=deploy")), 400, "invalid_grant", "acme")

@@ -31,8 +31,8 @@ type Options struct {
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
 	// rejected.
 	Cluster clientauth.ClusterKeys
-	// RefreshKeys asks for the keys of a realm's trusted issuer, which signed a token with a key that
-	// isn't known. It must not block. If nil, nothing is asked for.
+	// RefreshKeys requests the keys of a realm's trusted issuer that signed a token with an unknown
+	// key. It must not block. If nil, no keys are requested.
 	RefreshKeys func(realm, issuer string)
 	// Used records that a credential has authenticated a client at the given time. It must not block.
 	// If nil, nothing is recorded.
@@ -96,8 +96,8 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 		if len(r.TransferEncoding) > 0 {
 			w.Header()["Connection"] = connectionClose
 		}
-		// The end of the path comes from the API request and may have any form. The escaped path is
-		// split, so that nothing in that form moves the parts before it.
+		// The end of the path comes from the API request and may have any form. Split the escaped path,
+		// so that the API request can't affect the parts before it.
 		if realm, rest, ok := belowVerification(r.URL.EscapedPath()); ok {
 			r.Pattern = "/{realm}" + oauth.VerificationPath + "/"
 			verification.serveBelow(w, r, realm, rest)

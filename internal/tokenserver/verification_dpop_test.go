@@ -204,8 +204,8 @@ func TestDPoPRequirementInThePath(t *testing.T) {
 	}
 }
 
-// A proof is accepted once by each token server, also for another gateway. A request that fails
-// doesn't use it up.
+// Each token server accepts a proof only once, even if another gateway presents it. A failed
+// request doesn't use up the proof.
 func TestReplayedProofsAtVerification(t *testing.T) {
 	first, second := startWithDPoP(t), startWithDPoP(t)
 	token := bound(t, first, "bound")

@@ -18,12 +18,12 @@ const schemaVersion = 1
 // ErrInvalid is returned for a ConfigMap that isn't a valid report.
 var ErrInvalid = errors.New("invalid usage report")
 
-// Report lists when credentials were last used, as one token server has seen it.
+// Report lists when credentials were last used, according to one token server.
 type Report struct {
 	// Server is the name of the server's Pod.
 	Server string
 	// Lost is a time before which uses may be missing, because they were lost before they were
-	// reported. Zero if none were.
+	// reported. It is zero if no uses were lost.
 	Lost time.Time
 	// Uses are the times of the last use, truncated to the resolution, by UID of the ApiClient.
 	Uses map[types.UID]map[Credential]time.Time
@@ -43,7 +43,8 @@ func Name(server string, number int) string {
 	return "token-server-" + server + "-usage-" + strconv.Itoa(number)
 }
 
-// ServerOf returns the server whose ConfigMap has the given name, and whether it is such a name.
+// ServerOf returns the server whose ConfigMap has the given name. ok is false if Name never returns
+// the given name.
 func ServerOf(name string) (server string, ok bool) {
 	rest, ok := strings.CutPrefix(name, "token-server-")
 	i := strings.LastIndex(rest, "-usage-")
@@ -57,7 +58,7 @@ func ServerOf(name string) (server string, ok bool) {
 	return rest[:i], true
 }
 
-// Add records a use. If the report has a later one of the same credential, Add changes nothing.
+// Add records a use. If the report has a later use of the same credential, Add changes nothing.
 func (r *Report) Add(client types.UID, c Credential, at time.Time) {
 	uses := r.Uses[client]
 	if uses == nil {
@@ -76,7 +77,7 @@ func (r *Report) Add(client types.UID, c Credential, at time.Time) {
 func (r *Report) Encode() (string, error) {
 	e := encoded{SchemaVersion: schemaVersion, Server: r.Server, Uses: make(map[types.UID]map[Credential]int64, len(r.Uses))}
 	if !r.Lost.IsZero() {
-		// Rounded down, it would hide losses in the last fraction of a second.
+		// Round up. Otherwise, losses in the last fraction of a second would be hidden.
 		e.Lost = r.Lost.Add(time.Second - 1).Unix()
 	}
 	for client, uses := range r.Uses {
@@ -103,15 +104,15 @@ func ConfigMap(namespace, server string, number int, data string) *corev1.Config
 	}
 }
 
-// Parse returns the report in a ConfigMap. The error wraps ErrInvalid and contains nothing of the
-// report but a part of an invalid name.
+// Parse returns the report in a ConfigMap. The error wraps ErrInvalid. It repeats at most the
+// beginning of an invalid server name or credential from the report.
 func Parse(cm *corev1.ConfigMap) (*Report, error) {
 	fail := func(format string, args ...any) (*Report, error) {
 		return nil, fmt.Errorf("%w: ConfigMap %s/%s: "+format, append([]any{ErrInvalid, cm.Namespace, cm.Name}, args...)...)
 	}
 	server, ok := ServerOf(cm.Name)
 	if !ok {
-		return fail("the name is not that of a token server's report")
+		return fail("the name does not belong to a report of a token server")
 	}
 	data := cm.Data[DataKey]
 	if len(data) > MaxSize {

@@ -1,9 +1,9 @@
 // Package usage defines the ConfigMaps in which token servers report to the operator when
 // credentials were last used.
 //
-// A server has up to MaxReports ConfigMaps of its own. It adds uses to them, and the operator
-// deletes a ConfigMap when the status of all its clients shows them. Each update and deletion names
-// the resource version that was read, so neither side loses what the other one wrote.
+// A server has up to MaxReports ConfigMaps of its own. It adds uses to them, and the operator deletes a
+// ConfigMap after the status of all clients in it shows the uses. Each update and deletion requires the
+// resource version that was read, so neither side overwrites changes by the other.
 package usage
 
 import (
@@ -25,13 +25,15 @@ const (
 	// MaxSize is the maximum size of an encoded report in bytes.
 	MaxSize = 512 << 10
 
-	// Small entries need much more memory than space in a report. Parse rejects more entries than a
-	// report of clients with real UIDs and credentials has. Otherwise, a compromised token server
+	// Small entries need much more memory than space in a report. Parse therefore rejects reports with
+	// more entries than fit with real UIDs and credentials. Otherwise, a compromised token server
 	// could exhaust the memory of the operator.
 
-	// maxClients is the maximum number of clients in a report. An entry has at least 60 bytes.
+	// maxClients is the maximum number of clients in a report. The entry of a client has at least 60
+	// bytes.
 	maxClients = MaxSize / 60
-	// maxCredentials is the maximum number of credentials of a client, some of which may be replaced.
+	// maxCredentials is the maximum number of credentials of a client in a report, including replaced
+	// ones.
 	maxCredentials = 64
 )
 
@@ -44,15 +46,15 @@ const (
 	MaxResolution = 24 * time.Hour
 )
 
-// maxInterval is the maximum time between two reports of a server.
+// maxInterval is the maximum result of Interval.
 const maxInterval = time.Minute
 
-// Interval returns how often a server reports at most: once a minute, or 60 times per resolution if
-// that is more frequent, as in tests.
+// Interval returns the minimum time between two reports of a server: a minute, or a 60th of the
+// resolution if that is shorter, as in tests.
 func Interval(resolution time.Duration) time.Duration { return min(maxInterval, resolution/60) }
 
-// Truncate returns the beginning of the period of t, in UTC. Periods have the length of the resolution
-// and the same limits on all servers.
+// Truncate returns the beginning of the period of t, in UTC. Periods have the length of the
+// resolution and the same boundaries on all servers.
 func Truncate(t time.Time, resolution time.Duration) time.Time {
 	// Time.Truncate counts from the year 1, which is a multiple of a day away from the Unix epoch.
 	return t.UTC().Truncate(resolution)
@@ -86,7 +88,7 @@ var errCredential = errors.New("invalid credential")
 // MarshalText encodes c as "<type>/<id>".
 func (c Credential) MarshalText() ([]byte, error) { return []byte(string(c.Type) + "/" + c.ID), nil }
 
-// UnmarshalText decodes what MarshalText has encoded.
+// UnmarshalText decodes the result of MarshalText.
 func (c *Credential) UnmarshalText(text []byte) error {
 	kind, id, _ := strings.Cut(string(text), "/")
 	switch Type(kind) {

@@ -52,7 +52,7 @@ func TestParseReturnsWhatWasEncoded(t *testing.T) {
 	}
 }
 
-// Uses until the very moment of a loss may be missing.
+// Uses up to the moment of a loss may be missing, so its time must not be rounded down.
 func TestLostIsRoundedUp(t *testing.T) {
 	for name, r := range map[string]usage.Report{
 		"whole second": {Server: server, Lost: at(9, 30)},

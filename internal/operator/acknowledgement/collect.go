@@ -25,8 +25,9 @@ type collector struct {
 	collected func()
 }
 
-// Lost persists that the uses of credentials before a time may be missing. As long as a token server
-// has a Lease, it reports its uses later.
+// Lost persists that uses of credentials before a time may be missing. The collector calls it
+// before it deletes a Lease, because the Lease is the only sign that a token server may not have
+// reported all uses.
 type Lost func(ctx context.Context, c client.Client, before time.Time) error
 
 // Start collects stale Leases until ctx is canceled. The manager runs it only on the leader.
@@ -67,7 +68,7 @@ func (c *collector) collect(ctx context.Context) {
 			// The API server may be down, so the token server may still be alive.
 			c.tracker.extendDeadline(lease.Name, c.now())
 			if apierrors.IsConflict(err) {
-				continue // The server has renewed it.
+				continue // The server has renewed the Lease.
 			}
 			log.Error(err, "Failed to delete stale heartbeat Lease", "lease", lease.Name)
 			continue

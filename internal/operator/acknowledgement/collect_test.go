@@ -44,7 +44,7 @@ func (c *leaseClient) Delete(_ context.Context, obj client.Object, opts ...clien
 		return errors.New("deletion without preconditions")
 	}
 	if c.lost.IsZero() {
-		return errors.New("deletion before its loss of uses is persisted")
+		return errors.New("deletion before the loss of uses was persisted")
 	}
 	c.deleted = append(c.deleted, obj.GetName())
 	return c.deleteErr
@@ -171,7 +171,8 @@ func TestFailedDeletionExtendsDeadline(t *testing.T) {
 	}
 }
 
-// A killed server has not reported its last uses. Without its Lease, nothing shows that.
+// A killed server has not reported its last uses. Only its Lease shows that, so the loss is
+// persisted before the Lease is deleted.
 func TestLossOfUsesIsPersistedFirst(t *testing.T) {
 	f := newFixture(t)
 	c := &leaseClient{leases: []*coordinationv1.Lease{f.lease("a", "1")}, lostErr: errors.New("unavailable")}

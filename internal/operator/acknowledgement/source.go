@@ -19,8 +19,8 @@ import (
 const maxAge = 10 * heartbeat.Duration
 
 // Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds a runnable
-// to the manager that deletes the Leases of dead servers. It calls lost before it deletes one, and
-// collected after that.
+// to the manager that deletes the Leases of dead servers. The runnable calls lost before each
+// deletion, and collected after it.
 func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time, lost Lost, collected func()) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 type applied struct {
 	// recorded reports whether the desired record has been written.
 	recorded bool
-	// state reports whether the token servers have acknowledged the record and those of the subjects;
-	// nil if there is no record. version is the record's resource version, and created is the time
-	// at which it was created.
+	// state reports whether the token servers have acknowledged the client's record and the records of
+	// its subjects; nil if there is no record. version is the record's resource version, and created
+	// is the time at which it was created.
 	state   *acknowledgement.State
 	version string
 	created time.Time
@@ -37,8 +37,8 @@ type applied struct {
 // apply writes the records of subjects, the record, and then the credentials Secret. It then deletes
 // what is obsolete.
 //
-// Token servers ignore a subject until the client's record lists it. Therefore a subject is held before
-// it is used, and given up after that.
+// Token servers ignore a subject until the client's record lists it. apply therefore acquires a
+// subject before the record lists it, and gives it up after the record no longer lists it.
 //
 // The record comes first so that a secret is never delivered before it can be verified. A crash
 // between the two writes leaves a verifier without its secret, and the next reconcile generates a

@@ -70,8 +70,8 @@ type Reconciler struct {
 	// secretsOnly holds the resource versions of records that token servers have not loaded yet but
 	// whose changes do not affect workloads.
 	secretsOnly memory
-	// conflicts holds the clients whose last writes conflicted. They have a record that the cache does
-	// not contain, or soon will.
+	// conflicts holds the clients whose last write conflicted. They may have a record or a credentials
+	// Secret that the cache does not contain yet, so isNew returns false for them.
 	conflicts memory
 }
 

@@ -28,8 +28,8 @@ type decision struct {
 	blocked *condition.Result
 	// record is the desired record; nil leaves it unchanged, even if there is none.
 	record *record.Client
-	// subjects are the records of the subjects that the client holds or acquires, and
-	// obsoleteSubjects are those of the subjects that it gives up.
+	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
+	// the records of the subjects that it gives up.
 	subjects         []record.Subject
 	obsoleteSubjects []corev1.Secret
 	// plan is the plan for the client's secrets. Its secrets are already included in record.

@@ -20,7 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Objects is what a decision about an ApiClient depends on.
+// Objects contains everything that a decision about an ApiClient depends on.
 type Objects struct {
 	Client *v1alpha1.ApiClient
 	// Realm is the Realm that the client refers to, with its status; nil if it does not exist.
@@ -56,9 +56,10 @@ type Evaluation struct {
 	// Pending is the secret in Record that is delivered after all token servers serve the record;
 	// empty if there is none. Evaluate must then be called again with it.
 	Pending string
-	// Status is the status as soon as everything is written and all token servers serve the record.
+	// Status is the status after everything is written and all token servers serve the record.
 	Status v1alpha1.ApiClientStatus
-	// RequeueAfter is the time until the decision may change by itself; zero if it does not.
+	// RequeueAfter is the time until the decision may change although the objects do not; zero if it
+	// never does.
 	RequeueAfter time.Duration
 }
 

@@ -45,7 +45,7 @@ func newCluster(t *testing.T, spec v1alpha1.ApiClientSpec) *cluster {
 	}}
 }
 
-// evaluate writes decisions until none leaves a secret pending, and returns the last one.
+// evaluate makes and writes decisions until no secret is pending, and returns the last decision.
 func (c *cluster) evaluate() apiclient.Evaluation {
 	c.t.Helper()
 	for range 3 {
@@ -171,7 +171,7 @@ func TestEvaluateRespectsOtherClients(t *testing.T) {
 	e := c.evaluate()
 	wantReason(t, e, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	if len(e.Subjects) != 1 {
-		t.Fatalf("subjects %v, want that of the service account", e.Subjects)
+		t.Fatalf("subjects %v, want the subject of the service account", e.Subjects)
 	}
 
 	rival := newCluster(t, v1alpha1.ApiClientSpec{ServiceAccounts: c.objects.Client.Spec.ServiceAccounts, ClientID: "team.billing"})
@@ -186,7 +186,7 @@ func TestEvaluateRespectsOtherClients(t *testing.T) {
 	}
 	c.objects.Client.Spec = v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}, Secret: generated()}
 	if e := c.evaluate(); len(e.ObsoleteSubjects) != 1 {
-		t.Errorf("obsolete subjects %v, want that of the service account", e.ObsoleteSubjects)
+		t.Errorf("obsolete subjects %v, want the subject of the service account", e.ObsoleteSubjects)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestEvaluateReadsNamespaces(t *testing.T) {
 	c := newCluster(t, v1alpha1.ApiClientSpec{Secret: generated(), ClientID: "shared.billing"})
 	wantReason(t, c.evaluate(), v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	c.objects.Namespaces["shared"] = map[string]string{}
-	wantReason(t, c.evaluate(), v1alpha1.ConditionReady, v1alpha1.ReasonReady) // it holds the ID already
+	wantReason(t, c.evaluate(), v1alpha1.ConditionReady, v1alpha1.ReasonReady) // the client already holds the ID
 	clear(c.objects.Records)
 	wantReason(t, c.evaluate(), v1alpha1.ConditionAccepted, v1alpha1.ReasonNotGranted)
 	c.objects.Namespaces["team"] = map[string]string{}

@@ -23,9 +23,9 @@ func rotated(before, after *v1alpha1.ApiClientStatus) *notice.Event {
 	return notice.Rotation(v1alpha1.EventSecretRotated, note)
 }
 
-// oldSecretUsed returns the Event for an old secret that is still in use, or nil: one when the condition
-// OldSecretInUse becomes True, and one for each further day (UTC) on which the secret is used. It is a
-// pure function.
+// oldSecretUsed returns the Event for an old secret that is still in use. There is one Event when
+// the condition OldSecretInUse becomes True, and one for each further day (UTC) on which the secret
+// is used. Otherwise, oldSecretUsed returns nil. It is a pure function.
 func oldSecretUsed(before, after *v1alpha1.ApiClientStatus) *notice.Event {
 	day := oldSecretDay(after)
 	if day == "" || day == oldSecretDay(before) {
@@ -34,8 +34,8 @@ func oldSecretUsed(before, after *v1alpha1.ApiClientStatus) *notice.Event {
 	return notice.OldSecretInUse(meta.FindStatusCondition(after.Conditions, string(v1alpha1.ConditionOldSecretInUse)).Message)
 }
 
-// oldSecretDay returns the old secret that is in use and the day of its last use; empty if there is
-// none.
+// oldSecretDay returns the ID of the old secret that is in use, followed by the day of its last
+// use. It is empty if no old secret is in use.
 func oldSecretDay(s *v1alpha1.ApiClientStatus) string {
 	if !meta.IsStatusConditionTrue(s.Conditions, string(v1alpha1.ConditionOldSecretInUse)) || len(s.Secrets) == 0 || s.Secrets[0].LastUsedTime == nil {
 		return ""

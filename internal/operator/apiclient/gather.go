@@ -44,22 +44,22 @@ type observed struct {
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
 	// provided is the Secret that the spec refers to, without its values. value is the result of
-	// hashing its value, and hashing reports that it is not known yet.
+	// hashing its value. hashing reports that the result is not known yet.
 	provided *corev1.Secret
 	value    provided.Result
 	hashing  bool
 	// accounts maps the names of service accounts that the spec lists and that exist to their UIDs.
 	accounts map[string]types.UID
-	// subjects are the records of the subjects that the spec lists and this client holds, and
-	// subjectHolders are the ApiClients that hold the others that are not free. ownSubjects are the
-	// records of all subjects that this client holds, also of those that the spec no longer lists.
+	// subjects are the records of the listed subjects that this client holds. subjectHolders are the
+	// ApiClients that hold other listed subjects. ownSubjects are the records of all subjects that
+	// this client holds, including those that the spec no longer lists.
 	subjects       map[subject]*corev1.Secret
 	subjectHolders map[subject]types.NamespacedName
 	ownSubjects    []corev1.Secret
 	// pending is the newest secret that was generated but not delivered; empty if there is none.
 	pending string
 	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
-	// uses that the next status shows in addition to the previous one.
+	// uses that the next status adds to those in the previous status.
 	uses     map[string]secrets.Use
 	reported usage.Uses
 	// authority is the managed CA's certificate in PEM; empty if certificates are not managed by
@@ -166,7 +166,8 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	return r.gatherProvided(ctx, seen)
 }
 
-// ownedSecrets returns the cached credentials Secrets that the client owns.
+// ownedSecrets returns the cached credentials Secrets that the client owns. The index byOwner omits
+// the one with the client's name.
 func (r *Reconciler) ownedSecrets(ctx context.Context, c *v1alpha1.ApiClient) ([]corev1.Secret, error) {
 	owned, namesake := &corev1.SecretList{}, &corev1.Secret{}
 	err := r.Client.List(ctx, owned, client.InNamespace(c.Namespace), client.MatchingFields{byOwner: string(c.UID)})
@@ -233,7 +234,7 @@ func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1a
 	metadata := secretMetadata()
 	latest := &client.GetOptions{}
 	if r.isNew(c) {
-		latest.Raw = &metav1.GetOptions{ResourceVersion: "0"} // The API server reads its cache.
+		latest.Raw = &metav1.GetOptions{ResourceVersion: "0"} // The API server can respond from its cache.
 	}
 	if found, err := get(ctx, r.Live, key, metadata, latest); err != nil || !found {
 		return nil, err

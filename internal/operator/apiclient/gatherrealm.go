@@ -49,8 +49,8 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// isNew reports whether a client is expected to have no record and no credentials Secret. If it has,
-// their creation fails, and isNew returns false from then on.
+// isNew reports whether a client is expected to have no record and no credentials Secret. If one exists
+// nevertheless, its creation conflicts. The next reconcile then treats the client as existing.
 func (r *Reconciler) isNew(c *v1alpha1.ApiClient) bool {
 	return c.Status.ObservedGeneration <= 0 && r.conflicts.get(client.ObjectKeyFromObject(c)) == ""
 }
@@ -101,8 +101,8 @@ func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *o
 	return err
 }
 
-// resembledNamespace returns the name that another namespace must have for its default client IDs to
-// look like spec.clientId; empty if there is no such name.
+// resembledNamespace returns the other namespace whose default client IDs look like spec.clientId;
+// empty if there can be none. The namespace may not exist.
 func resembledNamespace(c *v1alpha1.ApiClient) string {
 	other, _, found := strings.Cut(c.Spec.ClientID, ".")
 	if !found || other == c.Namespace {

@@ -61,8 +61,8 @@ func trustedIssuer(realm *v1alpha1.Realm, name string) *v1alpha1.TrustedIssuer {
 	return &realm.Spec.TrustedIssuers[i]
 }
 
-// identities returns the federated identities for the record, without those of the cluster, which are
-// service accounts, and those of unknown issuers.
+// identities returns the federated identities for the record. It omits identities of the cluster,
+// which are service accounts, and identities of unknown issuers.
 func identities(seen *observed) []record.Identity {
 	var found []record.Identity
 	for _, identity := range seen.client.Spec.FederatedIdentities {
@@ -95,8 +95,8 @@ func issuersInRealm(seen observed, _ *config.Instance) *condition.Result {
 }
 
 // identitiesSupported accepts only service accounts of the client's namespace as identities of the
-// issuer "kubernetes", as spec.serviceAccounts does. Otherwise, a tenant could use the Pods of another
-// one.
+// issuer "kubernetes", as spec.serviceAccounts does. Otherwise, a tenant could use the Pods of
+// another tenant.
 func identitiesSupported(seen observed, _ *config.Instance) *condition.Result {
 	for _, identity := range seen.client.Spec.FederatedIdentities {
 		if identity.Issuer == v1alpha1.IssuerKubernetes && accountNamed(seen.client.Namespace, identity.Subject) == "" {

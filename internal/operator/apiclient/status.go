@@ -183,8 +183,8 @@ func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 // writeStatus applies the status if it has changed, and records Events for the change. It fails if
 // the ApiClient is stale; otherwise the same Events would be recorded twice.
 //
-// New uses are written with other changes. Alone, they are written only if that is granted, because
-// used clients would cost too many writes.
+// New uses are written together with other changes. Without other changes, they are written only if
+// the usage store grants it, because busy clients would otherwise cost too many writes.
 func (r *Reconciler) writeStatus(ctx context.Context, seen observed, d decision, done applied, now time.Time) error {
 	c := seen.client
 	if equality.Semantic.DeepEqual(c.Status, status(seen, d, done, r.Instance, now)) && !r.Usage.Granted(c.UID) {

@@ -167,8 +167,8 @@ func TestObsoleteSubjects(t *testing.T) {
 	}
 }
 
-// The record of a subject belongs to a client only with its UID. Token servers ignore an unreadable
-// one, so its owner writes it again.
+// The record of a subject belongs to a client only if it contains the client's UID. Token servers
+// ignore an unreadable record, so its owner writes it again.
 func TestReadSubject(t *testing.T) {
 	seen := observeFederated(nil)
 	s := subject{githubURL, shop}

@@ -19,12 +19,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// reportDelay is how late the reports of token servers can be without being incomplete.
+// reportDelay is the age up to which the token servers' reports count as complete.
 const reportDelay = 5 * time.Minute
 
-// unusedFor returns how long a replaced secret must be unused before it ends; zero if it ends after the
-// overlap. A workload gets a token once in its lifetime at least, and the time of its last use is
-// known only in units of the resolution.
+// unusedFor returns how long a replaced secret must be unused before it ends; zero if it ends after
+// the overlap. It is never shorter than the token lifetime plus twice the resolution, because a
+// workload needs a new token only once per token lifetime, and times of use have the precision of
+// the resolution.
 func unusedFor(seen *observed, instance *config.Instance) time.Duration {
 	end := seen.client.GeneratedSecret().Rotation.EndWhenUnused
 	if end == nil || end.After == nil || seen.realm == nil {
@@ -37,14 +38,14 @@ func unusedFor(seen *observed, instance *config.Instance) time.Duration {
 	return max(instance.Scaled(end.After.Duration), lifetime+2*instance.Scaled(instance.Usage.Resolution.Duration))
 }
 
-// useReader is a lastuse.Store.
+// useReader is the part of lastuse.Store that gatherUses needs.
 type useReader interface {
 	Quiet(c types.UID, credential usage.Credential, recorded time.Time) (since, until time.Time, ok bool)
 	Confirm(ctx context.Context, live client.Reader, c *v1alpha1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
 }
 
-// gatherUses looks up the uses of an old secret that may end because it is unused. Before it ends, the
-// API server must confirm what the caches say.
+// gatherUses looks up the uses of an old secret that may end because it is unused. Before such a
+// secret ends, gatherUses confirms with the API server that it is unused, because caches can lag.
 func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *observed, instance *config.Instance, now time.Time) error {
 	if !seen.client.GeneratesSecret() {
 		return nil
@@ -73,8 +74,9 @@ func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *o
 	return nil
 }
 
-// nextCheck returns when the plan must be made again because an old secret may have become unused by
-// then. Token servers report so often that an earlier check would find nothing new.
+// nextCheck returns the time at which to plan again, because an old secret may then have been
+// unused for long enough. It is at least one report interval away, because an earlier check would
+// find nothing new.
 func nextCheck(p secrets.Plan, instance *config.Instance, now time.Time) time.Time {
 	if p.Check.IsZero() {
 		return time.Time{}
@@ -83,9 +85,9 @@ func nextCheck(p secrets.Plan, instance *config.Instance, now time.Time) time.Ti
 	return latest(p.Check, now.Add(max(interval, time.Second)))
 }
 
-// oldSecretInUse returns the OldSecretInUse condition of a client with the given secrets, oldest first,
-// or nil if it has no old secret that ends when it is unused. The last uses come from the status that
-// the condition is for.
+// oldSecretInUse returns the OldSecretInUse condition of a client with the given secrets, oldest
+// first, or nil if it has no old secret that ends when it is unused. s is the new status that will
+// contain the condition, with the last uses.
 func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1alpha1.ApiClientStatus, instance *config.Instance, now time.Time) *condition.Result {
 	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.EndWhenUnused == nil ||
 		len(recorded) < 2 || recorded[0].ReplacedAt.IsZero() || len(s.Secrets) == 0 || s.Secrets[0].ID != recorded[0].ID {

@@ -26,8 +26,9 @@ const (
 	bySubject  = "subject"  // name of the Realm and exact subjects
 )
 
-// byOwner indexes credentials Secrets by the UID of the ApiClient that owns them, unless they have its
-// name. An index with one entry for each client would need as much memory as the Secrets.
+// byOwner indexes credentials Secrets by the UID of the ApiClient that owns them, except those with
+// the name of the ApiClient. An index with one entry for each client would need as much memory as
+// the Secrets.
 const byOwner = "owner"
 
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
@@ -102,7 +103,7 @@ func (r *Reconciler) clientsWaitingForID(ctx context.Context, secret *corev1.Sec
 		return r.requests(ctx)
 	}
 	requests := r.requests(ctx, client.MatchingFields{byClientID: clientIDKey(body.RealmName, body.ClientID)})
-	// The client ID of one other client can be the same by default.
+	// One more client can be waiting: the one with this client ID as its default.
 	if namespace, name, found := strings.Cut(body.ClientID, "."); found {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: name}})
 	}

@@ -56,8 +56,8 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 }
 
 // Secret creates the desired Secret or updates live, and returns the result. live is nil if no
-// Secret is known to exist. It may come from a cache that contains its Summary. reader bypasses
-// caches.
+// Secret is known to exist. It may come from a cache that contains its Summary. reader must not
+// read from a cache.
 //
 // Secret never changes a Secret other than live. A creation fails if the Secret already exists, and
 // an update fails with a conflict if live is not the latest version. Therefore no decision based on

@@ -13,8 +13,8 @@ import (
 )
 
 // ConflictDelay is the time between the first conflict and the retry. A cache usually catches up
-// sooner. It doubles with each consecutive conflict, because each retry with an old cache costs the
-// API server a request.
+// sooner. The delay doubles with each consecutive conflict, because each retry with a stale cache
+// costs the API server a request.
 const ConflictDelay = 10 * time.Millisecond
 
 // errDeleted is the error of a write to an object that was deleted after it was read.
@@ -46,11 +46,11 @@ func IsStale(err error) bool {
 // administrator, for example because a Secret with that name belongs to another owner.
 const MaxConflicts = 10
 
-// RetryConflicts returns a reconciler that runs r and retries it soon, see ConflictDelay, if the error
-// satisfies IsStale. Conflicts are part of normal operation, so they are logged at debug
-// level and not counted as reconcile errors. After MaxConflicts consecutive conflicts it returns
-// the error, so that it is logged, counted, and retried with backoff. The API server rejects every
-// write based on a stale read, so nothing depends on the delay.
+// RetryConflicts returns a reconciler that runs r, and retries it if the error satisfies IsStale.
+// The first retry follows after ConflictDelay. Conflicts are part of normal operation, so they are
+// logged at debug level and not counted as reconcile errors. After MaxConflicts consecutive
+// conflicts it returns the error, so that it is logged, counted, and retried with backoff. The API
+// server rejects every write based on a stale read, so nothing depends on the delay.
 func RetryConflicts(r reconcile.Reconciler) reconcile.Reconciler {
 	return &conflictRetrier{reconciler: r, conflicts: map[reconcile.Request]int{}}
 }
@@ -73,8 +73,8 @@ func (c *conflictRetrier) Reconcile(ctx context.Context, request reconcile.Reque
 	return reconcile.Result{RequeueAfter: delay}, nil
 }
 
-// retry counts a conflict, and returns when it is retried without an error. Any other outcome resets
-// the count.
+// retry counts a conflict and returns the delay before the retry. ok is false if there is no
+// conflict, or too many in a row. Any outcome other than a conflict resets the count.
 func (c *conflictRetrier) retry(request reconcile.Request, conflict bool) (delay time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,15 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownedKey is the annotation of a cached Secret with the digest of the fields that the operator owns.
-// The API server accepts no such key, so it can't be confused with an annotation that was read from
-// there.
+// ownedKey is the annotation of a cached Secret with the digest of the fields that the operator
+// owns. The API server rejects this key, so no user can set the annotation.
 const ownedKey = "Realmkeeper Owned Fields"
 
-// Summary returns the annotations of a Secret to cache instead of its managed fields, which need more
-// memory than the rest of most Secrets. With them, Secret still detects every change to the fields
-// that the operator owns, even if the cached Secret lacks these fields. If the managed fields can't be
-// read, the summary is that of a Secret without fields that the operator owns.
+// Summary returns the annotations with which a Secret is cached instead of its managed fields. The
+// managed fields of most Secrets need more memory than the rest. With these annotations, the
+// function Secret still detects every change to the fields that the operator owns, even if the
+// cached Secret lacks these fields. If the managed fields can't be read, Summary returns NoSummary.
 func Summary(live *corev1.Secret) map[string]string {
 	owned, err := ownedFields(live)
 	if err != nil {
@@ -37,12 +36,12 @@ func Summarized(cached *corev1.Secret) bool {
 	return ok && len(cached.ManagedFields) == 0
 }
 
-// NoSummary returns the annotations of a Secret to cache that Secret must read again before it can
-// tell whether the operator owns any of its fields.
+// NoSummary returns the annotations of a cached Secret whose owned fields are unknown. The function
+// Secret reads such a Secret again before it changes it.
 func NoSummary() map[string]string { return map[string]string{ownedKey: ""} }
 
-// ownedFields returns a digest of the fields that the operator owns in a Secret. A Secret from the API
-// server always has managed fields.
+// ownedFields returns a digest of the fields that the operator owns in a Secret. A Secret without
+// managed fields comes from a cache, because the API server always sets them.
 func ownedFields(live *corev1.Secret) (string, error) {
 	if len(live.ManagedFields) == 0 {
 		return live.Annotations[ownedKey], nil
@@ -65,8 +64,8 @@ func digest(fields *corev1ac.SecretApplyConfiguration) (string, error) {
 
 var errChanged = errors.New("the Secret has changed since it was cached")
 
-// withManagedFields returns the version of a cached Secret with its managed fields. It fails with a
-// conflict if the API server has another version.
+// withManagedFields returns a cached Secret with its managed fields. It fails with a conflict if
+// the API server has another version of the Secret.
 func withManagedFields(ctx context.Context, from client.Reader, cached *corev1.Secret) (*corev1.Secret, error) {
 	if len(cached.ManagedFields) > 0 {
 		return cached, nil

@@ -165,8 +165,8 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// A failure keeps the last keys and is retried, ever less often. Other issuers are not affected, even
-// if a fetch never ends.
+// After a failure, the last keys are kept and the fetch is retried at growing intervals. Other
+// issuers are not affected, even if a fetch never ends.
 func TestFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, start := lead(t), time.Now()
@@ -223,7 +223,7 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// Requests are honored once a minute, however many there are.
+// Requests cause at most one fetch per minute, regardless of their number.
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := lead(t)
@@ -245,8 +245,8 @@ func TestRequests(t *testing.T) {
 	})
 }
 
-// A published key that already signs works after 75 seconds at most: the servers' heartbeat, the wait
-// for the next fetch, the fetch, and the records take less.
+// A new key that already signs tokens works at most 75 seconds after it is published. The server's
+// heartbeat, the wait for the next fetch, the fetch, and the update of the records take less in total.
 func TestRequestWhileFetching(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, start := lead(t), time.Now()
@@ -376,7 +376,7 @@ func gauge(t *testing.T, registry *prometheus.Registry) float64 {
 	return 0
 }
 
-// An error that isn't one of the fixed ones is not repeated.
+// An error other than the fixed ones is reported as a connection error, without its text.
 func TestOtherErrorsAreNotRepeated(t *testing.T) {
 	if got := fetchErrorOf(errors.New(canary), false); got != ErrConnection {
 		t.Errorf("error %q, want %q", got, ErrConnection)

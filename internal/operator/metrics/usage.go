@@ -12,7 +12,7 @@ const (
 	Damaged RejectionReason = "Damaged"
 	// Future means that the report contains a time in the future.
 	Future RejectionReason = "Future"
-	// WrongClock means that the heartbeat of a token server shows a wrong clock.
+	// WrongClock means that the clock of a token server is wrong according to its heartbeat.
 	WrongClock RejectionReason = "WrongClock"
 )
 

@@ -25,8 +25,8 @@ type Event struct {
 
 // ReadyChange returns the Event for a new reason of the Ready condition, or nil if the reason is
 // unchanged. The previous reason is empty if the object had none. Progressing gets no Event because
-// it is temporary and its outcome gets one. A new object that becomes Ready gets none, because that
-// is expected, and the Event would be a fourth of all writes for a new client.
+// it is temporary and its outcome gets one. A new object that becomes Ready gets no Event, because
+// that is expected, and the Event would be a quarter of all writes for a new client.
 func ReadyChange(previous v1alpha1.ConditionReason, conditions []metav1.Condition) *Event {
 	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 	switch {

@@ -14,12 +14,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Objects is what a decision about a Realm depends on.
+// Objects contains everything that a decision about a Realm depends on.
 type Objects struct {
 	Realm *v1alpha1.Realm
 	// Record is the Realm's record, which all token servers serve; nil if there is none yet.
 	Record *corev1.Secret
-	// Fetched contains the keys of trusted issuers; see Fetched.
+	// Fetched contains the keys of trusted issuers, as returned by the function Fetched.
 	Fetched map[string]issuerkeys.State
 }
 
@@ -29,9 +29,10 @@ type Evaluation struct {
 	Record *record.Realm
 	// Fetch lists the trusted issuers whose keys are fetched.
 	Fetch []issuerkeys.Issuer
-	// Status is the status as soon as all token servers serve the record.
+	// Status is the status after all token servers serve the record.
 	Status v1alpha1.RealmStatus
-	// RequeueAfter is the time until the decision may change by itself; zero if it does not.
+	// RequeueAfter is the time until the decision may change although the objects do not; zero if it
+	// never does.
 	RequeueAfter time.Duration
 }
 

@@ -106,7 +106,7 @@ func TestURLsAndAudiencesAreRecorded(t *testing.T) {
 	}
 }
 
-// Keys of the record stay in use until there are fetched ones, but never those of another source.
+// Keys in the record stay in use until keys are fetched, but only if they come from the same source.
 func TestRecordedKeysBelongToSource(t *testing.T) {
 	key, set := issuerKey(t)
 	newer, _ := issuerKey(t)

@@ -102,8 +102,8 @@ func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
 	return s.read(ctx, s.live, name)
 }
 
-// Cached returns the record with the given name, or nil if the cache contains none. It is for callers
-// that create the record then, which fails if it exists.
+// Cached returns the record with the given name, or nil if the cache contains none. Use it only
+// before creating the record, because the creation fails if the record exists.
 func (s *Store) Cached(ctx context.Context, name string) (*corev1.Secret, error) {
 	return s.read(ctx, s.cache, name)
 }
@@ -144,8 +144,9 @@ func (s *Store) OfOwner(ctx context.Context, kind record.Kind, owner types.Names
 type Orphaned func(*corev1.Secret) bool
 
 // DeleteOrphans deletes the orphaned records with the owner's name. Verifiers and keys can't be
-// restored, so DeleteOrphans deletes a record only if it is orphaned according to the API server
-// too: current returns the check for the state there.
+// restored, so DeleteOrphans deletes a record only if it is also orphaned according to the API
+// server. cached checks against the cached state, and current returns the check against the state
+// in the API server.
 func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, cached Orphaned, current func(context.Context) (Orphaned, error)) error {
 	records, err := s.OfOwner(ctx, kind, owner)
 	if err != nil {

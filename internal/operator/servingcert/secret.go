@@ -41,7 +41,7 @@ type AuthorityReader struct {
 	live      client.Reader // bypasses the cache
 	namespace string
 	// checked is the last Pair that was checked. Every reconcile of an ApiClient reads the CA, and a
-	// check takes longer than the rest of most of them.
+	// check takes longer than the rest of most reconciles.
 	checked atomic.Pointer[checkedPair]
 }
 

@@ -164,8 +164,8 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 }
 
 // snapshot returns the volume for the last known good records. Its memory counts against the memory
-// limit of the container. If the records outgrow it, saving them fails, but the kernel doesn't kill
-// the token server. They need their size twice while they are rewritten.
+// limit of the container. If the records outgrow the volume, they can't be saved, but the kernel
+// doesn't kill the token server. A rewrite of the records temporarily needs twice their size.
 func snapshot(settings *config.TokenServer) *corev1ac.EmptyDirVolumeSourceApplyConfiguration {
 	volume := corev1ac.EmptyDirVolumeSource().WithMedium(corev1.StorageMediumMemory)
 	if limit, ok := settings.Resources.Limits[corev1.ResourceMemory]; ok {

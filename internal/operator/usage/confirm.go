@@ -14,8 +14,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// Confirm returns the same as Quiet according to the API server. live must not read from a cache. c is
-// the ApiClient with the credential; ok is false if it was replaced or lost the credential.
+// Confirm is like Quiet, but reads from the API server. live must not read from a cache. c is the
+// ApiClient with the credential. ok is also false if the ApiClient was replaced or no longer has
+// the credential.
 //
 // A use moves from its token server to a report, and from there to the status of its ApiClient.
 // Confirm reads in the same order, so it can't miss a use that moves in the meantime.
@@ -45,7 +46,7 @@ func (s *Store) Confirm(ctx context.Context, live client.Reader, c *v1alpha1.Api
 	if current.UID != c.UID || !known {
 		return time.Time{}, time.Time{}, false, nil
 	}
-	// What this process knows to be lost may not be persisted yet.
+	// This process may know of a loss that is not persisted yet.
 	s.mu.Lock()
 	f.lose(s.facts.lost)
 	s.mu.Unlock()
@@ -55,7 +56,7 @@ func (s *Store) Confirm(ctx context.Context, live client.Reader, c *v1alpha1.Api
 
 func (s *Store) confirmConfigMap(f *facts, object *corev1.ConfigMap, now time.Time) error {
 	if object.Labels[usage.Label] == usage.LabelValue {
-		_, _ = f.observeReport(object, now) // The watch reports a rejected one.
+		_, _ = f.observeReport(object, now) // The watch logs and counts rejected reports.
 		return nil
 	}
 	if object.Name != StateName {

@@ -13,27 +13,27 @@ import (
 // Uses maps credentials to the time of their last use.
 type Uses map[usage.Credential]time.Time
 
-// facts is what the objects in the records namespace say about uses.
+// facts is the information about uses in the objects of the records namespace.
 type facts struct {
 	// reports are the valid reports by the name of their ConfigMap.
 	reports map[string]report
-	// rejected are the other ConfigMaps with the label of reports.
+	// rejected are the ConfigMaps with the label of reports that don't contain a valid report.
 	rejected map[string]rejection
 	// servers are the heartbeats of the token servers by the name of their Lease.
 	servers map[string]server
 	// lost is the time before which uses may be missing.
 	lost time.Time
-	// state is the state that the operator has persisted; nil if there is none.
+	// state is the persisted state of the operator; nil until it is known.
 	state *state
 }
 
-// report is a ConfigMap with a valid report. Its data is only in the report.
+// report is a valid report and the metadata of its ConfigMap.
 type report struct {
 	object  *corev1.ConfigMap
 	content *usage.Report
 }
 
-// rejection is a ConfigMap without a valid report.
+// rejection is the metadata of a ConfigMap without a valid report, and the reason.
 type rejection struct {
 	object *corev1.ConfigMap
 	reason metrics.RejectionReason
@@ -45,9 +45,10 @@ type server struct {
 	created time.Time
 	// published is the time before which all uses are in reports. It is zero if that isn't known.
 	published time.Time
-	// untrusted means that the server's times of uses are wrong, and skewed that its clock is.
+	// untrusted means that the times that the server reports can't be trusted: the Lease is invalid,
+	// the clock is wrong, or the resolution differs. skewed means that the clock is wrong.
 	untrusted, skewed bool
-	// reported means that this was logged.
+	// reported means that the problem was logged.
 	reported bool
 }
 

@@ -53,7 +53,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// restart replaces the store by one that has seen nothing.
+// restart replaces the store with a new one that hasn't seen any objects.
 func (f *fixture) restart() {
 	f.t.Helper()
 	f.rejected = nil
@@ -97,7 +97,7 @@ func (f *fixture) publish(r *usage.Report) *corev1.ConfigMap {
 	return object
 }
 
-// heartbeat shows the Lease of a server to the store. Its clock is off by skew.
+// heartbeat shows the Lease of a server to the store. The server's clock is off by skew.
 func (f *fixture) heartbeat(server string, until time.Time, skew time.Duration) *coordinationv1.Lease {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -114,7 +114,7 @@ func (f *fixture) heartbeat(server string, until time.Time, skew time.Duration) 
 	return lease
 }
 
-// objects is an API server for ConfigMaps that checks the preconditions.
+// objects is an API server for ConfigMaps that checks preconditions.
 type objects struct {
 	client.Client
 	configMaps map[string]*corev1.ConfigMap

@@ -22,15 +22,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// quietTime ends access to a credential. Its owner uses it more often than that.
+// quietTime is the time without use after which a credential is revoked. Its owner never pauses for
+// longer than longestPause, which is shorter.
 const (
 	quietTime    = 24 * time.Hour
 	longestPause = quietTime - 10*time.Minute
 	staleLease   = 30 * time.Second
 )
 
-// fleet is a store with the API server's objects and token servers. The watches of the store lag, and
-// everything can be killed at any time.
+// fleet models an API server, token servers, and a store whose watches lag. The store and the token
+// servers can be killed at any time.
 type fleet struct {
 	t       *rapid.T
 	store   *lastuse.Store
@@ -129,8 +130,8 @@ func (f *fleet) use(s *runningServer) {
 	}
 }
 
-// advance lets time pass, in which the owner uses the credential often enough. Live servers renew their
-// Leases.
+// advance lets time pass. The owner uses the credential at least every longestPause, and live
+// servers renew their Leases.
 func (f *fleet) advance(d time.Duration) {
 	until := f.now.Add(d)
 	for next := f.lastUse.Add(longestPause); len(f.servers) > 0 && next.Before(until); next = f.lastUse.Add(longestPause) {
@@ -146,7 +147,7 @@ func (f *fleet) advance(d time.Duration) {
 	}
 }
 
-// restart replaces the operator. Its caches are filled before it works.
+// restart replaces the operator. The caches of the new one are filled first.
 func (f *fleet) restart() {
 	f.store = lastuse.New(namespace, resolution, func() time.Time { return f.now }, func(metrics.RejectionReason) {})
 	if err := f.store.Source().Start(context.Background(), f.queue); err != nil {
@@ -186,7 +187,7 @@ func (f *fleet) watch(leases, reports, status bool) {
 	}
 }
 
-// reconcile writes the status with all uses that the store knows, unless the cached one is old.
+// reconcile writes the status with all uses that the store knows, unless the cached ApiClient is stale.
 func (f *fleet) reconcile() {
 	if f.cached.ResourceVersion != f.client.ResourceVersion {
 		return
@@ -207,13 +208,13 @@ func (f *fleet) collect() {
 			continue
 		}
 		if err := f.store.Lose(context.Background(), f.api, f.now); err != nil {
-			continue // the state is not known, or its cache is old
+			continue // the state hasn't been read yet, or is stale
 		}
 		delete(f.leases, lease.Name)
 	}
 }
 
-// List and Get read from the API server. Anything can happen before each read.
+// List and Get read from the API server. Random events happen before each read.
 func (f *fleet) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	f.step()
 	switch list := list.(type) {
@@ -236,7 +237,7 @@ func (f *fleet) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 	return nil
 }
 
-// happen lets one thing happen.
+// happen runs one random event.
 func (f *fleet) happen() {
 	events := []string{"time", "day", "start", "leases", "reports", "status", "reconcile", "flush", "collect", "restart"}
 	if len(f.servers) > 0 {
@@ -291,7 +292,7 @@ func (f *fleet) happenTo(s *runningServer, event string) {
 	}
 }
 
-// isUnused decides as the reconciler does.
+// isUnused reports whether the reconciler would revoke the credential.
 func (f *fleet) isUnused() bool {
 	recorded, _ := lastuse.LastUsed(f.cached, secret("old"))
 	since, until, ok := f.store.Quiet(f.client.UID, secret("old"), recorded)
@@ -302,10 +303,10 @@ func (f *fleet) isUnused() bool {
 	return err == nil && ok && until.Sub(since) >= quietTime
 }
 
-// A credential that is used again and again never looks unused, however operator and token servers are
-// killed, and however the caches lag.
+// A credential in regular use never looks unused, even if the operator and token servers are killed
+// and caches lag.
 func TestUsedCredentialNeverLooksUnused(t *testing.T) {
-	const rounds = 20 // a check is fast, and some faults need rare orders of events
+	const rounds = 20 // a round is fast, and some bugs only show up in rare sequences of events
 	for range rounds {
 		rapid.Check(t, checkUsedCredential)
 	}

@@ -19,20 +19,21 @@ import (
 )
 
 const (
-	// flushInterval is the time between two passes over the uses that are not shown yet.
+	// flushInterval is the time between two passes over the uses that no status shows yet.
 	flushInterval = time.Second
-	// maxWrites is how many statuses are written because of uses in each interval. Those that were not
-	// written in the last maxDelay count, too; otherwise, they would all be written after a stall.
+	// maxWrites limits the number of statuses that are waiting to be written because of uses. A status
+	// that can't be written stops counting after maxDelay. Because waiting statuses count, a stall
+	// does not cause a burst of writes.
 	maxWrites = 10
 	maxDelay  = time.Minute
-	// unknownDelay is how long a use of a client or credential that the cache doesn't contain is kept.
-	// After that, it was deleted. Until then, the cache of a new leader may lag, or the status may not
-	// show a new secret yet.
+	// unknownDelay is how long the store keeps a use of a client or credential that the cache doesn't
+	// contain, because the cache of a new leader may lag, or the status may not show a new secret yet.
+	// After that, the client or credential counts as deleted.
 	unknownDelay = 30 * time.Second
 )
 
-// flusher writes uses to the status of ApiClients, and then deletes the reports. The manager runs it
-// only on the leader.
+// flusher makes the reconciler write uses to the status of ApiClients, and then deletes the
+// reports. The manager runs it only on the leader.
 type flusher struct {
 	store  *Store
 	client client.Client
@@ -59,7 +60,8 @@ func (f *flusher) flush(ctx context.Context) {
 		return
 	}
 	shown := f.store.grant(f.store.now())
-	// The state comes first, because a report can contain a time before which uses were lost.
+	// Persist the state first. Otherwise, a time before which uses were lost could be deleted with its
+	// report.
 	if err := f.store.persist(ctx, f.client); err != nil {
 		if !apply.IsStale(err) {
 			log.Error(err, "Failed to persist the time before which uses may be missing, will retry")
@@ -67,7 +69,7 @@ func (f *flusher) flush(ctx context.Context) {
 		return
 	}
 	for _, object := range shown {
-		// The precondition fails if the token server has added uses since.
+		// The precondition fails if the token server has added uses since the report was read.
 		err := f.client.Delete(ctx, object, client.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil && !apply.IsStale(err) {
 			log.Error(err, "Failed to delete a merged usage report, will retry", "configMap", object.Name)
@@ -81,7 +83,7 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.facts.state == nil {
-		s.facts.observeState(&state{}, s.resolution, s.roundUp(now)) // The operator has never run.
+		s.facts.observeState(&state{}, s.resolution, s.roundUp(now)) // There is no persisted state.
 	}
 	if period := usage.Truncate(now, s.resolution); !period.Equal(s.period) {
 		s.period = period
@@ -109,7 +111,7 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.facts.rejected)) {
-		// Other ConfigMaps don't belong to Realmkeeper, despite their label.
+		// A ConfigMap with another name doesn't belong to Realmkeeper, despite its label.
 		if rejected := s.facts.rejected[name]; rejected.reason != metrics.NotAServer {
 			obsolete = append(obsolete, rejected.object)
 		}
@@ -117,8 +119,8 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 	return obsolete
 }
 
-// outstanding returns how many statuses may be written and have not been. Those that can't be written
-// must not delay the others for long.
+// outstanding returns the number of granted writes that have not happened yet. Grants older than
+// maxDelay don't count, so that statuses that can't be written don't delay the others for long.
 func (s *Store) outstanding(now time.Time) (n int) {
 	for _, since := range s.granted {
 		if !since.IsZero() && now.Sub(since) < maxDelay {
@@ -132,15 +134,16 @@ func (s *Store) outstanding(now time.Time) (n int) {
 type unshownUses struct {
 	// seen is when the uses were first seen.
 	seen time.Time
-	// compared is the ApiClient that the uses were last compared with, and delayed is whether
-	// unknownDelay had passed by then. write is the result: the status of the ApiClient lacks a use.
+	// compared is the ApiClient in the last comparison. delayed reports whether unknownDelay had passed
+	// by then, and write whether the status of the ApiClient lacked a use.
 	compared       *v1alpha1.ApiClient
 	delayed, write bool
 }
 
 // compare sets write and reports whether the status of a client shows all of the uses. c is nil if the
-// client is unknown. Uses of deleted clients and credentials count as shown after a delay. Uses are
-// compared again only if the client has changed, because a report can contain many of them.
+// client is unknown. Uses of unknown or deleted clients and credentials count as shown after
+// unknownDelay. Uses are compared again only if the client or delayed has changed, because a report can
+// contain many uses.
 func (u *unshownUses) compare(c *v1alpha1.ApiClient, uses Uses, now time.Time) (shown bool) {
 	delayed := now.Sub(u.seen) >= unknownDelay
 	if c == nil || !c.DeletionTimestamp.IsZero() {
@@ -148,7 +151,7 @@ func (u *unshownUses) compare(c *v1alpha1.ApiClient, uses Uses, now time.Time) (
 		return delayed
 	}
 	if u.compared == c && u.delayed == delayed {
-		return false // Otherwise, the uses would no longer be here.
+		return false // Shown uses were removed, so these were not shown.
 	}
 	u.compared, u.delayed, u.write = c, delayed, false
 	shown = true
@@ -165,8 +168,8 @@ func (u *unshownUses) compare(c *v1alpha1.ApiClient, uses Uses, now time.Time) (
 	return shown
 }
 
-// isDue reports whether the status of a client may be written because of uses: immediately after
-// the first use, and later once in a period.
+// isDue reports whether the status of a client may be written because of uses, which happens at
+// most once in a period.
 func (s *Store) isDue(uid types.UID) bool {
 	if _, granted := s.granted[uid]; granted {
 		return false
@@ -198,7 +201,7 @@ func (s *Store) setReport(object *corev1.ConfigMap) {
 	unshown := map[types.UID]*unshownUses{}
 	for uid, uses := range s.facts.reports[object.Name].content.Uses {
 		if replaced && maps.Equal(before.content.Uses[uid], uses) {
-			// A server adds to a report that it has read, so most uses are known already.
+			// A server adds uses to its existing report, so most of them are known already.
 			if seen, ok := wasUnshown[uid]; ok {
 				unshown[uid] = seen
 			}

@@ -42,7 +42,7 @@ func TestUseMovesToStatusAndReportIsDeleted(t *testing.T) {
 	}
 }
 
-// The server has added a use since the operator read its report.
+// The report isn't deleted if the server has added a use since the operator read the report.
 func TestReportWithNewUsesIsKept(t *testing.T) {
 	f := running(t)
 	c := newClient("a", "s1")
@@ -56,8 +56,8 @@ func TestReportWithNewUsesIsKept(t *testing.T) {
 	}
 }
 
-// The status of a client that is used all the time is written once per period, however many servers
-// report uses of however many credentials.
+// The status of a client that is used all the time is written once per period, regardless of the
+// number of servers and credentials.
 func TestOneWritePerPeriod(t *testing.T) {
 	f := running(t)
 	f.now = f.now.Truncate(time.Hour)
@@ -133,7 +133,7 @@ func TestWritesAreLimited(t *testing.T) {
 		t.Errorf("%d more clients were enqueued before the first were written", len(more))
 	}
 	enqueued := []int{written(first[:9]), written(f.flush())}
-	f.now = f.now.Add(time.Minute) // The last one of the first can't be written.
+	f.now = f.now.Add(time.Minute) // The last client of the first pass can't be written.
 	enqueued = append(enqueued, written(f.flush()), written(f.flush()))
 	if diff := cmp.Diff([]int{9, 9, 6, 0}, enqueued); diff != "" {
 		t.Errorf("clients per pass (-want +got):\n%s", diff)
@@ -172,8 +172,8 @@ func TestUnknownUsesAreKeptForAWhile(t *testing.T) {
 	}
 }
 
-// A server adds a use every minute, so the report of a deleted client would be kept forever if the
-// delay began again.
+// A server can add a use every minute. If each change of the report restarted the delay, a use of a
+// deleted client would keep the report forever.
 func TestDelayOfUnknownUsesIsNotRepeated(t *testing.T) {
 	f := running(t)
 	c := newClient("a", "s1")

@@ -35,7 +35,8 @@ func Keep(spec *v1alpha1.ApiClientSpec, previous, next *v1alpha1.ApiClientStatus
 	}
 }
 
-// Merge adds uses to the status of an ApiClient. It doesn't modify what the slices of s pointed to.
+// Merge adds uses to the status of an ApiClient. It copies the slices of s before it changes them,
+// because they can belong to a cached object.
 func Merge(spec *v1alpha1.ApiClientSpec, s *v1alpha1.ApiClientStatus, uses Uses) {
 	if len(uses) == 0 {
 		return
@@ -65,8 +66,8 @@ func Merge(spec *v1alpha1.ApiClientSpec, s *v1alpha1.ApiClientStatus, uses Uses)
 	})
 }
 
-// LastUsed returns the last use of a credential according to the status of its ApiClient, zero if it
-// hasn't been used. known is false if the ApiClient doesn't have the credential.
+// LastUsed returns the last use of a credential according to the status of its ApiClient, or zero
+// if the status shows none. known is false if the ApiClient doesn't have the credential.
 func LastUsed(c *v1alpha1.ApiClient, credential usage.Credential) (at time.Time, known bool) {
 	if credential.Type == usage.Secret {
 		i := secretIndex(&c.Status, credential.ID)
@@ -106,7 +107,7 @@ func timeOf(at *metav1.Time) time.Time {
 	return at.Time
 }
 
-// lastUse returns the later of two times, which keeps its pointer if it is the first.
+// lastUse returns the later of two times. If that is recorded, it returns the same pointer.
 func lastUse(recorded *metav1.Time, at time.Time) *metav1.Time {
 	if timeOf(recorded).Before(at) {
 		return &metav1.Time{Time: at}

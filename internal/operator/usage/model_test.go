@@ -29,7 +29,7 @@ import (
 )
 
 // model runs token servers and an operator against a model of the API server. The operator's caches
-// lag behind it, each kind of object on its own.
+// lag behind the API server, independently for each kind of object.
 type model struct {
 	t      *testing.T
 	random *rand.Rand
@@ -49,9 +49,9 @@ type model struct {
 	sawLeases time.Time
 }
 
-// modelServer is a token server that hasn't reported its pending uses.
+// modelServer is a running token server.
 type modelServer struct {
-	pending map[string]time.Time // by client
+	pending map[string]time.Time // uses that aren't reported yet, by client
 	until   time.Time
 	started time.Time
 }
@@ -169,7 +169,7 @@ func (m *model) deliver(_ string, object client.Object, removed bool) {
 	m.store.Observe(object)
 }
 
-// step lets some time pass, and does something.
+// step advances the clock and runs a random action.
 func (m *model) step() {
 	m.now = m.now.Add(time.Duration(m.random.IntN(120)) * time.Second)
 	if m.random.IntN(8) == 0 {
@@ -179,11 +179,11 @@ func (m *model) step() {
 	m.act()
 }
 
-// act does something at random.
+// act runs a random action.
 func (m *model) act() {
 	m.renew()
 	if m.now.Sub(m.sawLeases) > 2*time.Minute {
-		m.seeAll("Lease") // A later one would look as if the server's clock was wrong.
+		m.seeAll("Lease") // Seen any later, they would suggest that the servers' clocks are wrong.
 	}
 	steps := []func(){m.use, m.use, m.use, m.report, m.report, m.heartbeat, m.see, m.see, m.see, m.flush, m.flush, m.reconcile, m.reconcile, m.start}
 	if m.random.IntN(150) == 0 {
@@ -364,8 +364,8 @@ func (m *model) reconcile() {
 	m.logf("the status of %s shows %s", request.Name, written.Status.LastUsedTime)
 }
 
-// check checks that no credential looks unused at a time at which it was used. Meanwhile, other things
-// happen.
+// check checks that no credential looks unused at a time at which it was used. Other actions run
+// between the reads.
 func (m *model) check() {
 	m.api.between = func() {
 		for range m.random.IntN(20) {
@@ -391,8 +391,8 @@ func (m *model) logf(format string, args ...any) {
 	m.log = append(m.log, m.now.Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
 }
 
-// A credential never looks unused while it is used, however token servers and the operator end and
-// caches lag. Afterwards, each use is shown or known to be lost.
+// A credential never looks unused at a time of use, even if token servers and the operator end and
+// caches lag. Afterwards, the last use of each client is in its status or known to be lost.
 func TestUsesAreNeverMissed(t *testing.T) {
 	const runs, checks = 100, 40
 	shown, missing := 0, 0
@@ -426,11 +426,11 @@ func TestUsesAreNeverMissed(t *testing.T) {
 	}
 	t.Logf("%d last uses are shown, and %d are known to be lost", shown, missing)
 	if shown == 0 || missing == 0 {
-		t.Error("the model doesn't cover both")
+		t.Error("the model must produce both shown and lost uses")
 	}
 }
 
-// settle lets everything happen that has to happen, in two periods without uses.
+// settle reports, delivers, and merges all pending uses. Two periods without new uses pass.
 func (m *model) settle() {
 	for name, s := range m.servers {
 		m.reportOf(name, s)

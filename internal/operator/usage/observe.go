@@ -13,15 +13,15 @@ import (
 )
 
 var (
-	errNotAServer = errors.New("the name is not that of a token server's report")
+	errNotAServer = errors.New("the name does not belong to a report of a token server")
 	errFuture     = errors.New("the report contains a time in the future; check the clock of the token server's node")
 )
 
 // observeReport adds a ConfigMap. If it isn't a valid report, observeReport returns the reason and an
 // error.
 //
-// The uses in a rejected report of a token server are lost. They must not make a credential look
-// unused.
+// The uses in a rejected report of a token server are lost. observeReport records the loss, so that
+// no used credential looks unused.
 func (f *facts) observeReport(object *corev1.ConfigMap, now time.Time) (metrics.RejectionReason, error) {
 	f.forgetReport(object.Name)
 	metadata := &corev1.ConfigMap{ObjectMeta: object.ObjectMeta}
@@ -65,8 +65,9 @@ func inFuture(content *usage.Report, now time.Time) bool {
 	return false
 }
 
-// observeLease adds the heartbeat of a token server. If the times that it reports are wrong, nothing is
-// known about its uses. During a rolling update, an older token server has another resolution.
+// observeLease adds the heartbeat of a token server. If the times that the server reports can't be
+// trusted, the server counts as not having reported any uses. That includes an older token server
+// that still has another resolution during a rolling update.
 func (f *facts) observeLease(lease *coordinationv1.Lease, resolution time.Duration, now time.Time) server {
 	received, err := heartbeat.Parse(lease)
 	current := server{renewed: received.Renewed, created: lease.CreationTimestamp.Time, published: received.UsageUntil}

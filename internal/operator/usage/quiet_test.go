@@ -19,7 +19,8 @@ func (f *fixture) quiet(c *v1alpha1.ApiClient, id string, recorded time.Time) qu
 	return quiet{since, until, ok}
 }
 
-// running returns a fixture whose store has been running since before all times of the test.
+// running returns a fixture whose store started a day ago, so that no earlier uses are missing in
+// the test.
 func running(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -38,7 +39,7 @@ func TestQuietNeedsReportsOfServers(t *testing.T) {
 	}
 	f.flush()
 	if got := f.quiet(c, "s1", time.Time{}); !got.ok {
-		t.Errorf("got %v, want an answer", got)
+		t.Errorf("got %v, want a known period", got)
 	}
 	f.store.Remove(f.heartbeat(server, f.now, 0))
 	if got := f.quiet(c, "s1", time.Time{}); got.ok {

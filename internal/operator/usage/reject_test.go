@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// A rejected report must not make a credential look unused: its uses are lost.
+// The uses in a rejected report are lost. They must not make a credential look unused.
 func TestRejectedReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		change   func(*fixture, *corev1.ConfigMap)
@@ -74,7 +74,7 @@ func TestReportFromTheNearFutureIsValid(t *testing.T) {
 	}
 }
 
-// A server with a wrong clock reports uses at wrong times, as long as it runs.
+// As long as a server with a wrong clock runs, it reports uses at wrong times.
 func TestWrongClockOfServer(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": -24 * time.Hour, "ahead": 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestWrongClockOfServer(t *testing.T) {
 	}
 }
 
-// During a rolling update, older token servers truncate times to another resolution. A time of theirs
-// looks earlier or later than the use.
+// During a rolling update, older token servers truncate times to another resolution. These times
+// can look earlier or later than the use.
 func TestOtherResolutionOfServer(t *testing.T) {
 	f := running(t)
 	c := newClient("a", "s1")
@@ -121,11 +121,11 @@ func TestOtherResolutionOfServer(t *testing.T) {
 		}
 	}
 	if len(f.rejected) > 0 {
-		t.Errorf("rejected: %v; a rolling update is no fault", f.rejected)
+		t.Errorf("rejected: %v; a rolling update must not count as an error", f.rejected)
 	}
 }
 
-// A Lease that is not renewed doesn't show the server's clock.
+// A Lease that was not renewed says nothing about the server's clock.
 func TestOldLeaseIsNotAWrongClock(t *testing.T) {
 	f := running(t)
 	lease := f.heartbeat(server, f.now, 0)
@@ -157,7 +157,7 @@ func TestLossIsPersistedBeforeItsReportIsDeleted(t *testing.T) {
 	}
 }
 
-// A stolen token server reports a loss every second. The state is written at most once a minute.
+// A compromised token server can report a loss every second. The state is written at most once a minute.
 func TestLossesCostFewWrites(t *testing.T) {
 	f := running(t)
 	f.now = f.now.Truncate(time.Minute)

@@ -14,8 +14,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// StateName is the name of the ConfigMap with the operator's own state. Its label has another value
-// than that of reports.
+// StateName is the name of the ConfigMap with the operator's own state. The value of its usage
+// label differs from the value for reports.
 const (
 	StateName       = "usage"
 	stateLabelValue = "operator"
@@ -52,8 +52,8 @@ func parseState(object *corev1.ConfigMap, now time.Time) (*state, error) {
 	return s, nil
 }
 
-// observeState adds the persisted state. Without it, or if times have another resolution, nothing is
-// known about the uses before now.
+// observeState adds the persisted state. If the state is missing or has another resolution, all
+// uses before now may be missing.
 func (f *facts) observeState(s *state, resolution time.Duration, now time.Time) {
 	f.state = s
 	if s.resolution != resolution {
@@ -62,7 +62,7 @@ func (f *facts) observeState(s *state, resolution time.Duration, now time.Time) 
 	f.lose(s.lost)
 }
 
-// Lose records that uses before a time may be missing, and returns when that is persisted.
+// Lose records and persists that uses before a time may be missing.
 func (s *Store) Lose(ctx context.Context, c client.Client, at time.Time) error {
 	s.mu.Lock()
 	s.facts.lose(s.roundUp(at))
@@ -70,7 +70,7 @@ func (s *Store) Lose(ctx context.Context, c client.Client, at time.Time) error {
 	return s.persist(ctx, c)
 }
 
-// roundUp limits how often the time before which uses may be missing is written.
+// roundUp rounds up the time before which uses may be missing, so that it is written less often.
 func (s *Store) roundUp(at time.Time) time.Time {
 	unit := max(time.Second, min(time.Minute, s.resolution/60))
 	if rounded := at.Truncate(unit); rounded.Before(at) {

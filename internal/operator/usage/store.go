@@ -1,11 +1,11 @@
-// Package usage merges the token servers' reports of used credentials into the status of ApiClients,
-// and knows how long a credential has certainly not been used.
+// Package usage merges the token servers' reports of used credentials into the status of
+// ApiClients. It also determines how long a credential has certainly been unused.
 //
-// A report is a ConfigMap in the records namespace. A token server adds uses to it, and the operator
-// deletes it when the status of ApiClients shows all of its uses. So each use is in the memory of its
-// token server, in a report, or in a status. Uses that were lost between these, for example with a
-// token server that was killed, are not known. The operator records the time before which that
-// happened, and counts every credential as used until then.
+// A report is a ConfigMap in the records namespace. A token server adds uses to it, and the
+// operator deletes it after the status of ApiClients shows all of its uses. Each use is therefore
+// in the memory of a token server, in a report, or in a status. Uses can still be lost, for example
+// if a token server is killed. The operator then records the time of the loss, and treats every
+// credential as used until that time.
 package usage
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// maxSkew is the difference between the clocks of the operator and a token server from which the
-// server's reports are rejected.
+// maxSkew is the maximum tolerated difference between the clocks of the operator and a token
+// server. Beyond it, the operator does not trust the times that the server reports.
 const maxSkew = 5 * time.Minute
 
 // Store holds the reports that the status of ApiClients doesn't show yet. It is safe for concurrent
@@ -32,7 +32,7 @@ type Store struct {
 	resolution time.Duration
 	now        func() time.Time
 	rejected   func(metrics.RejectionReason)
-	synced     []func() bool // set by Watch; true after all existing objects were processed
+	synced     []func() bool // set by Watch; each returns true after all existing objects were processed
 
 	mu    sync.Mutex
 	facts facts
@@ -40,15 +40,16 @@ type Store struct {
 	unshown map[string]map[types.UID]*unshownUses
 	// clients are the cached ApiClients. They are shared with the cache, so they must not be changed.
 	clients map[types.UID]*v1alpha1.ApiClient
-	// granted contains the clients whose status may be written because of uses in the current period,
-	// and since when. The time is zero if it has been written.
+	// granted contains the clients whose status may be written only because of uses, with the time of
+	// the grant in the current period. The time is zero after the status was written.
 	granted map[types.UID]time.Time
 	period  time.Time
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// New returns an empty store for the reports in namespace. resolution is the unit to which times of use
-// are truncated. The store calls rejected for each report that it ignores.
+// New returns an empty store for the reports in namespace. resolution is the unit to which times of
+// use are truncated. The store calls rejected for each report that it ignores, and for each token
+// server whose clock is wrong.
 func New(namespace string, resolution time.Duration, now func() time.Time, rejected func(metrics.RejectionReason)) *Store {
 	return &Store{
 		namespace: namespace, resolution: resolution, now: now, rejected: rejected,
@@ -59,14 +60,13 @@ func New(namespace string, resolution time.Duration, now func() time.Time, rejec
 	}
 }
 
-// Quiet returns the time from which a credential has not been used, until the time up to which the
-// uses of all token servers are known. It has not been used in between if since is before until.
-// recorded is its last use according to the status of its ApiClient; zero if there is none. ok is false
-// while this is not known. Nothing counts as unused before the oldest running token server started,
-// because workloads may have had no token server before.
+// Quiet returns the period in which a credential has certainly not been used. The period is empty
+// unless since is before until. It ends at the time up to which all token servers have reported
+// their uses. It never begins before the oldest running token server started, because workloads may
+// have had no token server before that. recorded is the last use of the credential according to the
+// status of its ApiClient, or zero. ok is false as long as the period is not known.
 //
-// The answer comes from caches, which can lag. Before access is taken away, Confirm must give the same
-// answer.
+// The result comes from caches, which can lag. Callers must use Confirm before they revoke access.
 func (s *Store) Quiet(client types.UID, credential usage.Credential, recorded time.Time) (since, until time.Time, ok bool) {
 	if !s.isSynced() {
 		return time.Time{}, time.Time{}, false

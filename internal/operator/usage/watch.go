@@ -21,8 +21,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=list;watch;create;patch;delete,namespace=realmkeeper-system-records
 
-// Watch feeds the store from the manager's cache. It also adds a runnable to the manager that deletes
-// the reports that the status of ApiClients shows.
+// Watch feeds the store from the manager's cache. It also adds a runnable to the manager that
+// deletes each report after the status of ApiClients shows its uses.
 func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager) error {
 	for object, handler := range map[client.Object]toolscache.ResourceEventHandler{
 		&corev1.ConfigMap{}:     handle(s.setConfigMap, s.removeConfigMap),

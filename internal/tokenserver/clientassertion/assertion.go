@@ -35,8 +35,8 @@ type Assertion struct {
 	all map[string]json.RawMessage // set by HasClaims
 }
 
-// types lists the allowed values of "typ" in lower case: unset, the common value, the value defined in
-// draft-ietf-oauth-rfc7523bis, and the other one that JWT-SVIDs can have (SPIFFE JWT-SVID §2.3).
+// types lists the allowed values of "typ" in lower case: unset, the common "JWT", the value defined
+// in draft-ietf-oauth-rfc7523bis, and "JOSE", which JWT-SVIDs can also have (SPIFFE JWT-SVID §2.3).
 // Access tokens are therefore rejected (RFC 8725 §3.11).
 var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": true, "jose": true}
 

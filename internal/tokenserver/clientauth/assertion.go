@@ -40,7 +40,7 @@ func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, 
 }
 
 // bySignature authenticates a client by an assertion that it signed with its own key. It remembers
-// only valid assertions, so that nobody else can use up a client's "jti" values.
+// only valid assertions, so that a third party can't use up a client's "jti" values.
 func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
 	identity := Identity{clientID: assertion.Claims.Subject, issuer: statedIssuer(realm, assertion)}
 	client := realm.Client(identity.clientID)

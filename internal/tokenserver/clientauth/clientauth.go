@@ -26,8 +26,8 @@ type Options struct {
 	// ClusterKeys returns the keys that verify service account tokens. If nil, the Authenticator
 	// rejects these tokens.
 	ClusterKeys ClusterKeys
-	// RefreshKeys asks for the keys of a realm's trusted issuer, which signed a token with a key that
-	// isn't known. It must not block.
+	// RefreshKeys requests the keys of a realm's trusted issuer that signed a token with an unknown
+	// key. It must not block.
 	RefreshKeys func(realm, issuer string)
 	// Count counts the result of an assertion. The issuer is the name of a trusted issuer,
 	// clientassertion.IssuerKubernetes, IssuerSelf, or empty if the assertion states none of them. The
@@ -136,8 +136,9 @@ func (a *Authenticator) conclude(realm *registry.Realm, identity Identity, err e
 	return err
 }
 
-// checkUsable returns why a client is refused despite valid credentials. The suspension and
-// expiration checks run after the credential checks, so that they reveal nothing to anyone else.
+// checkUsable returns the reason to reject a client despite valid credentials. The suspension and
+// expiration checks run after the credential checks, so that they reveal nothing without valid
+// credentials.
 //
 // The error is oauth.ErrInvalidClient with the reason.
 func checkUsable(realm *registry.Realm, client *registry.Client, now time.Time) error {

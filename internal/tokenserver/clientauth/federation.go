@@ -37,8 +37,8 @@ func ofThirdParty(realm *registry.Realm, assertion *clientassertion.Assertion) b
 	return assertion.OfServiceAccount() || realm.TrustedIssuer(assertion.Issuer()) != nil
 }
 
-// statedIssuer returns the name of the third party that an assertion states as its issuer, IssuerSelf
-// if it states the client, and otherwise nothing.
+// statedIssuer returns the name of the third party that an assertion states as its issuer. It returns
+// IssuerSelf if the assertion states the client as its issuer, and otherwise an empty string.
 func statedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) string {
 	if issuer := realm.TrustedIssuer(assertion.Issuer()); issuer != nil {
 		return issuer.Name
@@ -53,8 +53,8 @@ func statedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) s
 }
 
 // byFederation authenticates a client by a token of the cluster or of a trusted issuer. The token
-// doesn't name the client. The request does so with the client ID, because a token can match several
-// clients. Without a client ID, it is the client that holds the token's subject.
+// doesn't name the client, and it can match several clients. The client ID in the request therefore
+// selects the client. Without a client ID, it is the client that holds the token's subject.
 //
 // A workload sends the same token until it gets a new one, so tokens may be reused.
 //
@@ -134,10 +134,10 @@ func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Re
 			return a.verifyForeign(ctx, realm, issuer, assertion, now)
 		}
 	}
-	// The issuer may have begun to sign with a key that isn't known yet, or has replaced one.
+	// The issuer may have begun to sign with a key that isn't known yet, or it may have replaced a key.
 	a.refreshKeys(realm.Name, issuer.Name)
 	if assertion.OfServiceAccount() {
-		// So may the cluster.
+		// The cluster may also have begun to sign with a new key.
 		token, err := a.verifyServiceAccount(ctx, realm, assertion, now)
 		if err == nil || token.assertion != nil || errors.Is(err, oauth.ErrNoClusterKeys) {
 			return token, err
@@ -152,8 +152,8 @@ func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Re
 	return proven{}, wrongAssertion(jws.ErrSignature)
 }
 
-// verifyForeign verifies a token whose signature a key of a trusted issuer verifies. If it is for a
-// service account, the cluster may have begun to sign with this key, and the issuer publishes it, too.
+// verifyForeign verifies a token that was signed with a key of a trusted issuer. If the token is
+// for a service account, the cluster may also have begun to sign with this key.
 //
 // Errors: oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
 func (a *Authenticator) verifyForeign(ctx context.Context, realm *registry.Realm, issuer *registry.Issuer, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
@@ -180,9 +180,9 @@ func (p *proven) holder(realm *registry.Realm) *registry.Client {
 	return realm.Holder(p.issuer.URL, p.assertion.Claims.Subject)
 }
 
-// match returns an error unless the client lists the token. For a token of a trusted issuer, it returns
-// the bits of all identities that match, because none of them is unused. A client has few of them; see
-// record.MaxIdentities.
+// match returns an error unless the client lists the token. For a token of a trusted issuer, it
+// returns a bit mask of all identities that match, because each of them counts as used. A client
+// has at most record.MaxIdentities.
 //
 // Errors: clientassertion.ErrAccount, clientassertion.ErrNotListed.
 func (p *proven) match(client *registry.Client) (matched uint64, err error) {

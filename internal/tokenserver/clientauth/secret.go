@@ -23,7 +23,7 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	client := realm.Client(credentials.ClientID)
 	matched, slow, err := a.match(ctx, client, credentials.ClientSecret, now)
 	if current := realm.Client(credentials.ClientID); slow && err == nil && current != client {
-		// The client was suspended or changed meanwhile. The result is remembered, so to match again
+		// The client was suspended or changed meanwhile. The result is remembered, so matching again
 		// takes no time if the hash is the same.
 		client = current
 		matched, _, err = a.match(ctx, client, credentials.ClientSecret, now)

@@ -242,7 +242,7 @@ func TestMutatedProofsAreRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A changed key is another valid key at best, which didn't create the signature.
+	// At best, the changed key is another valid key, but that key didn't create the signature.
 	reject := func(forged string) {
 		if _, err := dpop.Parse(forged); err == nil {
 			t.Errorf("%q is accepted instead of %q", forged, good)

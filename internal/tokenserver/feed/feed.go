@@ -223,8 +223,8 @@ func (f *Feed) reach(version string) {
 }
 
 // Transformer returns the function that the reflector calls with each record of a new list when it
-// arrives. The function returns what Replace needs of the record, so that the records themselves are
-// never all in memory.
+// arrives. It returns only the data of the record that Replace needs, so that all records are never
+// in memory at the same time.
 func (f *Feed) Transformer() cache.TransformFunc {
 	return func(obj any) (any, error) {
 		secret, err := asSecret(obj)
@@ -235,7 +235,8 @@ func (f *Feed) Transformer() cache.TransformFunc {
 	}
 }
 
-// listed saves a record of a new list and converts it, unless it hasn't changed.
+// listed saves a record of a new list and returns it in converted form. For an unchanged record,
+// that is the existing entry of the registry. An unreadable record is not saved.
 func (f *Feed) listed(secret *corev1.Secret) any {
 	converted := f.unchanged(secret)
 	if converted == nil {
@@ -259,8 +260,8 @@ func (f *Feed) unchanged(secret *corev1.Secret) any {
 	return nil
 }
 
-// Replace replaces all records with a list at the given resource version. It contains the results of
-// Transformer, or the records themselves if the API server can't stream a list.
+// Replace replaces all records with a list at the given resource version. The list contains the
+// results of Transformer, or the records themselves if the API server can't stream a list.
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()

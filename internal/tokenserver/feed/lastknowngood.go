@@ -111,8 +111,8 @@ func (l *lastKnownGood) confirm(at time.Time) {
 	}
 }
 
-// read adds the previous process's wanted records to p, without those that are unreadable. It reports
-// whether it could read all of them.
+// read adds the previous process's wanted records to p, except for unreadable ones. It reports
+// whether it could read the snapshot.
 func (l *lastKnownGood) read(wanted func(name string) bool, p *prepared) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -69,8 +69,8 @@ func TestUnchangedRecordsAreNotConvertedAgain(t *testing.T) {
 	}
 }
 
-// The next process can read an unreadable record of the list from the snapshot, however the list was
-// delivered.
+// If a record in the list is unreadable, the next process loads the record from the snapshot. This
+// works for streamed lists and for lists in one response.
 func TestListIsSaved(t *testing.T) {
 	first, second := clientRecord(t, "first", "1", "a"), clientRecord(t, "second", "2", "a")
 	damaged := second.DeepCopy()

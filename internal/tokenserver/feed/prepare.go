@@ -179,8 +179,8 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 	}, nil
 }
 
-// shared returns a string with the same content that other clients use, too. Many clients have the same
-// realm, scopes, and audiences.
+// shared returns an equal string that clients share in memory. Many clients have the same realm,
+// scopes, and audiences.
 func shared(s string) string { return unique.Make(s).Value() }
 
 func allShared(all []string) []string {

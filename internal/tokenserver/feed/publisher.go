@@ -115,8 +115,9 @@ func answered(err error) bool {
 	return ok && status.Status().Code < http.StatusInternalServerError
 }
 
-// remove deletes the Lease after the last report of used credentials. If the report fails, it keeps
-// the Lease. The operator deletes it once it is stale, and records that uses may be missing.
+// remove reports the remaining uses of credentials and then deletes the Lease. If the report fails,
+// remove keeps the Lease. The operator deletes the Lease once it is stale, and records that uses
+// may be missing.
 func (p *publisher) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -132,9 +133,9 @@ func (p *publisher) remove(ctx context.Context) {
 	}
 }
 
-// continueUsage checks how the previous process with this name ended. If its Lease still exists, it
-// was killed and may not have reported all uses of credentials, and a report must say so before the
-// first heartbeat. If that report fails, heartbeats say that nothing is reported until one succeeds.
+// continueUsage checks how the previous process with this name ended. If its Lease still exists, it was
+// killed and may not have reported all uses of credentials, and a report must say so before the first
+// heartbeat. If that report fails, the heartbeats contain no usage time until a report succeeds.
 func (p *publisher) continueUsage(ctx context.Context) {
 	if p.Usage == nil {
 		return

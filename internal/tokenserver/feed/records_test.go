@@ -28,7 +28,7 @@ const (
 	project  = "project_path:acme/shop:ref_type:branch:ref:main"
 )
 
-// Everything that federation needs gets from the records into the registry.
+// The feed copies everything that federation needs from the records into the registry.
 func TestFederationRecords(t *testing.T) {
 	reg := registry.New()
 	f := feed.New(feed.Options{Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})

@@ -125,7 +125,7 @@ func TestLastReportPrecedesEnd(t *testing.T) {
 	})
 }
 
-// A server that replaces a killed one says that uses may be missing, before its first heartbeat.
+// Before its first heartbeat, a server that replaces a killed one reports that uses may be missing.
 func TestKilledServerLostUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startReporting(t, true, false)
@@ -138,7 +138,8 @@ func TestKilledServerLostUses(t *testing.T) {
 	})
 }
 
-// A server that can't report is live, but its heartbeats and its Lease say that uses are missing.
+// A server that can't report uses is live, but its heartbeats and the Lease that it leaves behind
+// show that uses may be missing.
 func TestServerThatCannotReport(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,13 +10,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// lastUses holds a number for the period of the last use of each credential of a client: first of
-// its secrets, then of its public keys, its service accounts, and its identities. Unlike the rest
-// of a client, the numbers change while the client is in a registry.
+// lastUses holds the period number of the last use for each credential of a client: secrets first,
+// then public keys, service accounts, and identities. Unlike the rest of a client, the numbers
+// change while the client is in a registry.
 type lastUses []atomic.Uint32
 
-// LastUse returns where the number of the period of a credential's last use is stored, or nil if
-// the client doesn't have the credential. The number is 0 if this process knows of no use.
+// LastUse returns the variable with the period number of a credential's last use, or nil if the
+// client doesn't have the credential. The number is 0 if this process knows of no use.
 func (c *Client) LastUse(credential usage.Credential) *atomic.Uint32 {
 	i := c.indexOf(credential)
 	if i < 0 || i >= len(c.lastUses) {
@@ -47,9 +47,8 @@ func (c *Client) indexOf(credential usage.Credential) int {
 	return first + i
 }
 
-// track prepares LastUse. It copies what is known of the credentials that an earlier version of the
-// client has, too, so that a changed record doesn't cause another report. The earlier version may
-// be nil.
+// track prepares LastUse. It copies the last uses of credentials that an earlier version of the client
+// also has, so that a changed record doesn't cause another report. The earlier version may be nil.
 func (c *Client) track(earlier *Client) {
 	if c.lastUses != nil {
 		return // added before

@@ -1,5 +1,5 @@
-// Package registry holds the token server's realms, their clients, and the subjects that clients
-// hold in memory.
+// Package registry keeps in memory the token server's realms, their clients, and the subjects that
+// clients hold.
 //
 // Requests read it without locks and without I/O. The feed writes one change at a time. The cost of
 // a change does not depend on the number of clients.

@@ -20,12 +20,12 @@ const (
 	maximum    = 30 * 24 * time.Hour
 	maxSkew    = 5 * time.Minute
 	// longestPause is the longest time between two uses of a workload that still needs its secret. It
-	// leaves room for the clocks of two servers.
+	// allows for the clock skew of two servers.
 	longestPause = quiet - 2*maxSkew
 )
 
 // fleet models the token servers, the operator with its caches, and a workload with the old secret.
-// Everything that is in the API server has a revision, and each cache can lag behind.
+// Each object in the API server has a revision, and each cache can lag behind.
 type fleet struct {
 	now      time.Time
 	old      secret
@@ -50,7 +50,7 @@ type object struct {
 	lost  time.Time
 	until time.Time // of a lease
 	rev   int
-	stale time.Time // since when a lease has not been renewed
+	stale time.Time // when a lease was last renewed
 	made  time.Time // when a lease was created
 }
 
@@ -81,7 +81,7 @@ func (f *fleet) remove(name string) {
 	delete(f.api, name)
 }
 
-// lost notes in the operator's own object that uses before now may be missing.
+// lost records in the operator's own object that uses before now may be missing.
 func (f *fleet) lost() {
 	f.put("operator", object{kind: "report", lost: f.now})
 }
@@ -112,7 +112,7 @@ func (f *fleet) use(s *fleetServer) {
 	}
 }
 
-// publish writes what is pending, and then the heartbeat.
+// publish reports the pending use, and then writes the heartbeat.
 func (f *fleet) publish(s *fleetServer) {
 	if !s.pending.IsZero() {
 		report := f.api["report/"+s.name]
@@ -134,7 +134,7 @@ func (f *fleet) heartbeat(s *fleetServer) {
 	f.put("lease/"+s.name, lease)
 }
 
-// stop ends a server: cleanly, or as after kill -9.
+// stop ends a server, either cleanly or as kill -9 does.
 func (f *fleet) stop(s *fleetServer, clean bool) {
 	if clean {
 		f.publish(s)
@@ -171,9 +171,9 @@ func (f *fleet) merge() {
 	}
 }
 
-// collect deletes the reports whose uses are in the cached status, and the leases of dead servers. Live
-// servers always renew theirs: a server that can't reach the API server for longer than the quiet time
-// is a limit of the protocol.
+// collect deletes the reports whose uses are in the cached status, and the leases of dead servers.
+// Live servers always renew their leases. The protocol doesn't cover a live server that can't reach
+// the API server for longer than the quiet time.
 func (f *fleet) collect() {
 	for name, o := range f.operator.reports {
 		if o.lost.After(f.api["operator"].lost) {
@@ -192,9 +192,9 @@ func (f *fleet) collect() {
 	}
 }
 
-// uses is what the operator knows about the old secret. It reads the reports before the status: a
-// report that it deleted in the meantime is in the status. Nothing is known about the time before
-// the oldest running server started, because workloads may have had no server then.
+// uses returns what the operator knows about uses of the old secret. The operator deletes a report
+// only after its cached status contains the uses, so it misses none of them. Nothing is known about
+// the time before the oldest running server started, because workloads may have had no server then.
 func (f *fleet) uses() map[string]secrets.Use {
 	o := f.operator
 	if len(o.leases) == 0 || o.reportsRev < o.leasesRev {
@@ -214,7 +214,7 @@ func (f *fleet) uses() map[string]secrets.Use {
 	return map[string]secrets.Use{f.old.ID: {Last: latestOf(last, lost), Until: until}}
 }
 
-// plan reconciles the client and reports whether the old secret is valid.
+// plan reconciles the client and reports whether the old secret is still valid.
 func (f *fleet) plan(t *rapid.T) bool {
 	f.facts.Uses = f.uses()
 	p, err := secrets.Make(f.facts, secrets.Want{Generated: &secrets.Schedule{Overlap: maximum, UnusedFor: quiet}}, f.now, noRandom)
@@ -313,8 +313,8 @@ func (f *fleet) step(t *rapid.T) {
 	}
 }
 
-// A workload that lags behind the rotation keeps its secret until the maximum, however token servers
-// and operator are killed, and however their caches lag.
+// A workload that still uses the old secret keeps access until the maximum, even if token servers
+// and the operator are killed and caches lag.
 func TestLaggingWorkloadKeepsAccess(t *testing.T) {
 	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
 	rapid.Check(t, func(t *rapid.T) {

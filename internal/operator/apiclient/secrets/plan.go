@@ -51,8 +51,8 @@ type Plan struct {
 	// Next is the time at which the next rotation begins; zero if none is planned or one is in
 	// progress.
 	Next time.Time
-	// Check is the time at which an old secret may end because it is not used; zero if no secret
-	// does. It is not after the time of the plan if the uses of the secret are not known.
+	// Check is the time at which an old secret may end because it is unused; zero if there is no such
+	// secret. If the uses of the secret are not known, Check is the time of the plan.
 	Check time.Time
 }
 

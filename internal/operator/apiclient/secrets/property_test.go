@@ -92,7 +92,7 @@ func (l *life) delivered() string {
 }
 
 // expectOverlap requires a replaced secret without an expiration to stay valid for the overlap, or
-// for the time without use that ends it.
+// for UnusedFor if that is shorter.
 func (l *life) expectOverlap(plaintext string) {
 	view := secrets.Look(secrets.Facts{Recorded: l.facts.Recorded, Delivered: []string{plaintext}}, l.now)
 	if l.want.Generated != nil && view.Delivered >= 0 && view.Valid[view.Delivered].ExpiresAt.IsZero() {

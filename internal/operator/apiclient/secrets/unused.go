@@ -10,7 +10,7 @@ import (
 type Use struct {
 	// Last is the latest time at which the secret may have been used.
 	Last time.Time
-	// Until is the time before which Last includes every use. It is not in the future.
+	// Until is the time up to which all uses are known, so that Last is complete. It is not in the future.
 	Until time.Time
 }
 

@@ -11,8 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// batchSize is how many bytes of records are compressed together. Records repeat each other's words,
-// so a batch takes about a third of the memory. It is well below maxBody, even with the largest record.
+// batchSize is how many bytes of records are compressed together. Records have most of their text
+// in common, so compression reduces their size to about a third. A batch is well below maxBody,
+// even with the largest record.
 const batchSize = 128 << 10
 
 // batchWriter writes records in compressed batches. A batch is a sequence of encoded Secrets, each
@@ -41,7 +42,7 @@ func (w *batchWriter) add(record []byte) error {
 	return w.flush()
 }
 
-// flush writes what was added since the last batch.
+// flush writes the records that were added since the last batch.
 func (w *batchWriter) flush() error {
 	if w.raw.Len() == 0 {
 		return nil
@@ -59,8 +60,8 @@ func (w *batchWriter) flush() error {
 	return err
 }
 
-// eachInBatch calls each with every encoded Secret in the content of a batch. It is valid until each
-// returns.
+// eachInBatch calls each with every encoded Secret in the content of a batch. The slice is valid
+// until each returns.
 func eachInBatch(content []byte, each func(record []byte) error) error {
 	// A batch ends with the record that exceeds batchSize.
 	raw, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(content)), batchSize+maxRecord+binary.MaxVarintLen64))

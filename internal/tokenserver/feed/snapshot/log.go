@@ -61,7 +61,7 @@ func Open(dir string) (*Log, State, error) {
 	if err != nil {
 		return l, State{}, fmt.Errorf("opening the snapshot: %w", err)
 	}
-	// The version of a batch follows it, so batches needn't be decompressed.
+	// A later frame contains the version of the records in a batch, so Open doesn't decompress batches.
 	end, err := scan(file, func(k kind, content []byte) error {
 		if k == batched {
 			return nil

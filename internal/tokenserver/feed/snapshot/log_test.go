@@ -197,7 +197,7 @@ func TestDamageIsDetected(t *testing.T) {
 			}
 		}
 		if err := replace(log, "30", nil, secret("realm-1", "30", "new")); err != nil {
-			t.Fatalf("with byte %d changed, Replace failed: %v", position, err)
+			t.Fatalf("with byte %d changed, Commit failed: %v", position, err)
 		}
 		if _, records := open(t, dir); !slices.Contains(contents(records), "realm-1=new") {
 			t.Fatalf("with byte %d changed, the new list is not saved", position)
@@ -350,7 +350,7 @@ func TestIncompleteListIsNotSaved(t *testing.T) {
 	}
 }
 
-// What was removed while the list was received isn't saved.
+// Records that were removed while the list was received aren't saved.
 func TestRecordsRemovedFromList(t *testing.T) {
 	dir, log := filled(t)
 	log.Begin()
@@ -368,7 +368,8 @@ func TestRecordsRemovedFromList(t *testing.T) {
 	}
 }
 
-// The records of many clients need little memory. Most of what is left are random hashes and UIDs.
+// The records of many clients need little memory. Most of the compressed data consists of random
+// hashes and UIDs.
 func TestRecordsAreCompressed(t *testing.T) {
 	dir := t.TempDir()
 	log, _ := open(t, dir)

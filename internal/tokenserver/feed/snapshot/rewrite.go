@@ -9,13 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// list is a new list of records that is being received. It is written to a file of its own, so that
-// it never is in memory as a whole.
+// list is a new list of records that is being received. It is written to a separate file, so that
+// the whole list is never in memory.
 type list struct {
 	file    *os.File
 	records *batchWriter
 	size    int
-	err     error // the first one
+	err     error // the first error
 }
 
 // Begin begins a new list. It discards a list that was not committed.
@@ -47,8 +47,8 @@ func (l *Log) Add(secret *corev1.Secret) {
 // Listed describes the list that Commit saves.
 type Listed struct {
 	Version string // resource version
-	// Size is the number of records. If more were added, some were removed before the list was
-	// complete, and Contains reports which remain.
+	// Size is the number of records. If more records were added, some were removed before the list was
+	// complete. Contains then reports which records remain.
 	Size     int
 	Contains func(name string) bool
 	// Keep are the names of records whose saved versions are retained.

@@ -25,8 +25,8 @@ const (
 
 var errNoRoom = errors.New("the operator has not merged earlier reports, and there is no room for more")
 
-// Run reports uses at most once per usage.Interval until ctx is done. What is pending then needs
-// another call of Report.
+// Run reports uses at most once per usage.Interval until ctx is done. Uses that are still pending
+// then need another call of Report.
 func (r *Recorder) Run(ctx context.Context) {
 	ticker := time.NewTicker(max(minInterval, usage.Interval(r.Resolution)))
 	defer ticker.Stop()
@@ -42,14 +42,14 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// batch is what a report adds to the ConfigMaps.
+// batch contains everything that one call of Report adds to the ConfigMaps.
 type batch struct {
 	uses  uses
 	lost  time.Time // zero if no uses were lost
-	until time.Time // the batch contains all uses before that are not reported yet
+	until time.Time // the batch contains all unreported uses before this time
 }
 
-// Report writes everything that is pending to the ConfigMaps. What can't be written remains pending.
+// Report writes all pending uses to the ConfigMaps. Uses that can't be written remain pending.
 func (r *Recorder) Report(ctx context.Context) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -88,8 +88,8 @@ func (r *Recorder) conclude(b *batch, err error) {
 	}
 }
 
-// write adds the batch to the first ConfigMaps that have room, and removes from it what it has
-// written.
+// write adds the batch to the first ConfigMaps that have room, and removes the written uses from
+// the batch.
 func (r *Recorder) write(ctx context.Context, b *batch) error {
 	for number := range usage.MaxReports {
 		if len(b.uses) == 0 && b.lost.IsZero() {
@@ -157,15 +157,15 @@ func (r *Recorder) writeTo(ctx context.Context, number int, b *batch) error {
 // fieldOwner is the field manager of the ConfigMaps.
 const fieldOwner = "realmkeeper-token-server"
 
-// read returns the report in a ConfigMap of this server and its size. A report that can't be read is
-// replaced, because only this server writes it. What it contained is lost.
+// read returns the report in a ConfigMap of this server, and its size. An unreadable report is
+// replaced, because only this server writes it. Its uses are lost.
 func (r *Recorder) read(cm *corev1.ConfigMap) (*usage.Report, int) {
 	report, err := usage.Parse(cm)
 	if err != nil {
 		r.Logger.Error("Replaced a damaged usage report", "error", err)
 		return &usage.Report{Server: r.Server, Lost: r.Now()}, emptySize + len(r.Server)
 	}
-	// If the clock was ahead, the operator rejects the report until its times are past.
+	// If the clock was ahead, the report contains times in the future, and the operator would reject it.
 	now := r.Now()
 	for client, credentials := range report.Uses {
 		for credential, at := range credentials {
@@ -180,8 +180,8 @@ func (r *Recorder) read(cm *corev1.ConfigMap) (*usage.Report, int) {
 	return report, len(cm.Data[usage.DataKey]) + lostSize
 }
 
-// fill adds uses of the batch to a report of the given encoded size, as far as there is room. It
-// returns which uses the report contains now, and whether it has changed.
+// fill adds uses of the batch to a report of the given encoded size while there is room. It returns
+// the uses of the batch that the report now contains, and whether the report has changed.
 func (r *Recorder) fill(report *usage.Report, size int, b *batch) (contained []use, changed bool) {
 	latest := r.truncate(r.Now()) // the clock may have been ahead
 	for which, at := range b.uses {
@@ -213,7 +213,7 @@ const (
 	useSize    = len(`"/":1234567890,`)
 )
 
-// sizeOf returns the most bytes that a string in JSON has, without quotes.
+// sizeOf returns the maximum size of a string in JSON in bytes, without quotes.
 func sizeOf(s string) int {
 	size := len(s)
 	for i := range len(s) {

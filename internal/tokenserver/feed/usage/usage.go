@@ -1,8 +1,8 @@
 // Package usage remembers when credentials were last used, and reports it to the operator in
 // ConfigMaps; see internal/usage.
 //
-// A request only compares a number in the client with that of the current period. The first use of
-// a credential in a period also adds an entry to a map, from which the next report removes it.
+// A request usually only compares the number of the current period with the number in the client. The
+// first use of a credential in a period also adds an entry to a map. The next report removes the entry.
 package usage
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// MaxPending is the maximum number of credentials whose use is not reported yet. They need about
-// 25 MiB. Uses of others are lost, and the next report says so.
+// MaxPending is the maximum number of credentials whose use is not reported yet. They need about 25
+// MiB. Uses of further credentials are lost, and the next report says so.
 const MaxPending = 1 << 17
 
 // Options configures a Recorder. All fields are required.
@@ -44,8 +44,8 @@ type Recorder struct {
 	mu       sync.Mutex
 	pending  uses      // not reported yet, without those that are being written
 	writes   bool      // whether a report is being written
-	lost     bool      // whether uses may be missing and no report says so
-	reported time.Time // all uses before are reported; zero until the first report
+	lost     bool      // whether uses may be missing and no report says so yet
+	reported time.Time // all uses before this time are reported; zero until the first report
 }
 
 // uses are times of the last use in seconds since the Unix epoch, truncated to the resolution.
@@ -56,7 +56,7 @@ type use struct {
 	credential usage.Credential
 }
 
-// add keeps the later one of two times.
+// add adds a use. Of two times for the same credential, it keeps the later one.
 func (u uses) add(which use, at int64) { u[which] = max(u[which], at) }
 
 // New returns a Recorder. Until Continue is called, it assumes that an earlier process with the same
@@ -102,17 +102,17 @@ func (r *Recorder) Continue() {
 // Use records that a credential has authenticated a client at the given time.
 func (r *Recorder) Use(client *registry.Client, credential usage.Credential, now time.Time) {
 	last := client.LastUse(credential)
-	// Not equal instead of less: if the clock was ahead, its time must not hide later uses.
+	// Compare for equality, not for order. If the clock was ahead, its time must not hide later uses.
 	if last == nil || last.Load() == number(r.truncate(now)) || !reportable(credential) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The time until which everything is reported may have passed the time of the request.
+	// Use the current time, because Until may already have returned a time after that of the request.
 	at := r.truncate(r.Now())
 	which := use{client.UID, credential}
 	if _, ok := r.pending[which]; !ok && len(r.pending) >= r.maxPending {
-		r.lost = true // and the next use in the same period gets here again
+		r.lost = true // the next use in the same period tries again
 		return
 	}
 	r.pending.add(which, at)
@@ -125,7 +125,7 @@ func reportable(credential usage.Credential) bool {
 	return credential.ID != "" && len(credential.ID) <= usage.MaxIDLength
 }
 
-// Until returns the time before which all uses are reported, or zero if some may be missing.
+// Until returns the time before which all uses are reported, or zero if no such time is known yet.
 func (r *Recorder) Until() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

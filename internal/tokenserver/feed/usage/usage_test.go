@@ -260,8 +260,8 @@ func TestLostUsesAreReported(t *testing.T) {
 	}
 }
 
-// If more credentials are used than fit into memory, the report says that uses are missing. Those
-// that are used again are reported later.
+// If more credentials are used than the limit allows, the report says that uses are missing.
+// Credentials that are used again are reported later.
 func TestTooManyPendingUses(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
@@ -285,7 +285,7 @@ func TestTooManyPendingUses(t *testing.T) {
 	f.want(t, times{"c1/a": at(10, 0), "c1/b": at(10, 0), "c1/c": at(10, 0)})
 }
 
-// A clock that was ahead for a while hides no use, and its times disappear with the next report.
+// A clock that was ahead for a while hides no later use. The next report corrects its times.
 func TestClockJumps(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
@@ -305,8 +305,8 @@ func TestClockJumps(t *testing.T) {
 	f.want(t, times{"c1/a": at(12, 0), "c1/b": at(11, 0), "c1/c": at(11, 0)})
 }
 
-// The reports of many clients fill several ConfigMaps, none above the limit. What doesn't fit
-// remains pending until the operator has deleted one.
+// The reports of many clients fill several ConfigMaps, none above the limit. Uses that don't fit
+// remain pending until the operator has deleted a ConfigMap.
 func TestReportsAreLimited(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
@@ -355,7 +355,7 @@ func TestReportsAreLimited(t *testing.T) {
 	}
 }
 
-// The operator can delete a ConfigMap at any time. It can also be damaged.
+// The operator can delete a ConfigMap at any time. A ConfigMap can also be damaged.
 func TestConfigMapsOfOthers(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
@@ -388,7 +388,8 @@ func TestConfigMapsOfOthers(t *testing.T) {
 	}
 }
 
-// Identities of an earlier operator have no ID. A report with one would be damaged.
+// Identities of an earlier operator have no ID. A report that contained such an identity would be
+// rejected.
 func TestCredentialWithoutID(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
@@ -412,8 +413,8 @@ func TestUseDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// However uses, reports and failures interleave, every use before Until is reported. Run it with the
-// race detector.
+// Every use before Until is reported, even if uses, reports and failures interleave. Run it with
+// the race detector.
 func TestUntilUnderConcurrentUse(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
@@ -444,14 +445,14 @@ func TestUntilUnderConcurrentUse(t *testing.T) {
 			f.set(func() { f.now = f.now.Add(7 * time.Minute); f.down = i%3 == 0 })
 			_ = f.Report(t.Context()) // fails while the API server is down
 			mu.Lock()
-			done := uses // a use that is in progress has no time yet
+			done := uses // without uses that are in progress
 			until := f.Until()
 			mu.Unlock()
 			f.set(func() { f.down = false })
 			report, _ := f.reported(t)
 			for _, u := range done {
 				if got := report.Uses[types.UID(u.which)][secret("a")]; u.at.Before(until) && got.Add(time.Hour).Before(u.at) {
-					t.Errorf("the use of %s at %s is reported as %s, although all before %s are", u.which, u.at, got, until)
+					t.Errorf("the use of %s at %s is reported as %s, although all uses before %s must be reported", u.which, u.at, got, until)
 				}
 			}
 		}
