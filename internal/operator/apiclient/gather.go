@@ -192,6 +192,11 @@ func secretMetadata() *metav1.PartialObjectMetadata {
 // labeled Secrets and may be stale. If the cached Secret would cause a new secret to be generated
 // or a delivered one to be withdrawn, gatherCredentials reads the Secret from the API server. If
 // the client does not own the Secret, only its metadata is read.
+//
+// A new client for which the cache contains no Secret is expected to have none, which saves a
+// request for most clients. If the Secret exists after all, its creation fails, and the client keeps
+// a disabled record. A client that chooses its client ID or the name of the Secret is excluded: it
+// must not hold an ID that it may not use, and it is more likely to name an existing Secret.
 func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) error {
 	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
 	cached := &corev1.Secret{}
@@ -203,6 +208,8 @@ func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) erro
 		if seen.credentials = cached; secrets.Look(secretFacts(seen), r.Now()).Conclusive() {
 			return nil
 		}
+	} else if seen.record == nil && r.isNew(seen.client) && seen.client.Spec.ClientID == "" && key.Name == seen.client.Name {
+		return nil
 	}
 	seen.credentials, err = r.readOwned(ctx, key, seen.client)
 	return err
