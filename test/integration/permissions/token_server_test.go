@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 func lease(namespace, name string) *coordinationv1.Lease {
@@ -87,6 +88,11 @@ func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
 		}
 	}
 	inst.Create(t, report(other.Name, 0))
+	// The operator writes it soon after its start, and a missing object would not be denied.
+	state := configMap(inst.RecordsNamespace, "usage")
+	install.Eventually(t, "the operator's ConfigMap", func() error {
+		return inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(state), state.DeepCopy())
+	})
 	want := func(verb, name string) string {
 		return deniedByPolicy + "A Realmkeeper token server must not " + verb + " ConfigMap " + inst.RecordsNamespace + "/" + name + ". "
 	}
