@@ -116,10 +116,11 @@ func productServer(handler http.Handler) newServer {
 	}
 }
 
-// plainServer returns a server of net/http without limits.
+// plainServer returns a server of net/http without limits. It doesn't log, because a log message would
+// end up in the middle of the results.
 func plainServer(handler http.Handler) newServer {
 	return func(listener net.Listener) (*http.Server, net.Listener) {
-		return &http.Server{Handler: handler}, listener
+		return &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}, listener
 	}
 }
 
