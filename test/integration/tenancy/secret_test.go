@@ -53,6 +53,15 @@ func testForeignCredentialsSecret(t *testing.T, b *bank) {
 		createAs(t, attacker, c)
 		expectRejected(t, b.inst, c, v1alpha1.ReasonSecretConflict)
 	}
+	// The operator looks for a Secret with the default name only after its creation has failed.
+	namesake := install.ApiClient(b.owner(), foreign.Name, bankName)
+	createAs(t, attacker, namesake)
+	b.inst.AwaitReady(t, namesake, metav1.ConditionFalse, v1alpha1.ReasonSecretConflict)
+	for _, secret := range scenario.Records(t, b.inst) {
+		if body, err := record.ReadClient(&secret); err == nil && body.UID == namesake.UID && !body.Disabled {
+			t.Error("The record of a rejected ApiClient is not disabled")
+		}
+	}
 	expectUnchanged(t, b.inst, foreign)
 }
 
