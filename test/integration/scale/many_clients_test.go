@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -36,9 +39,8 @@ const (
 	reconcilesEach = 5
 )
 
-// slow allows a second status write for one in twenty clients. It is needed if the token servers take
-// longer to load the client than the operator waits before the first status.
-func slow(clients int) int { return clients / 20 }
+// otherWrites allows for writes that don't concern the clients, and for conflicts.
+const otherWrites = 10
 
 // The cost of creating an ApiClient doesn't depend on how many exist. Idle ApiClients cause no
 // work, and an operator that restarts writes nothing.
@@ -49,20 +51,22 @@ func TestManyClients(t *testing.T) {
 	realm := newRealm(t)
 	inst.Create(t, realm)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	before, began := writesByOperator(t, cluster), time.Now()
+	before, began := len(writesByOperator(t, cluster)), time.Now()
 
 	createClients(t, inst, team, realm.Name, *manyClients)
 	t.Logf("%d ApiClients are Ready after %s", *manyClients, time.Since(began).Round(time.Second))
 	reconciles := awaitIdle(t, inst)
-	writes := writesByOperator(t, cluster) - before
-	t.Logf("%.2f reconciles and %.2f writes for each", per(reconciles), per(writes))
-	if reconciles > reconcilesEach**manyClients || writes > writesEach**manyClients+slow(*manyClients) {
-		t.Errorf("%d ApiClients caused %d reconciles and %d writes, want at most %d and %d for each", *manyClients, reconciles, writes, reconcilesEach, writesEach)
+	writes := writesByOperator(t, cluster)[before:]
+	late := secondStatuses(writes)
+	t.Logf("%.2f reconciles and %.2f writes for each; %d needed a second status", per(reconciles), per(len(writes)), late)
+	if reconciles > reconcilesEach**manyClients+late || len(writes) > writesEach**manyClients+late+otherWrites || late > *manyClients*3/4 {
+		t.Errorf("%d ApiClients caused %d reconciles, want at most %d for each; and these writes, want at most %d for each:\n%s",
+			*manyClients, reconciles, reconcilesEach, writesEach, summaryOf(writes))
 	}
 	logMemory(t, inst)
 
 	inst.StopOperator(t)
-	before = writesByOperator(t, cluster)
+	before = len(writesByOperator(t, cluster))
 	inst.StartOperator(t, "")
 	for seen := -1; seen < *manyClients; {
 		install.Eventually(t, "the restarted operator to reconcile more ApiClients", func() error {
@@ -75,11 +79,13 @@ func TestManyClients(t *testing.T) {
 		})
 	}
 	awaitHeartbeats(t, inst, 1)
-	if now := writesByOperator(t, cluster); now != before {
-		t.Errorf("the restarted operator made %d writes, want none", now-before)
+	if writes := writesByOperator(t, cluster)[before:]; len(writes) > 0 {
+		t.Errorf("the restarted operator made %d writes, want none:\n%s", len(writes), summaryOf(writes))
 	}
-	if now := reconcilesOf(t, inst); now > 2**manyClients {
-		t.Errorf("the restarted operator reconciled %d times for %d ApiClients", now, *manyClients)
+	reconciles = reconcilesOf(t, inst)
+	t.Logf("%.2f reconciles for each after a restart", per(reconciles))
+	if reconciles > 2**manyClients {
+		t.Errorf("the restarted operator reconciled %d times for %d ApiClients", reconciles, *manyClients)
 	}
 	logMemory(t, inst)
 }
@@ -264,16 +270,42 @@ func reconcilesOf(t *testing.T, inst *install.Installation) int {
 	return sum
 }
 
-// writesByOperator returns how many writes the operator made, not counting writes of Leases.
-func writesByOperator(t *testing.T, cluster *env.Env) int {
+// writesByOperator returns the writes of the operator, without those of Leases.
+func writesByOperator(t *testing.T, cluster *env.Env) []auditv1.Event {
 	t.Helper()
-	n := 0
-	for _, write := range cluster.Writes(t) {
-		if scenario.ByOperator(write) && write.ObjectRef.Resource != "leases" {
-			n++
+	return slices.DeleteFunc(cluster.Writes(t), func(write auditv1.Event) bool {
+		return !scenario.ByOperator(write) || write.ObjectRef.Resource == "leases"
+	})
+}
+
+// secondStatuses returns how many ApiClients had their status written a second time. That happens if
+// the token servers take longer to load a client than the operator waits before the first status,
+// which depends on how busy the machine is.
+func secondStatuses(writes []auditv1.Event) int {
+	statuses, seconds := map[string]int{}, 0
+	for _, write := range writes {
+		if write.ObjectRef.Resource == "apiclients" && write.ObjectRef.Subresource == "status" {
+			statuses[write.ObjectRef.Name]++
+			if statuses[write.ObjectRef.Name] == 2 {
+				seconds++
+			}
 		}
 	}
-	return n
+	return seconds
+}
+
+// summaryOf counts writes by verb, resource, and response code.
+func summaryOf(writes []auditv1.Event) string {
+	counts := map[string]int{}
+	for _, write := range writes {
+		of := write.ObjectRef
+		counts[fmt.Sprintf("%s %s %d", write.Verb, strings.TrimSuffix(of.Resource+"/"+of.Subresource, "/"), write.ResponseStatus.Code)]++
+	}
+	var lines []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		lines = append(lines, fmt.Sprintf("  %d of %s", counts[kind], kind))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // logMemory logs the memory usage of the programs. With the race detector, it is several times
