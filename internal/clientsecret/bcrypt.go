@@ -16,8 +16,8 @@ const (
 )
 
 const (
-	// minBcryptCost and maxBcryptCost are the limits of the cost. Verifying a secret at the maximum
-	// cost takes up to one second of CPU time.
+	// minBcryptCost and maxBcryptCost are the lowest and the highest accepted cost. With the highest,
+	// the verification of a secret takes up to a second of CPU time.
 	minBcryptCost = 8
 	maxBcryptCost = 12
 	// maxBcryptSecret is the number of bytes that bcrypt uses. Other implementations ignore the

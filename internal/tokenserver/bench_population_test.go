@@ -116,8 +116,8 @@ func productServer(handler http.Handler) newServer {
 	}
 }
 
-// plainServer returns a server of net/http without limits. It doesn't log, because a log message would
-// end up in the middle of the results.
+// plainServer returns a server of net/http without limits. It doesn't log, because log messages
+// would be mixed with the results.
 func plainServer(handler http.Handler) newServer {
 	return func(listener net.Listener) (*http.Server, net.Listener) {
 		return &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}, listener

@@ -193,10 +193,11 @@ func secretMetadata() *metav1.PartialObjectMetadata {
 // or a delivered one to be withdrawn, gatherCredentials reads the Secret from the API server. If
 // the client does not own the Secret, only its metadata is read.
 //
-// A new client for which the cache contains no Secret is expected to have none, which saves a
-// request for most clients. If the Secret exists after all, its creation fails, and the client keeps
-// a disabled record. A client that chooses its client ID or the name of the Secret is excluded: it
-// must not hold an ID that it may not use, and it is more likely to name an existing Secret.
+// If the client is new and the cache contains no Secret, gatherCredentials assumes that there is
+// none, which saves a request for most clients. If the Secret exists, its creation fails later, and
+// the client keeps a disabled record. For a client that sets its client ID or the name of the Secret,
+// gatherCredentials always asks the API server: such a client must not hold an ID that it may not
+// use, and its Secret is more likely to exist.
 func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) error {
 	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
 	cached := &corev1.Secret{}

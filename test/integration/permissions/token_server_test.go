@@ -88,7 +88,8 @@ func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
 		}
 	}
 	inst.Create(t, report(other.Name, 0))
-	// The operator writes it soon after its start, and a missing object would not be denied.
+	// The operator writes this ConfigMap soon after it starts. Before that, the requests below would
+	// fail because it doesn't exist, and not because they are denied.
 	state := configMap(inst.RecordsNamespace, "usage")
 	install.Eventually(t, "the operator's ConfigMap", func() error {
 		return inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(state), state.DeepCopy())
