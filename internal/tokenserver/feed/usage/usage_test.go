@@ -419,8 +419,8 @@ func TestUntilUnderConcurrentUse(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
 	type used struct {
-		which string
-		at    time.Time
+		which         string
+		before, after time.Time // the time of the use is between them
 	}
 	const clients, rounds = 8, 300
 	var (
@@ -432,10 +432,11 @@ func TestUntilUnderConcurrentUse(t *testing.T) {
 		c := f.client(fmt.Sprintf("c%d", i), "a")
 		running.Go(func() {
 			for range rounds {
-				at := f.clock()
+				before := f.clock()
 				f.use(c, "a")
+				after := f.clock()
 				mu.Lock()
-				uses = append(uses, used{c.UID, at})
+				uses = append(uses, used{c.UID, before, after})
 				mu.Unlock()
 			}
 		})
@@ -451,8 +452,8 @@ func TestUntilUnderConcurrentUse(t *testing.T) {
 			f.set(func() { f.down = false })
 			report, _ := f.reported(t)
 			for _, u := range done {
-				if got := report.Uses[types.UID(u.which)][secret("a")]; u.at.Before(until) && got.Add(time.Hour).Before(u.at) {
-					t.Errorf("the use of %s at %s is reported as %s, although all uses before %s must be reported", u.which, u.at, got, until)
+				if got := report.Uses[types.UID(u.which)][secret("a")]; u.after.Before(until) && got.Add(time.Hour).Before(u.before) {
+					t.Errorf("the use of %s at %s is reported as %s, although all uses before %s must be reported", u.which, u.before, got, until)
 				}
 			}
 		}
