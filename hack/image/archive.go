@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,12 +23,13 @@ var (
 	errBinaries = errors.New("no binaries specified")
 )
 
-// archive builds an image from existing static binaries, for the architecture of this machine.
-// The first binary is the entrypoint.
-func archive(args []string, out io.Writer) error {
+// archive builds an image from existing binaries, for the architecture of this machine. The first
+// binary is the entrypoint. Binaries must be static, unless there is a library.
+func archive(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("image archive", flag.ContinueOnError)
 	image := flags.String("image", "", "`Name:tag` of the image (required)")
 	output := flags.String("output", "", "Output `file` (required)")
+	library := flags.String("library", "", "`Path` of a library that the binaries load; it and all dependencies are added")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -42,14 +44,14 @@ func archive(args []string, out io.Writer) error {
 	d.entrypoint = "/" + filepath.Base(flags.Arg(0))
 	d.createdBy = "hack/image archive"
 	d.created = time.Unix(0, 0).UTC()
-	if err := writeBinaries(*output, d, flags.Args()); err != nil {
+	if err := writeBinaries(ctx, *output, d, *library, flags.Args()); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "%s in %s\n", d.reference(), *output)
 	return err
 }
 
-func writeBinaries(output string, d description, binaries []string) error {
+func writeBinaries(ctx context.Context, output string, d description, library string, binaries []string) error {
 	i := slices.IndexFunc(platforms, func(p platform) bool { return p.arch == runtime.GOARCH })
 	if i < 0 {
 		return fmt.Errorf("%w: unsupported architecture %s", errNotStatic, runtime.GOARCH)
@@ -65,10 +67,15 @@ func writeBinaries(output string, d description, binaries []string) error {
 		return err
 	}
 	for _, binary := range binaries {
-		if err := requireStatic(binary, platforms[i].machine); err != nil {
+		if err := requireStatic(binary, platforms[i].machine); err != nil && library == "" {
 			return fmt.Errorf("check %s: %w", binary, err)
 		}
 		if err := copyFile(binary, filepath.Join(content, filepath.Base(binary))); err != nil {
+			return err
+		}
+	}
+	if library != "" {
+		if err := copyLibraries(ctx, content, library, binaries); err != nil {
 			return err
 		}
 	}

@@ -244,6 +244,47 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestLibrary runs a dynamically linked program in an image. The program comes from this machine.
+func TestLibrary(t *testing.T) {
+	binary, err := exec.LookPath("true")
+	must(t, err)
+	linked, err := exec.Command("ldd", binary).Output()
+	if err != nil {
+		t.Skipf("%s is a static binary: %v", binary, err)
+	}
+	var library string
+	for field := range strings.FieldsSeq(string(linked)) {
+		if strings.HasPrefix(field, "/") && strings.Contains(field, "libc.") {
+			library = field
+		}
+	}
+	archive := filepath.Join(t.TempDir(), "true.tar")
+	out, err := exec.Command(buildProgram(t), "archive", "--image=true:v1", "--output="+archive, "--library="+library, binary).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	tag, err := name.NewTag("true:v1")
+	must(t, err)
+	image, err := tarball.ImageFromPath(archive, &tag)
+	must(t, err)
+	layers, err := image.Layers()
+	must(t, err)
+	content, err := layers[0].Uncompressed()
+	must(t, err)
+	root := t.TempDir()
+	extract := exec.Command("tar", "-C", root, "-x")
+	extract.Stdin = content
+	if out, err := extract.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("chroot requires root")
+	}
+	if out, err := exec.Command("chroot", root, "/true").CombinedOutput(); err != nil {
+		t.Errorf("the program does not run: %v\n%s", err, out)
+	}
+}
+
 func buildProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "image")

@@ -9,9 +9,10 @@
 //	image/                      an OCI layout with one entry, the index of both platforms
 //	realmkeeper-linux-ARCH.tar  an archive for container runtimes with the image of a platform
 //
-// The archive command builds a small image from other static binaries, such as test programs:
+// The archive command builds a small image from other static binaries, such as test programs. With
+// a library, binaries can be dynamic:
 //
-//	go run -C hack/image . archive --image NAME:TAG --output FILE BINARY...
+//	go run -C hack/image . archive --image NAME:TAG --output FILE [--library FILE] BINARY...
 package main
 
 import (
@@ -80,7 +81,7 @@ func (o options) describe() description {
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "archive" {
-		exit(archive(os.Args[2:], os.Stdout))
+		exit(archive(context.Background(), os.Args[2:], os.Stdout))
 	}
 	var o options
 	var epoch int64
