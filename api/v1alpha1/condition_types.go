@@ -29,7 +29,7 @@ const (
 	//
 	// It is Unknown with ReasonProgressing while an acknowledgement is outstanding.
 	//
-	// It is False with ReasonNoTokenServer, with ReasonKeysUnreadable (Realm) or
+	// It is False with ReasonNoTokenServer, with ReasonKeysUnreadable or ReasonKMSUnavailable (Realm) or
 	// ReasonRecordUnreadable (ApiClient), or with the reason of Accepted if that is False.
 	ConditionProgrammed ConditionType = "Programmed"
 
@@ -57,6 +57,27 @@ const (
 	// the issuer and the cause, and, for ReasonIssuerNotResolved, the time of the first failure.
 	ConditionIssuersResolved ConditionType = "IssuersResolved"
 
+	// ConditionKeysEncrypted is present on a Realm only if the instance configuration has
+	// keyEncryption.kms, or if a signing key of the realm is encrypted. It reports whether the KMS
+	// plugin has encrypted the private parts of all signing keys, and can encrypt those that the realm
+	// needs. It does not affect Ready, because token servers keep using the keys that they have.
+	//
+	// It is True with the reason ReasonKeysEncrypted.
+	//
+	// It is Unknown with ReasonProgressing while keys are being encrypted or decrypted.
+	//
+	// It is False with ReasonKMSUnavailable, ReasonKMSNotConfigured, or ReasonEncryptionDisabled.
+	ConditionKeysEncrypted ConditionType = "KeysEncrypted"
+
+	// ConditionCARenewal is present on every Realm only while the instance replaces the managed
+	// certificate authority of the token servers, or cannot. It does not affect Ready.
+	//
+	// It is True with ReasonCAPublished until the next certificate authority signs, and then with
+	// ReasonCAReplaced until the previous one expires.
+	//
+	// It is False with ReasonCredentialsOutdated or ReasonCAUnusable.
+	ConditionCARenewal ConditionType = "CARenewal"
+
 	// ConditionReconciling is present only while it is True: the operator is reconciling this
 	// generation. Its reason is ReasonProgressing. It follows the kstatus convention.
 	ConditionReconciling ConditionType = "Reconciling"
@@ -78,6 +99,15 @@ const (
 	//
 	// It is Unknown with ReasonUsageIncomplete: the reports of the token servers are incomplete.
 	ConditionOldSecretInUse ConditionType = "OldSecretInUse"
+
+	// ConditionRestored is present on a Realm or ApiClient that was restored from a backup, and if
+	// there is a restore record for it. It does not affect Ready.
+	//
+	// It is True with ReasonRestoredFromBackup. The message says how many keys or secrets of the
+	// backup are accepted in addition to the current ones.
+	//
+	// It is False with ReasonRestoreRecordIgnored.
+	ConditionRestored ConditionType = "Restored"
 )
 
 // ConditionReason is the reason of a condition in the status of a Realm or ApiClient.
@@ -108,6 +138,14 @@ const (
 	// claims, those of the realm and of the client together, are more than 16 or have more than 2048
 	// bytes as JSON.
 	ReasonClaimsTooLarge ConditionReason = "ClaimsTooLarge"
+
+	// ReasonRestoredFromBackup is used with the Restored condition when it is True.
+	ReasonRestoredFromBackup ConditionReason = "RestoredFromBackup"
+
+	// ReasonRestoreRecordIgnored is used with the Restored condition when it is False because the
+	// object cannot adopt the restore record for the name of the Realm or for the client ID: the record
+	// cannot be read, or belongs to another object.
+	ReasonRestoreRecordIgnored ConditionReason = "RestoreRecordIgnored"
 )
 
 // Reasons for Realms.
@@ -135,6 +173,48 @@ const (
 	// does not generate replacement keys, and token servers keep serving the last known good
 	// record, until an administrator restores or deletes the record.
 	ReasonKeysUnreadable ConditionReason = "KeysUnreadable"
+
+	// ReasonKeysEncrypted is used with the KeysEncrypted condition when it is True.
+	ReasonKeysEncrypted ConditionReason = "KeysEncrypted"
+
+	// ReasonKMSUnavailable is used with the KeysEncrypted condition when it is False because the KMS
+	// plugin failed to encrypt or decrypt a key that the realm needs. The operator keeps trying. Keys
+	// that token servers already use stay in use, and rotations wait. It is also used with the
+	// Programmed and Ready conditions when they are False because the realm has no key yet.
+	ReasonKMSUnavailable ConditionReason = "KMSUnavailable"
+
+	// ReasonKMSNotConfigured is used with the KeysEncrypted condition when it is False because a
+	// signing key is encrypted, but the instance configuration has no keyEncryption.kms. The key is
+	// kept, and no new keys are generated. It resolves when the KMS plugin is configured again.
+	ReasonKMSNotConfigured ConditionReason = "KMSNotConfigured"
+
+	// ReasonEncryptionDisabled is used with the KeysEncrypted condition when it is False because
+	// keyEncryption.kms.decrypt is true and all signing keys are stored in plaintext, so that the KMS
+	// plugin can be removed from the instance configuration.
+	ReasonEncryptionDisabled ConditionReason = "EncryptionDisabled"
+)
+
+// Reasons for Realms that concern the whole instance. The messages contain no names, because a Realm
+// can have readers of several tenants.
+const (
+	// ReasonCAPublished is used with the CARenewal condition when it is True because the operator
+	// adds the next certificate authority, which does not sign yet, to the credentials Secrets.
+	// Workloads must load ca.crt again before it does.
+	ReasonCAPublished ConditionReason = "CAPublished"
+
+	// ReasonCAReplaced is used with the CARenewal condition when it is True because another
+	// certificate authority signs. Credentials Secrets also contain the previous ones until they expire.
+	ReasonCAReplaced ConditionReason = "CAReplaced"
+
+	// ReasonCredentialsOutdated is used with the CARenewal condition when it is False because
+	// credentials Secrets do not contain a certificate authority that clients must trust, although
+	// it may sign. The next certificate authority signs at a deadline in any case. The operator log
+	// contains the errors of failed writes. At the deadline, Events name up to 50 ApiClients.
+	ReasonCredentialsOutdated ConditionReason = "CredentialsOutdated"
+
+	// ReasonCAUnusable is used with the CARenewal condition when it is False because the Secret with
+	// the certificate authority, or a part of it, cannot be used. The operator does not replace it.
+	ReasonCAUnusable ConditionReason = "CAUnusable"
 )
 
 // Reasons for ApiClients.

@@ -3,8 +3,9 @@ package v1alpha1
 // EventController is the reportingController of every Event that the operator records.
 const EventController = "auth.realmkeeper.dev/operator"
 
-// EventReason is the reason of an Event about a Realm or ApiClient. In addition to these constants,
-// Events use the new reason of the Ready condition, a ConditionReason.
+// EventReason is the reason of an Event about a Realm or ApiClient, or about the Secret with the
+// managed certificate authority. In addition to these constants, Events use the new reason of the
+// Ready or Restored condition, a ConditionReason.
 type EventReason string
 
 const (
@@ -26,6 +27,24 @@ const (
 
 	// EventIssuerResolved records that the operator gets the public keys of a trusted issuer again.
 	EventIssuerResolved EventReason = "IssuerResolved"
+
+	// EventCAPublished records that clients start to trust the next certificate authority. It is
+	// recorded for the Secret with the managed certificate authority. It is a warning if clients that
+	// trust only the current one will fail.
+	EventCAPublished EventReason = "CAPublished"
+
+	// EventCAReplaced records that another certificate authority signs the serving certificate. It is
+	// recorded for the Secret with the managed certificate authority. It is a warning if clients may
+	// not trust that one yet.
+	EventCAReplaced EventReason = "CAReplaced"
+
+	// EventCredentialsOutdated records that the next certificate authority signs although the
+	// credentials Secret of an ApiClient does not contain it.
+	EventCredentialsOutdated EventReason = "CredentialsOutdated"
+
+	// EventTrustBundleFailed records that the operator cannot write the ClusterTrustBundle. It is
+	// recorded for the Secret with the managed certificate authority.
+	EventTrustBundleFailed EventReason = "TrustBundleFailed"
 )
 
 // EventAction is the action that the operator took when it recorded an Event.
@@ -35,10 +54,14 @@ const (
 	// EventActionReconcile is the action of Events that record a new reason of the Ready condition.
 	EventActionReconcile EventAction = "Reconcile"
 
-	// EventActionRotate is the action of EventSigningKeyRotated, EventSecretRotated, and
-	// EventOldSecretInUse.
+	// EventActionRotate is the action of EventSigningKeyRotated, EventSecretRotated,
+	// EventOldSecretInUse, EventCAPublished, EventCAReplaced, EventCredentialsOutdated, and
+	// EventTrustBundleFailed.
 	EventActionRotate EventAction = "Rotate"
 
 	// EventActionResolve is the action of EventIssuerNotResolved and EventIssuerResolved.
 	EventActionResolve EventAction = "Resolve"
+
+	// EventActionRestore is the action of Events that record a new reason of the Restored condition.
+	EventActionRestore EventAction = "Restore"
 )

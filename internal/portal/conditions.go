@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,7 +47,8 @@ func realmRemedies(realm *v1alpha1.Realm) remedies {
 var shownConditions = []v1alpha1.ConditionType{
 	v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
 	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
-	v1alpha1.ConditionOldSecretInUse, v1alpha1.ConditionIssuersResolved,
+	v1alpha1.ConditionOldSecretInUse, v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionKeysEncrypted,
+	v1alpha1.ConditionCARenewal, v1alpha1.ConditionRestored,
 }
 
 // conditionsOf returns the conditions to show.
@@ -75,16 +77,23 @@ func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView 
 	return views
 }
 
+// optionalConditions don't affect Ready, and are good if they are True.
+var optionalConditions = []v1alpha1.ConditionType{
+	v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionKeysEncrypted, v1alpha1.ConditionCARenewal,
+	v1alpha1.ConditionRestored,
+}
+
 // conditionKind returns the kind of a condition's badge.
 func conditionKind(c *metav1.Condition) string {
 	kind := v1alpha1.ConditionType(c.Type)
-	warning := isWarning(kind) || kind == v1alpha1.ConditionIssuersResolved || kind == v1alpha1.ConditionReconciling // doesn't affect Ready
+	optional := slices.Contains(optionalConditions, kind)
+	warning := isWarning(kind) || optional || kind == v1alpha1.ConditionReconciling // doesn't affect Ready
 	switch {
 	case c.Status == metav1.ConditionUnknown:
 		return "busy"
 	case kind == v1alpha1.ConditionStalled:
 		return "bad" // present only while it's True
-	case c.Status == metav1.ConditionTrue && (!warning || kind == v1alpha1.ConditionIssuersResolved):
+	case c.Status == metav1.ConditionTrue && (!warning || optional):
 		return "good"
 	case warning:
 		return "busy"

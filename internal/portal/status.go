@@ -61,7 +61,10 @@ var conditionLabels = map[v1alpha1.ConditionType]string{
 	v1alpha1.ConditionStalled:         "Action required",
 	v1alpha1.ConditionWeakHash:        "Weak secret hash",
 	v1alpha1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
+	v1alpha1.ConditionKeysEncrypted:   "Signing keys encrypted",
+	v1alpha1.ConditionCARenewal:       "Certificate authority renewed",
 	v1alpha1.ConditionOldSecretInUse:  "Old secret still in use",
+	v1alpha1.ConditionRestored:        "Restored from a backup",
 }
 
 // reasonText explains condition reasons to users.
@@ -101,8 +104,18 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonFederatedIdentityNotSupported:  "A federated identity isn't supported.",
 	v1alpha1.ReasonClaimNotInRealm:                "The client sets claims that the realm doesn't allow.",
 	v1alpha1.ReasonClaimsTooLarge:                 "The claims of the realm and the client are too large for a token.",
+	v1alpha1.ReasonRestoredFromBackup:             "The client or realm was restored from a backup.",
+	v1alpha1.ReasonRestoreRecordIgnored:           "A restore record for the client or realm was ignored. Contact your administrator.",
 	v1alpha1.ReasonTrustedIssuerNotSupported:      "A trusted issuer can't be used.",
+	v1alpha1.ReasonCAPublished:                    "The certificate authority of the token servers is about to change. Workloads must load ca.crt again.",
+	v1alpha1.ReasonCAReplaced:                     "The certificate authority of the token servers has changed.",
+	v1alpha1.ReasonCredentialsOutdated:            "Some credentials Secrets don't contain the certificate authority that clients must trust.",
+	v1alpha1.ReasonCAUnusable:                     "The certificate authority of the token servers can't be renewed. Contact your administrator.",
 	v1alpha1.ReasonIssuersResolved:                "The public keys of all trusted issuers are up to date.",
+	v1alpha1.ReasonKeysEncrypted:                  "All signing keys are encrypted with the KMS plugin.",
+	v1alpha1.ReasonKMSUnavailable:                 "The KMS plugin can't be used. Signing keys that are in use aren't affected, and new keys wait.",
+	v1alpha1.ReasonKMSNotConfigured:               "Signing keys are encrypted, but no KMS plugin is configured.",
+	v1alpha1.ReasonEncryptionDisabled:             "Signing keys are stored in plaintext because encryption is being disabled.",
 	v1alpha1.ReasonIssuerNotResolved:              "The public keys of a trusted issuer can't be refreshed. The last keys stay in use unless the issuer revoked them.",
 }
 
@@ -112,7 +125,8 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 func describe(c *metav1.Condition) string {
 	text, ok := reasonText[v1alpha1.ConditionReason(c.Reason)]
 	specific := c.Status != metav1.ConditionTrue || isWarning(v1alpha1.ConditionType(c.Type)) ||
-		c.Type == string(v1alpha1.ConditionAccepted) // names the grant that allows a client
+		c.Type == string(v1alpha1.ConditionAccepted) || // names the grant that allows a client
+		c.Type == string(v1alpha1.ConditionRestored) // names the secrets of the backup
 	if !ok || specific && c.Message != "" {
 		return c.Message
 	}

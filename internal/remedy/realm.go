@@ -24,9 +24,52 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 			action:   "Check that the operator can reach the issuer, and that its certificate is trusted. The operator keeps trying.",
 			commands: object.describe,
 		},
+		v1alpha1.ReasonKeysEncrypted: {
+			cause:    "The KMS plugin has encrypted the private parts of all signing keys in the record.",
+			commands: object.describe,
+		},
+		v1alpha1.ReasonKMSUnavailable: {
+			cause:    "The KMS plugin failed to encrypt or decrypt a signing key. Keys that token servers already use stay in use, and new keys wait.",
+			action:   "Check the container kms-plugin in the operator's Pod, and the operator's log. The operator keeps trying.",
+			commands: object.describe,
+		},
+		v1alpha1.ReasonKMSNotConfigured: {
+			cause:    "A signing key is encrypted, but the instance configuration has no KMS plugin. Restarted token servers cannot use the key, and no new key is generated.",
+			action:   "Configure the same KMS plugin in keyEncryption.kms again. To disable encryption, set keyEncryption.kms.decrypt first.",
+			commands: object.describe,
+		},
+		v1alpha1.ReasonEncryptionDisabled: {
+			cause:    "keyEncryption.kms.decrypt is true, and all signing keys are stored in plaintext.",
+			action:   "When this is the case for all Realms, remove keyEncryption.kms from the instance configuration. To encrypt keys again, set decrypt to false.",
+			commands: object.describe,
+		},
+		v1alpha1.ReasonCAPublished: {
+			cause:    "The operator adds the next certificate authority of the token servers, which will replace the current one, to the credentials Secrets.",
+			action:   "Restart workloads that load ca.crt only when they start, before the time in the message.",
+			commands: object.describe,
+		},
+		v1alpha1.ReasonCAReplaced: {
+			cause:    "Another certificate authority signs the certificate of the token servers. Clients also trust the previous one until it expires.",
+			action:   "Restart workloads that still use a copy of the previous ca.crt, before the time in the message.",
+			commands: object.describe,
+		},
+		v1alpha1.ReasonCredentialsOutdated: {
+			cause:  "The operator cannot write some credentials Secrets, so they do not contain the certificate authority that clients must trust.",
+			action: "Find the ApiClients in the operator log, and remove what prevents the write, such as an admission policy or a quota.",
+			commands: func(object) []string {
+				return []string{"kubectl get events -A --field-selector reason=CredentialsOutdated"}
+			},
+		},
+		v1alpha1.ReasonCAUnusable: {
+			cause:  "The operator cannot use the Secret with the certificate authority of the token servers, or a part of it, so the certificate authority is not renewed.",
+			action: "Correct the Secret as the operator log says. The operator never replaces it.",
+			commands: func(object) []string {
+				return []string{"kubectl get secrets -A --field-selector metadata.name=realmkeeper-ca"}
+			},
+		},
 		v1alpha1.ReasonKeysUnreadable: {
 			cause:  "The record of the realm, a Secret with its signing keys in the records namespace, is damaged. Token servers keep using the last version that they could read.",
-			action: "Restore the Secret from a backup. If there is none, delete it: the realm gets new keys, and its tokens fail verification.",
+			action: "Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. Without a backup, delete it: the realm gets new keys, and its tokens fail verification.",
 			commands: func(object) []string {
 				return []string{recordsOf("realm") + " --field-selector metadata.name=realm-" + string(r.UID)}
 			},
