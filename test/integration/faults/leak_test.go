@@ -26,6 +26,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/leak"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -58,9 +59,9 @@ func TestSecretsDoNotLeak(t *testing.T) {
 	fixture.restarts()
 	fixture.corruptRecord()
 
-	found := placesOf(t, inst)
+	found := leak.PlacesOf(t, inst)
 	for _, c := range fixture.canaries {
-		if diff := cmp.Diff(c.where, found.containing(c.secrets)); diff != "" {
+		if diff := cmp.Diff(c.where, found.Containing(c.secrets)); diff != "" {
 			t.Errorf("%s is in other places (-want +got):\n%s", c.name, diff)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -28,19 +29,19 @@ func usable(t *testing.T, inst *install.Installation, name string, change ...fun
 func testSuspendAndResume(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "suspension")
 	credentials := inst.CredentialsSecret(t, c)
-	golden(t, "suspend.golden", sh.succeeds(t, "kubectl realmkeeper suspend apiclient/suspension -n "+team+" --wait"))
+	plugin.Golden(t, "suspend.golden", sh.succeeds(t, "kubectl realmkeeper suspend apiclient/suspension -n "+team+" --wait"))
 	for _, s := range inst.Servers() {
 		if a, err := install.RequestToken(t, s, s.Client(t), credentials); err != nil || a.AccessToken != "" {
 			t.Errorf("%s issued a token to a suspended client: %v", s.Name, err)
 		}
 	}
-	golden(t, "suspend-again.golden", sh.succeeds(t, "kubectl realmkeeper suspend apiclient/suspension -n "+team))
-	golden(t, "resume.golden", sh.succeeds(t, "kubectl realmkeeper resume apic/suspension -n "+team+" --wait"))
+	plugin.Golden(t, "suspend-again.golden", sh.succeeds(t, "kubectl realmkeeper suspend apiclient/suspension -n "+team))
+	plugin.Golden(t, "resume.golden", sh.succeeds(t, "kubectl realmkeeper resume apic/suspension -n "+team+" --wait"))
 	scenario.AwaitUsable(t, inst, c)
 
 	inst.Create(t, install.Realm("suspension"))
 	sh.succeeds(t, "kubectl realmkeeper suspend realm/suspension --wait")
-	if got := sh.run(t, "kubectl realmkeeper explain realm/suspension"); got.code != 1 || !strings.Contains(got.stdout, "kubectl realmkeeper resume realm/suspension") {
+	if got := sh.run(t, "kubectl realmkeeper explain realm/suspension"); got.Code != 1 || !strings.Contains(got.Stdout, "kubectl realmkeeper resume realm/suspension") {
 		t.Errorf("explain of a suspended realm: %+v", got)
 	}
 	sh.succeeds(t, "kubectl realmkeeper resume realm/suspension --wait -o yaml")
@@ -54,7 +55,7 @@ func testRevoke(t *testing.T, inst *install.Installation, sh *shell) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "revoke.golden", sh.succeeds(t, "kubectl realmkeeper revoke apiclient/revocation -n "+team+" --wait"))
+	plugin.Golden(t, "revoke.golden", sh.succeeds(t, "kubectl realmkeeper revoke apiclient/revocation -n "+team+" --wait"))
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func testRevokeSecret(t *testing.T, inst *install.Installation, sh *shell) {
 func testRotate(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "rotation")
 	old := inst.CredentialsSecret(t, c)
-	golden(t, "rotate.golden", sh.succeeds(t, "kubectl realmkeeper rotate apiclient/rotation -n "+team))
+	plugin.Golden(t, "rotate.golden", sh.succeeds(t, "kubectl realmkeeper rotate apiclient/rotation -n "+team))
 	current := inst.CredentialsSecret(t, c)
 	if bytes.Equal(current.Data["client_secret"], old.Data["client_secret"]) {
 		t.Error("The Secret contains the old client secret")
@@ -111,7 +112,7 @@ func testRotateRealm(t *testing.T, inst *install.Installation, sh *shell) {
 	realm := install.Realm("rotation")
 	inst.Create(t, realm)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	golden(t, "rotate-realm.golden", sh.succeeds(t, "kubectl realmkeeper rotate realm/rotation"))
+	plugin.Golden(t, "rotate-realm.golden", sh.succeeds(t, "kubectl realmkeeper rotate realm/rotation"))
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 		t.Fatal(err)
 	}

@@ -145,11 +145,11 @@ func testCompletion(t *testing.T, inst *install.Installation, sh *shell) {
 // Every verb has help with an example.
 func testHelp(t *testing.T, _ *install.Installation, sh *shell) {
 	root := sh.succeeds(t, "kubectl realmkeeper --help")
-	for _, verb := range []string{"explain", "hash", "resume", "revoke", "rotate", "stale", "status", "suspend", "token", "version"} {
+	for _, verb := range []string{"backup", "explain", "hash", "restore", "resume", "revoke", "rotate", "stale", "status", "suspend", "token", "version"} {
 		if !strings.Contains(root, "\n  "+verb+" ") {
 			t.Errorf("The help does not list %s:\n%s", verb, root)
 		}
-		help := sh.run(t, "kubectl-realmkeeper "+verb+" --help").stdout
+		help := sh.run(t, "kubectl-realmkeeper "+verb+" --help").Stdout
 		if verb != "version" && !strings.Contains(help, "Examples:\n  # ") {
 			t.Errorf("The help of %s has no example:\n%s", verb, help)
 		}
@@ -159,7 +159,7 @@ func testHelp(t *testing.T, _ *install.Installation, sh *shell) {
 // A new credential isn't stale. If a credential was never used, its age counts from its creation.
 func testStale(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "stale")
-	if got := sh.run(t, "kubectl realmkeeper stale -n "+team); got.code != 0 || got.stdout != "" || !strings.Contains(got.stderr, "No credentials were unused for 90d in namespace acme-apps.") {
+	if got := sh.run(t, "kubectl realmkeeper stale -n "+team); got.Code != 0 || got.Stdout != "" || !strings.Contains(got.Stderr, "No credentials were unused for 90d in namespace acme-apps.") {
 		t.Errorf("stale without stale credentials: %+v", got)
 	}
 	install.Eventually(t, "the secret to be a second old", func() error {

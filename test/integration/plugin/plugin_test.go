@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 )
 
 // team is the namespace of the clients. Its name is part of golden files.
@@ -61,18 +62,18 @@ func TestPlugin(t *testing.T) {
 
 	// The output of these commands depends on all objects, so they run before the subtests that add
 	// some.
-	golden(t, "status.golden", sh.succeeds(t, "kubectl realmkeeper status"))
-	golden(t, "status-realm.golden", sh.succeeds(t, "kubectl realmkeeper status acme"))
+	plugin.Golden(t, "status.golden", sh.succeeds(t, "kubectl realmkeeper status"))
+	plugin.Golden(t, "status-realm.golden", sh.succeeds(t, "kubectl realmkeeper status acme"))
 	checkStatusFormats(t, sh)
-	golden(t, "explain-realm.golden", sh.succeeds(t, "kubectl realmkeeper explain realm/acme"))
+	plugin.Golden(t, "explain-realm.golden", sh.succeeds(t, "kubectl realmkeeper explain realm/acme"))
 	ready := sh.succeeds(t, "kubectl realmkeeper explain apiclient/billing -n "+team)
-	golden(t, "explain-ready.golden", ready[:strings.Index(ready+"\nEVENTS", "\nEVENTS")])
-	golden(t, "explain-not-ready.golden", func() string {
+	plugin.Golden(t, "explain-ready.golden", ready[:strings.Index(ready+"\nEVENTS", "\nEVENTS")])
+	plugin.Golden(t, "explain-not-ready.golden", func() string {
 		got := sh.run(t, "kubectl realmkeeper explain apiclient/shipping -n "+team)
-		if got.code != 1 || got.stderr != "" {
-			t.Errorf("explain of a client that is not Ready: exit code %d, %q; want 1 and no error", got.code, got.stderr)
+		if got.Code != 1 || got.Stderr != "" {
+			t.Errorf("explain of a client that is not Ready: exit code %d, %q; want 1 and no error", got.Code, got.Stderr)
 		}
-		return got.stdout[:strings.Index(got.stdout+"\nEVENTS", "\nEVENTS")]
+		return got.Stdout[:strings.Index(got.Stdout+"\nEVENTS", "\nEVENTS")]
 	}())
 	t.Run("verbs", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *install.Installation, *shell){

@@ -39,14 +39,15 @@ func commandsIn(output string) []string {
 
 // If nothing else is wrong, the commands that explain suggests make the client Ready.
 func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell) {
-	narrow := install.Realm("narrow", func(r *v1alpha1.Realm) {
+	// Commands change the realms, so no other test uses them.
+	narrow := func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read", "o'reilly"}
 		r.Spec.Grants = []v1alpha1.Grant{{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{team}}}}
-	})
+	}
 	elsewhere := install.Realm("elsewhere", func(r *v1alpha1.Realm) {
 		r.Spec.Grants = []v1alpha1.Grant{{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"default"}}}}
 	})
-	inst.Create(t, narrow, elsewhere,
+	inst.Create(t, install.Realm("without-scopes", narrow), install.Realm("without-client-id", narrow), elsewhere,
 		secret("unlabelled", nil, "0123456789abcdef"),
 		secret("short", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, "short"),
 		secret("unusable", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, "0123456789abcdef\n"),
@@ -68,10 +69,10 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 		"fix-missing-key":    {v1alpha1.ReasonSecretNotFound, providedBy("keyless")},
 		"fix-missing-secret": {v1alpha1.ReasonSecretNotFound, providedBy("missing-secret")},
 		"fix-grant": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
-			c.Spec.RealmRef.Name, c.Spec.Scopes = "narrow", []string{"read", "o'reilly"}
+			c.Spec.RealmRef.Name, c.Spec.Scopes = "without-scopes", []string{"read", "o'reilly"}
 		}},
 		"fix-client-id": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
-			c.Spec.RealmRef.Name, c.Spec.Scopes, c.Spec.ClientID = "narrow", nil, "mine"
+			c.Spec.RealmRef.Name, c.Spec.Scopes, c.Spec.ClientID = "without-client-id", nil, "mine"
 		}},
 		"fix-namespace": {v1alpha1.ReasonNamespaceNotAllowed, func(c *v1alpha1.ApiClient) { c.Spec.RealmRef.Name, c.Spec.Scopes = "elsewhere", nil }},
 	} {
@@ -81,7 +82,7 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 			inst.Create(t, c)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.reason)
 			got := sh.run(t, "kubectl realmkeeper explain apiclient/"+name+" -n "+team)
-			for _, command := range commandsIn(got.stdout) {
+			for _, command := range commandsIn(got.Stdout) {
 				sh.succeeds(t, command)
 			}
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
@@ -248,17 +249,17 @@ func wantExplanation(t *testing.T, sh *shell, object string, reason v1alpha1.Con
 	if kind != v1alpha1.ConditionReady || status == metav1.ConditionTrue {
 		wantCode = 0
 	}
-	text := strings.Join(strings.Fields(got.stdout), " ")
-	if got.code != wantCode || !strings.Contains(text, cause) || wantCode == 1 && !strings.Contains(text, "not Ready: "+string(reason)) {
-		t.Errorf("exit code %d, want %d and the cause %q:\n%s%s", got.code, wantCode, cause, got.stdout, got.stderr)
+	text := strings.Join(strings.Fields(got.Stdout), " ")
+	if got.Code != wantCode || !strings.Contains(text, cause) || wantCode == 1 && !strings.Contains(text, "not Ready: "+string(reason)) {
+		t.Errorf("exit code %d, want %d and the cause %q:\n%s%s", got.Code, wantCode, cause, got.Stdout, got.Stderr)
 	}
-	output := got.stdout
+	output := got.Stdout
 	if i := strings.Index(output, "\n"+string(kind)+": "+string(reason)); i >= 0 {
 		output = output[i:] // of a warning
 	}
 	commands := commandsIn(output)
 	if len(commands) == 0 {
-		t.Errorf("explain suggests no command:\n%s", got.stdout)
+		t.Errorf("explain suggests no command:\n%s", got.Stdout)
 	}
 	for _, command := range commands {
 		sh.succeeds(t, command)

@@ -1,4 +1,6 @@
-package faults_test
+// Package leak searches everything that can be read from outside of an installation's processes for
+// secrets: the objects in the cluster, logs, metrics, and snapshots.
+package leak
 
 import (
 	"encoding/base64"
@@ -25,17 +27,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// places maps the name of each place that can be read from outside the installation's processes to
+// Places maps the name of each place that can be read from outside the installation's processes to
 // its content.
-type places map[string]string
+type Places map[string]string
 
-func placesOf(t *testing.T, inst *install.Installation) places {
+// PlacesOf returns the places of a running installation.
+func PlacesOf(t *testing.T, inst *install.Installation) Places {
 	t.Helper()
-	p := places{"log of the operator": string(inst.OperatorLog(t)), "metrics of the operator": inst.OperatorMetrics(t)}
+	p := Places{"log of the operator": string(inst.OperatorLog(t)), "metrics of the operator": inst.OperatorMetrics(t)}
 	for _, s := range inst.Servers() {
 		p["log of "+s.Name] = string(inst.Log(t, s))
 		p["metrics of "+s.Name] = s.Metrics(t)
-		p["snapshot of "+s.Name] = snapshotOf(t, s.SnapshotDir)
+		p["snapshot of "+s.Name] = SnapshotOf(t, s.SnapshotDir)
 	}
 	p.addObjects(t, inst)
 	for _, place := range []string{"log of the operator", "metrics of the operator", "log of " + inst.Servers()[0].Name} {
@@ -48,7 +51,7 @@ func placesOf(t *testing.T, inst *install.Installation) places {
 
 // addObjects adds all objects in the cluster as JSON. It covers every listable resource, including
 // Events.
-func (p places) addObjects(t *testing.T, inst *install.Installation) {
+func (p Places) addObjects(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	api, err := discovery.NewDiscoveryClientForConfig(inst.Env.Config)
 	if err != nil {
@@ -83,7 +86,7 @@ func (p places) addObjects(t *testing.T, inst *install.Installation) {
 	}
 }
 
-func (p places) addObject(t *testing.T, obj *unstructured.Unstructured) {
+func (p Places) addObject(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
 	content, err := json.Marshal(obj)
 	if err != nil {
@@ -92,8 +95,8 @@ func (p places) addObject(t *testing.T, obj *unstructured.Unstructured) {
 	p[strings.TrimSpace(obj.GetKind()+" "+strings.TrimPrefix(obj.GetNamespace()+"/"+obj.GetName(), "/"))] = string(content)
 }
 
-// containing returns the sorted names of the places that contain any of the secrets.
-func (p places) containing(secrets []string) []string {
+// Containing returns the sorted names of the places that contain any of the secrets.
+func (p Places) Containing(secrets []string) []string {
 	var all []string
 	for _, secret := range secrets {
 		all = append(all, formsOf(secret)...)
@@ -126,9 +129,9 @@ func formsOf(secret string) []string {
 	return all
 }
 
-// snapshotOf returns the content of a token server's snapshot and the records in it, which are
+// SnapshotOf returns the content of a token server's snapshot and the records in it, which are
 // compressed.
-func snapshotOf(t *testing.T, dir string) string {
+func SnapshotOf(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := os.ReadDir(dir)
 	if err != nil {
