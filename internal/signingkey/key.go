@@ -31,7 +31,8 @@ const (
 // ErrKey means that an encoded key can't be used.
 var ErrKey = errors.New("key not valid")
 
-// Key is a private signing key with its state and history.
+// Key is a private signing key with its state and history. Its private part is either in plaintext or
+// sealed; a sealed key can't sign.
 type Key struct {
 	// ID is the key's "kid". It is the RFC 7638 thumbprint, so equal keys have equal IDs.
 	ID        string
@@ -49,7 +50,9 @@ type Key struct {
 	// LongestLifetime is the longest lifetime of a token signed by this key.
 	LongestLifetime time.Duration
 
-	private crypto.Signer
+	public  crypto.PublicKey
+	private crypto.Signer // nil if the key is sealed
+	sealed  *Sealed       // nil unless the key is sealed
 }
 
 // Generate generates a Pending key.
@@ -64,17 +67,18 @@ func Generate(algorithm Algorithm, now time.Time, random io.Reader) (Key, error)
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{ID: id, Algorithm: algorithm, State: Pending, CreatedAt: now, private: private}, nil
+	return Key{ID: id, Algorithm: algorithm, State: Pending, CreatedAt: now, public: private.Public(), private: private}, nil
 }
 
 // Public returns the public part of the key.
 func (k *Key) Public() PublicKey {
-	return PublicKey{id: k.ID, algorithm: k.Algorithm, key: k.private.Public()}
+	return PublicKey{id: k.ID, algorithm: k.Algorithm, key: k.public}
 }
 
 // storedKey is the encoding of a Key in a record.
 type storedKey struct {
-	JWK             jose.JSONWebKey `json:"jwk"`
+	JWK             json.RawMessage `json:"jwk"`
+	Sealed          *Sealed         `json:"sealed,omitempty"`
 	State           State           `json:"state"`
 	CreatedAt       time.Time       `json:"createdAt"`
 	PublishedAt     time.Time       `json:"publishedAt,omitzero"`
@@ -83,10 +87,20 @@ type storedKey struct {
 	LongestLifetime int64           `json:"longestLifetimeSeconds,omitempty"`
 }
 
-// MarshalJSON writes the key as a JWK (RFC 7517) with its private members, together with its state.
+// MarshalJSON writes the key as a JWK (RFC 7517), together with its state. The JWK has private members
+// unless the key is sealed.
 func (k Key) MarshalJSON() ([]byte, error) {
+	jwk := jose.JSONWebKey{Key: k.private, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"}
+	if k.sealed != nil {
+		jwk.Key = k.public
+	}
+	encoded, err := json.Marshal(jwk)
+	if err != nil {
+		return nil, fmt.Errorf("encoding key %q: %w", k.ID, err)
+	}
 	return json.Marshal(storedKey{
-		JWK:             jose.JSONWebKey{Key: k.private, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"},
+		JWK:             encoded,
+		Sealed:          k.sealed,
 		State:           k.State,
 		CreatedAt:       k.CreatedAt.UTC(),
 		PublishedAt:     k.PublishedAt.UTC(),
@@ -96,32 +110,42 @@ func (k Key) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is only public, does
-// not match its algorithm, has an ID other than its thumbprint, has an unknown state, has private
-// and public members of different keys, or has a lifetime out of range.
+// UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is neither private nor
+// sealed, or is both, does not match its algorithm, has an ID other than its thumbprint, has an unknown
+// state, has private and public members of different keys, or has a lifetime out of range.
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
-	if err := json.Unmarshal(data, &stored); err != nil {
+	var header struct {
+		ID        string    `json:"kid"`
+		Algorithm Algorithm `json:"alg"`
+	}
+	if json.Unmarshal(data, &stored) != nil || json.Unmarshal(stored.JWK, &header) != nil {
 		// Don't wrap the decoder's error, because it may quote key material.
 		return fmt.Errorf("%w: it is not a JWK with a state", ErrKey)
 	}
-	private, ok := stored.JWK.Key.(crypto.Signer)
-	if !ok || !stored.JWK.Valid() {
-		return fmt.Errorf("%w: it is not a valid private key", ErrKey)
+	parsed := Key{Algorithm: header.Algorithm, sealed: stored.Sealed}
+	if stored.Sealed != nil {
+		jwk, err := parseSealed(stored.JWK, stored.Sealed)
+		if err != nil {
+			return err
+		}
+		parsed.public = jwk.Key
+	} else {
+		private, err := parsePrivate(stored.JWK)
+		if err != nil {
+			return err
+		}
+		parsed.private, parsed.public = private, private.Public()
 	}
-	algorithm := Algorithm(stored.JWK.Algorithm)
-	if !algorithm.matches(private.Public()) {
-		return fmt.Errorf("%w: %w %q for this key", ErrKey, ErrAlgorithm, algorithm)
+	if !parsed.Algorithm.matches(parsed.public) {
+		return fmt.Errorf("%w: %w %q for this key", ErrKey, ErrAlgorithm, parsed.Algorithm)
 	}
-	if !consistent(private) {
-		return fmt.Errorf("%w: its private and public members belong to different keys", ErrKey)
-	}
-	id, err := thumbprint(private.Public())
+	id, err := thumbprint(parsed.public)
 	if err != nil {
 		return err
 	}
-	if id != stored.JWK.KeyID {
-		return fmt.Errorf("%w: its ID %q is not its thumbprint", ErrKey, stored.JWK.KeyID)
+	if id != header.ID {
+		return fmt.Errorf("%w: its ID %q is not its thumbprint", ErrKey, header.ID)
 	}
 	switch stored.State {
 	case Pending, Active, Retiring:
@@ -131,12 +155,10 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 	if stored.LongestLifetime < 0 || stored.LongestLifetime > int64(math.MaxInt64/time.Second) {
 		return fmt.Errorf("%w: the longest lifetime of key %q is out of range", ErrKey, id)
 	}
-	*k = Key{
-		ID: id, Algorithm: algorithm, State: stored.State,
-		CreatedAt: stored.CreatedAt, PublishedAt: stored.PublishedAt, ActiveAt: stored.ActiveAt, RetiredAt: stored.RetiredAt,
-		LongestLifetime: time.Duration(stored.LongestLifetime) * time.Second,
-		private:         private,
-	}
+	parsed.ID, parsed.State = id, stored.State
+	parsed.CreatedAt, parsed.PublishedAt, parsed.ActiveAt, parsed.RetiredAt = stored.CreatedAt, stored.PublishedAt, stored.ActiveAt, stored.RetiredAt
+	parsed.LongestLifetime = time.Duration(stored.LongestLifetime) * time.Second
+	*k = parsed
 	return nil
 }
 

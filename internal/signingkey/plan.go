@@ -2,6 +2,7 @@ package signingkey
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"slices"
 	"time"
@@ -22,6 +23,21 @@ import (
 //
 // Plan fails only if it can't generate a key.
 func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, time.Time, error) {
+	return PlanWith(now, keys, policy, func(algorithm Algorithm, now time.Time) (Key, error) {
+		return Generate(algorithm, now, random)
+	})
+}
+
+// Generator returns a new Pending key. The error ErrLater means that there is none yet.
+type Generator func(algorithm Algorithm, now time.Time) (Key, error)
+
+// ErrLater means that a new key isn't available yet.
+var ErrLater = errors.New("no new key is available yet")
+
+// PlanWith is Plan with another source of keys. While generate returns ErrLater, a rotation waits for
+// its next key, and everything else continues. The error is ErrLater only if the realm has no Active
+// key and needs a new one.
+func PlanWith(now time.Time, keys []Key, policy Policy, generate Generator) ([]Key, time.Time, error) {
 	now = now.UTC().Truncate(time.Second) // the precision of times in the API
 	policy.RotateAfter = roundUp(policy.RotateAfter)
 	keys = slices.Clone(keys)
@@ -35,13 +51,14 @@ func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, ti
 	active := find(keys, func(k *Key) bool { return k.State == Active })
 	pending := find(keys, func(k *Key) bool { return k.State == Pending })
 	if active == nil || pending == nil && !now.Before(policy.successorAt(active)) && len(keys) < MaxKeys {
-		generated, err := Generate(policy.Algorithm, now, random)
-		if err != nil {
+		switch generated, err := generate(policy.Algorithm, now); {
+		case err == nil:
+			keys = append(keys, generated)
+			if active == nil {
+				activate(keys, &keys[len(keys)-1], now)
+			}
+		case active == nil || !errors.Is(err, ErrLater):
 			return nil, time.Time{}, err
-		}
-		keys = append(keys, generated)
-		if active == nil {
-			activate(keys, &keys[len(keys)-1], now)
 		}
 	}
 

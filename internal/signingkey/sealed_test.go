@@ -1,0 +1,111 @@
+package signingkey_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+func sealedForTest() signingkey.Sealed {
+	return signingkey.Sealed{RealmUID: "uid", KeyID: "1", EncryptedDataKey: []byte("wrapped"), Ciphertext: []byte("ciphertext")}
+}
+
+func TestSealedKeyKeepsStateAndPublicKey(t *testing.T) {
+	for _, algorithm := range signingkey.Algorithms {
+		key, err := signingkey.Generate(algorithm, time.Now().Truncate(time.Second).UTC(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key.State = signingkey.Retiring
+		sealed := key.Seal(sealedForTest())
+		data, err := json.Marshal(sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read signingkey.Key
+		if err := json.Unmarshal(data, &read); err != nil {
+			t.Fatal(err)
+		}
+		if !read.Public().Equal(key.Public()) || read.State != key.State || !read.CreatedAt.Equal(key.CreatedAt) || !read.Sealed().Equal(sealed.Sealed()) {
+			t.Errorf("%s: got %+v, want %+v", algorithm, read, sealed)
+		}
+		if _, err := read.PrivateJWK(); !errors.Is(err, signingkey.ErrSealed) {
+			t.Errorf("%s: PrivateJWK returns %v, want ErrSealed", algorithm, err)
+		}
+		if _, err := read.Signer().Sign(nil, []byte("x")); !errors.Is(err, signingkey.ErrSealed) {
+			t.Errorf("%s: Sign returns %v, want ErrSealed", algorithm, err)
+		}
+	}
+}
+
+func TestOpenAcceptsOnlyThePrivatePartOfTheKey(t *testing.T) {
+	key, err := signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := key.PrivateJWK()
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := other.PrivateJWK()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := json.Marshal(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := key.Seal(sealedForTest())
+	if opened, err := sealed.Open(private); err != nil || opened.Sealed() != nil {
+		t.Errorf("got %v, %v", opened.Sealed(), err)
+	}
+	for name, data := range map[string][]byte{"another key": foreign, "public key": public, "not a JWK": []byte("{")} {
+		if _, err := sealed.Open(data); !errors.Is(err, signingkey.ErrKey) {
+			t.Errorf("%s: got error %v, want ErrKey", name, err)
+		}
+	}
+}
+
+func TestUnmarshalRejectsIncompleteSealedKey(t *testing.T) {
+	key, err := signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := json.Marshal(key.Seal(sealedForTest()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(sealed, &signingkey.Key{}); err != nil {
+		t.Fatal(err)
+	}
+	part := string(sealed[bytes.Index(sealed, []byte(`"sealed"`)):bytes.Index(sealed, []byte(`,"state"`))])
+	for name, data := range map[string]string{
+		"private members beside the sealed part": strings.Replace(string(plain), `"state"`, part+`,"state"`, 1),
+		"neither private nor sealed":             strings.Replace(string(sealed), part+",", "", 1),
+		"no realm":                               strings.Replace(string(sealed), `"realmUID":"uid"`, `"realmUID":""`, 1),
+		"no key ID":                              strings.Replace(string(sealed), `"keyID":"1"`, `"keyID":""`, 1),
+		"other algorithm":                        strings.Replace(string(sealed), "ES256", "ES384", 1),
+		"other ID":                               strings.Replace(string(sealed), key.ID, strings.ToUpper(key.ID), 1),
+	} {
+		if data == string(sealed) {
+			t.Fatalf("%s: the test changes nothing", name)
+		}
+		if err := json.Unmarshal([]byte(data), &signingkey.Key{}); !errors.Is(err, signingkey.ErrKey) {
+			t.Errorf("%s: got error %v, want ErrKey", name, err)
+		}
+	}
+}
