@@ -1,0 +1,250 @@
+package keyencryption_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/fakekms"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+const realm = "11111111-1111-1111-1111-111111111111"
+
+func dial(t *testing.T, plugin *fakekms.Plugin) *keyencryption.Encrypter {
+	t.Helper()
+	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return keyencryption.New(client)
+}
+
+func generate(t *testing.T, algorithm signingkey.Algorithm) signingkey.Key {
+	t.Helper()
+	key, err := signingkey.Generate(algorithm, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func seal(t *testing.T, client *keyencryption.Encrypter, key *signingkey.Key) signingkey.Key {
+	t.Helper()
+	sealed, err := client.Seal(t.Context(), realm, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+// stored returns the key as it comes out of a record.
+func stored(t *testing.T, key signingkey.Key) signingkey.Key {
+	t.Helper()
+	data, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read signingkey.Key
+	if err := json.Unmarshal(data, &read); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+func verify(t *testing.T, key *signingkey.Key, public signingkey.PublicKey) {
+	t.Helper()
+	signature, err := key.Signer().Sign(nil, []byte("input"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := public.Verifier().Verify([]byte("input"), signature); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSealedKeyCanBeOpened(t *testing.T) {
+	client := dial(t, fakekms.New(t))
+	for _, algorithm := range signingkey.Algorithms {
+		t.Run(string(algorithm), func(t *testing.T) {
+			key := generate(t, algorithm)
+			sealed := stored(t, seal(t, client, &key))
+			if _, err := sealed.Signer().Sign(nil, []byte("input")); !errors.Is(err, signingkey.ErrSealed) {
+				t.Errorf("a sealed key signs: %v", err)
+			}
+			if !sealed.Public().Equal(key.Public()) {
+				t.Error("the sealed key has another public key")
+			}
+			opened, err := client.Open(t.Context(), realm, &sealed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verify(t, &opened, key.Public())
+		})
+	}
+}
+
+// Nothing that could be part of the private key is in the encoded form.
+func TestSealedKeyContainsNoPrivateMember(t *testing.T) {
+	client := dial(t, fakekms.New(t))
+	for _, algorithm := range signingkey.Algorithms {
+		key := generate(t, algorithm)
+		private, err := key.PrivateJWK()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(seal(t, client, &key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var members map[string]any
+		if err := json.Unmarshal(private, &members); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
+			if value, ok := members[name].(string); ok && bytes.Contains(data, []byte(value)) {
+				t.Errorf("%s: the encoded sealed key contains member %q", algorithm, name)
+			}
+		}
+	}
+}
+
+func TestOpenRejectsOtherRealmKeyAndAlteredContent(t *testing.T) {
+	client := dial(t, fakekms.New(t))
+	key, other := generate(t, signingkey.ES256), generate(t, signingkey.ES256)
+	sealed, sealedOther := seal(t, client, &key), seal(t, client, &other)
+	alter := func(change func(*signingkey.Sealed)) signingkey.Key {
+		s := *sealed.Sealed()
+		s.Ciphertext, s.EncryptedDataKey = bytes.Clone(s.Ciphertext), bytes.Clone(s.EncryptedDataKey)
+		change(&s)
+		return sealed.Seal(s)
+	}
+	for name, test := range map[string]struct {
+		realm string
+		key   signingkey.Key
+	}{
+		"another realm":              {"22222222-2222-2222-2222-222222222222", sealed},
+		"another realm is stated":    {"22222222-2222-2222-2222-222222222222", alter(func(s *signingkey.Sealed) { s.RealmUID = "22222222-2222-2222-2222-222222222222" })},
+		"sealed part of another key": {realm, sealed.Seal(*sealedOther.Sealed())},
+		"data key of another key":    {realm, alter(func(s *signingkey.Sealed) { s.EncryptedDataKey = sealedOther.Sealed().EncryptedDataKey })},
+		"altered ciphertext":         {realm, alter(func(s *signingkey.Sealed) { s.Ciphertext[20] ^= 1 })},
+		"altered nonce":              {realm, alter(func(s *signingkey.Sealed) { s.Ciphertext[0] ^= 1 })},
+		"short ciphertext":           {realm, alter(func(s *signingkey.Sealed) { s.Ciphertext = s.Ciphertext[:5] })},
+		"altered data key":           {realm, alter(func(s *signingkey.Sealed) { s.EncryptedDataKey[15] ^= 1 })},
+		"another key of the KMS":     {realm, alter(func(s *signingkey.Sealed) { s.KeyID = "2" })},
+		"annotations are missing":    {realm, alter(func(s *signingkey.Sealed) { s.Annotations = nil })},
+		"data key of the wrong size": {realm, alter(func(s *signingkey.Sealed) { s.EncryptedDataKey = nil })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := client.Open(t.Context(), test.realm, &test.key); !errors.Is(err, keyencryption.ErrRejected) {
+				t.Errorf("got error %v, want ErrRejected", err)
+			}
+		})
+	}
+}
+
+func TestRewrapUsesTheCurrentKeyOfThePlugin(t *testing.T) {
+	plugin := fakekms.New(t)
+	client := dial(t, plugin)
+	key := generate(t, signingkey.EdDSA)
+	sealed := seal(t, client, &key)
+	plugin.SetKeyID("2", "2")
+	rewrapped, err := client.Rewrap(t.Context(), realm, &sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := rewrapped.Sealed().KeyID; got != "2" {
+		t.Errorf("the rewrapped key has key ID %q", got)
+	}
+	if sealed.Sealed().KeyID != "1" {
+		t.Error("Rewrap changed its argument")
+	}
+	opened, err := client.Open(t.Context(), realm, &rewrapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify(t, &opened, key.Public())
+}
+
+func TestSealFailsIfThePluginCannotDecryptWhatItEncrypts(t *testing.T) {
+	plugin := fakekms.New(t)
+	client := dial(t, plugin)
+	key := generate(t, signingkey.ES256)
+	sealed := seal(t, client, &key)
+	plugin.Corrupt(true)
+	if _, err := client.Seal(t.Context(), realm, &key); !errors.Is(err, keyencryption.ErrRejected) {
+		t.Errorf("Seal: got error %v, want ErrRejected", err)
+	}
+	if _, err := client.Rewrap(t.Context(), realm, &sealed); !errors.Is(err, keyencryption.ErrRejected) {
+		t.Errorf("Rewrap: got error %v, want ErrRejected", err)
+	}
+}
+
+func TestErrorsSayWhetherThePluginIsUnavailable(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*fakekms.Plugin)
+		want   error
+	}{
+		"stopped":       {(*fakekms.Plugin).Stop, keyencryption.ErrUnavailable},
+		"hangs":         {func(p *fakekms.Plugin) { p.Hang(true) }, keyencryption.ErrUnavailable},
+		"not reachable": {func(p *fakekms.Plugin) { p.RefuseAll(codes.Unavailable) }, keyencryption.ErrUnavailable},
+		"refuses":       {func(p *fakekms.Plugin) { p.RefuseAll(codes.PermissionDenied) }, keyencryption.ErrRejected},
+		"empty key ID":  {func(p *fakekms.Plugin) { p.SetKeyID("", "") }, keyencryption.ErrRejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plugin := fakekms.New(t)
+			client := dial(t, plugin)
+			test.change(plugin)
+			key := generate(t, signingkey.ES256)
+			if _, err := client.Seal(t.Context(), realm, &key); !errors.Is(err, test.want) {
+				t.Errorf("Seal: got error %v, want %v", err, test.want)
+			}
+			if _, err := client.Status(t.Context()); !errors.Is(err, test.want) {
+				t.Errorf("Status: got error %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	plugin := fakekms.New(t)
+	client := dial(t, plugin)
+	if id, err := client.Status(t.Context()); err != nil || id != "1" {
+		t.Errorf("got %q, %v", id, err)
+	}
+	plugin.SetHealth("the HSM is locked")
+	if _, err := client.Status(t.Context()); !errors.Is(err, keyencryption.ErrUnavailable) {
+		t.Errorf("unhealthy: got error %v, want ErrUnavailable", err)
+	}
+}
+
+func TestClientReconnects(t *testing.T) {
+	plugin := fakekms.New(t)
+	client := dial(t, plugin)
+	plugin.Stop()
+	if _, err := client.Status(t.Context()); err == nil {
+		t.Fatal("a stopped plugin responds")
+	}
+	plugin.Start()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		if _, err := client.Status(ctx); err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("the client doesn't reconnect")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package kmsclient_test
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/fakekms"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
+)
+
+// A standby operator sends no requests, so it must not look as if its plugin were unavailable.
+func TestAvailabilityIsUnknownBeforeTheFirstRequest(t *testing.T) {
+	plugin := fakekms.New(t)
+	registry := prometheus.NewRegistry()
+	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Metrics: kmsclient.NewMetrics(registry)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	const name = "realmkeeper_kms_available"
+	if n, err := testutil.GatherAndCount(registry, name); n != 0 || err != nil {
+		t.Errorf("%d metrics before the first request, %v", n, err)
+	}
+	for health, want := range map[string]float64{"ok": 1, "broken": 0} {
+		plugin.SetHealth(health)
+		_, _ = client.Status(t.Context())
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			if family.GetName() == name && family.GetMetric()[0].GetGauge().GetValue() != want {
+				t.Errorf("health %q: %v", health, family)
+			}
+		}
+		if n, err := testutil.GatherAndCount(registry, name); n != 1 || err != nil {
+			t.Errorf("health %q: %d metrics, %v", health, n, err)
+		}
+	}
+}
