@@ -18,7 +18,7 @@ import (
 )
 
 // envelope is the JSON of a record: its schema version and its body.
-type envelope[T Realm | Client | Subject] struct {
+type envelope[T Realm | Client | Subject | Restore] struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Body          T   `json:"body"`
 }
@@ -47,7 +47,7 @@ func ForSubject(namespace string, body Subject) (*corev1ac.SecretApplyConfigurat
 	return newSecret(namespace, KindSubject, body.Namespace+"/"+body.Name, SubjectSecretName(body.RealmUID, body.Issuer, body.Subject), body)
 }
 
-func newSecret[T Realm | Client | Subject](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
+func newSecret[T Realm | Client | Subject | Restore](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
 	data, err := json.Marshal(envelope[T]{SchemaVersion: SchemaVersion, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
@@ -68,6 +68,9 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 	}
 	active := 0
 	for i := range body.Keys {
+		if sealed := body.Keys[i].Sealed(); sealed != nil && sealed.RealmUID != string(RealmUID(secret)) {
+			return Realm{}, unreadable(secret, "a signing key is encrypted for another realm")
+		}
 		if body.Keys[i].State == signingkey.Active {
 			active++
 		}
@@ -112,10 +115,22 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 	case !validIdentities(body.Identities) || !validClaims(body.Claims):
 		return Client{}, unreadable(secret, "identities or claims is invalid")
 	}
-	if body.Secrets, err = acceptedSecrets(body.Secrets); err != nil {
+	if err := body.removeWeakSecrets(); err != nil {
 		return Client{}, fmt.Errorf("%w: Secret %s/%s: %w", ErrUnreadable, secret.Namespace, secret.Name, err)
 	}
 	return body, nil
+}
+
+// removeWeakSecrets removes the secrets whose hash is below the accepted minimum.
+func (c *Client) removeWeakSecrets() (err error) {
+	if c.Secrets, err = acceptedSecrets(c.Secrets); err != nil || c.Restored == nil {
+		return err
+	}
+	if len(c.Restored.Secrets) > MaxRestoredSecrets {
+		return fmt.Errorf("it has more than %d restored secrets", MaxRestoredSecrets)
+	}
+	c.Restored.Secrets, err = acceptedSecrets(c.Restored.Secrets)
+	return err
 }
 
 // acceptedSecrets returns the secrets without those whose hash is below the accepted minimum.
@@ -149,7 +164,7 @@ func ReadSubject(secret *corev1.Secret) (Subject, error) {
 }
 
 // Equal reports whether two records have the same JSON.
-func Equal[T Realm | Client | Subject](a, b T) bool {
+func Equal[T Realm | Client | Subject | Restore](a, b T) bool {
 	first, firstErr := json.Marshal(a)
 	second, secondErr := json.Marshal(b)
 	return firstErr == nil && secondErr == nil && bytes.Equal(first, second)
@@ -158,7 +173,7 @@ func Equal[T Realm | Client | Subject](a, b T) bool {
 // maxLifetimeSeconds is the longest lifetime that the API allows.
 const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
 
-func read[T Realm | Client | Subject](secret *corev1.Secret, kind Kind) (T, error) {
+func read[T Realm | Client | Subject | Restore](secret *corev1.Secret, kind Kind) (T, error) {
 	var got envelope[T]
 	if KindOf(secret) != kind {
 		return got.Body, unreadable(secret, "its name is not that of a "+string(kind)+" record")

@@ -48,6 +48,7 @@ const (
 	KindRealm   Kind = v1alpha1.RecordRealm
 	KindClient  Kind = v1alpha1.RecordClient
 	KindSubject Kind = v1alpha1.RecordSubject
+	KindRestore Kind = v1alpha1.RecordRestore
 )
 
 // Realm is the record of a Realm.
@@ -76,6 +77,8 @@ type Realm struct {
 	KeyCacheSeconds int64 `json:"keyCacheSeconds"`
 	// Keys are the signing keys with their private parts. Exactly one is Active.
 	Keys []signingkey.Key `json:"keys"`
+	// Restored is set if the realm was restored from a backup. Token servers ignore it.
+	Restored *Restoration `json:"restored,omitempty"`
 }
 
 // Client is the record of an ApiClient.
@@ -90,7 +93,8 @@ type Client struct {
 	RealmName string    `json:"realmName"`
 	ClientID  string    `json:"clientID"`
 	// Identity is the client's identity in tokens. A token with another identity is not a token of
-	// this client, even if it has the same client ID. It is the UID of the ApiClient.
+	// this client, even if it has the same client ID. It is the UID of the ApiClient, or the identity
+	// that the client had in a backup from which it was restored.
 	Identity types.UID `json:"identity"`
 	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`
@@ -123,6 +127,9 @@ type Client struct {
 	DPoP bool `json:"dpop,omitempty"`
 	// Claims are added to every token, sorted by name.
 	Claims []Claim `json:"claims,omitempty"`
+	// Restored is set if the client was restored from a backup. Its secrets are accepted in addition
+	// to Secrets.
+	Restored *Restoration `json:"restored,omitempty"`
 }
 
 // ServiceAccount is an existing service account. Its UID distinguishes it from a deleted one with
@@ -187,7 +194,7 @@ func KindOf(secret *corev1.Secret) Kind {
 		return ""
 	}
 	switch Kind(kind) {
-	case KindRealm, KindClient, KindSubject:
+	case KindRealm, KindClient, KindSubject, KindRestore:
 		return Kind(kind)
 	}
 	return ""
