@@ -69,6 +69,9 @@ type Heartbeat struct {
 	UsageResolution time.Duration
 	// Refresh contains the server's requests for keys. The Lease contains the latest MaxRefreshes.
 	Refresh []Refresh
+	// Undecrypted contains the names of Realms whose next signing key the server has not decrypted yet.
+	// The Lease contains AllRealms instead of more than MaxUndecrypted names.
+	Undecrypted []string
 }
 
 // LeaseName returns the name of a server's Lease.
@@ -85,6 +88,9 @@ func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigura
 	}
 	if requests := encodeRefreshes(h.Refresh); requests != "" {
 		annotations[RefreshAnnotation] = requests
+	}
+	if realms := encodeUndecrypted(h.Undecrypted); realms != "" {
+		annotations[UndecryptedAnnotation] = realms
 	}
 	return coordinationv1ac.Lease(LeaseName(h.Server), namespace).
 		WithLabels(map[string]string{Label: LabelValue}).
@@ -117,6 +123,7 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	}
 	return Heartbeat{
 		Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time, UsageUntil: until, UsageResolution: resolution,
+		Undecrypted: parseUndecrypted(lease.Annotations[UndecryptedAnnotation]),
 	}, nil
 }
 

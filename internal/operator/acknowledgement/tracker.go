@@ -3,6 +3,8 @@
 package acknowledgement
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,8 +54,7 @@ type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // server is a live token server. It is live as long as its Lease exists. observed is when the Lease
 // last changed according to this process's clock, so other machines' clocks don't matter.
 type server struct {
-	version  string
-	renewed  time.Time
+	heartbeat.Heartbeat
 	observed time.Time
 }
 
@@ -65,8 +66,9 @@ type watch struct {
 
 // answer is the state that was last returned for an object.
 type answer struct {
-	version string
-	state   State
+	version     string
+	state       State
+	undecrypted string // names of servers; always empty for other objects than Realms
 }
 
 // NewTracker returns a tracker without servers.
@@ -79,9 +81,18 @@ func NewTracker() *Tracker {
 func (t *Tracker) State(kind Kind, object reconcile.Request, version string) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	state := t.state(version)
-	t.setAnswer(watch{kind, object}, answer{version, state})
-	return state
+	w := watch{kind, object}
+	current := t.answer(w, version)
+	t.setAnswer(w, current)
+	return current.state
+}
+
+// Undecrypted returns the names of the live token servers that haven't decrypted the next signing key of
+// a Realm, sorted. The Realm is reconciled again when they change, if its State was requested before.
+func (t *Tracker) Undecrypted(realm string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.undecrypted(realm)
 }
 
 // Forget stops watching an object that has no record.
@@ -104,11 +115,32 @@ func (t *Tracker) state(version string) State {
 		return NoServer
 	}
 	for _, s := range t.servers {
-		if !heartbeat.Reached(s.version, version) {
+		if !heartbeat.Reached(s.Version, version) {
 			return Waiting
 		}
 	}
 	return Acknowledged
+}
+
+func (t *Tracker) undecrypted(realm string) []string {
+	var names []string
+	for lease, s := range t.servers {
+		if !s.Decrypted(realm) {
+			// A server can write only the Lease of its name, so it can't report in the name of another.
+			names = append(names, strings.TrimPrefix(lease, heartbeat.LeaseName("")))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// answer returns the current state for an object.
+func (t *Tracker) answer(w watch, version string) answer {
+	a := answer{version: version, state: t.state(version)}
+	if w.kind == Realm {
+		a.undecrypted = strings.Join(t.undecrypted(w.request.Name), ",")
+	}
+	return a
 }
 
 // recordHeartbeat stores the heartbeat from the Lease with the given name.
@@ -116,14 +148,14 @@ func (t *Tracker) recordHeartbeat(lease string, h heartbeat.Heartbeat, now time.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, live := t.servers[lease]
-	if live && known.version == h.Version && known.renewed.Equal(h.Renewed) {
+	if live && known.Version == h.Version && known.Renewed.Equal(h.Renewed) {
 		return
 	}
-	t.servers[lease] = server{version: h.Version, renewed: h.Renewed, observed: now}
+	t.servers[lease] = server{h, now}
 	switch {
-	case !live || !heartbeat.Reached(h.Version, known.version):
+	case !live || !heartbeat.Reached(h.Version, known.Version) || !slices.Equal(h.Undecrypted, known.Undecrypted):
 		enqueueChanged(t, t.watched)
-	case known.version != h.Version:
+	case known.Version != h.Version:
 		enqueueChanged(t, t.waiting)
 	}
 }
@@ -176,11 +208,11 @@ func (t *Tracker) setAnswer(w watch, a answer) {
 func enqueueChanged[V any](t *Tracker, objects map[watch]V) {
 	for w := range objects {
 		known := t.watched[w]
-		state := t.state(known.version)
-		if state == known.state {
+		current := t.answer(w, known.version)
+		if current == known {
 			continue
 		}
-		t.setAnswer(w, answer{known.version, state})
+		t.setAnswer(w, current)
 		if q := t.queues[w.kind]; q != nil {
 			q.Add(w.request)
 		}

@@ -199,6 +199,45 @@ func TestObjectIsEnqueuedOnlyWhenItsStateChanges(t *testing.T) {
 	expect("server returns", "twenty")
 }
 
+// A Realm is reconciled when the token servers change that haven't decrypted its next key.
+func TestUndecrypted(t *testing.T) {
+	f := newFixture(t)
+	report := func(server string, realms string) {
+		f.now = f.now.Add(10 * time.Second)
+		lease := f.lease(server, "10")
+		lease.Annotations[heartbeat.UndecryptedAnnotation] = realms
+		f.leases.OnUpdate(nil, lease)
+	}
+	realm := reconcile.Request{NamespacedName: types.NamespacedName{Name: "acme"}}
+	expect := func(what string, reconciled bool, servers ...string) {
+		t.Helper()
+		if got := len(f.dequeue(acknowledgement.Realm)) > 0; got != reconciled {
+			t.Errorf("%s: the Realm is reconciled: %t", what, got)
+		}
+		if diff := cmp.Diff(servers, f.tracker.Undecrypted("acme")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+		if got := f.tracker.State(acknowledgement.Realm, realm, "10"); got != acknowledgement.Acknowledged {
+			t.Errorf("%s: state %d", what, got)
+		}
+		if names := f.dequeue(acknowledgement.Client); len(names) > 0 {
+			t.Errorf("%s: clients %v are reconciled", what, names)
+		}
+	}
+	report("a", "")
+	report("b", "acme")
+	f.state("billing", "10")
+	expect("first request", false, "b")
+	report("b", "acme,shop")
+	expect("another realm", false, "b")
+	report("a", "*")
+	expect("all realms of another server", true, "a", "b")
+	report("b", "shop")
+	expect("decrypted at one server", true, "a")
+	f.remove("a")
+	expect("the other server was removed", true)
+}
+
 func TestConcurrentUse(t *testing.T) {
 	f := newFixture(t)
 	var running sync.WaitGroup
