@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/source"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 	"github.com/realmkeeper/realmkeeper/internal/version"
@@ -34,6 +35,9 @@ Flags:
 // minUsageResolution is one hour divided by the maximum speed-up of test instances.
 const minUsageResolution = time.Second
 
+// minKMSTimeout is the minimum of --kms-timeout, as in the instance configuration.
+const minKMSTimeout = 100 * time.Millisecond
+
 type options struct {
 	namespace         string
 	name              string
@@ -42,6 +46,8 @@ type options struct {
 	certFile, keyFile string
 	kubeconfig        string
 	snapshotDir       string
+	kmsSocket         string
+	kmsTimeout        time.Duration
 	auditLog          string
 	trustedProxies    []netip.Prefix
 	proxyProtocolFrom []netip.Prefix
@@ -84,7 +90,9 @@ func parse(args []string, to io.Writer) (options, error) {
 	flags.StringVar(&o.certFile, "tls-cert-file", "", "Path of the PEM `file` with the serving certificate. Reloaded when it changes (required)")
 	flags.StringVar(&o.keyFile, "tls-key-file", "", "Path of the PEM `file` with the private key of the serving certificate (required)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "Path of the kubeconfig `file`. Defaults to KUBECONFIG, then to the service account of the Pod")
-	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "Path of the `directory` for the last known good records. After a restart they are served if the API server is unavailable. They contain private keys, so the directory must be in memory and private. If empty, no records are saved")
+	flags.StringVar(&o.snapshotDir, "snapshot-dir", "", "Path of the `directory` for the last known good records. After a restart they are served if the API server is unavailable. They contain private keys, unless a KMS plugin has encrypted these, so the directory must be in memory and private. If empty, no records are saved")
+	flags.StringVar(&o.kmsSocket, "kms-socket", "", "Path of the Unix `socket` of the KMS plugin that decrypts private keys in records. If empty, encrypted keys cannot be used")
+	flags.DurationVar(&o.kmsTimeout, "kms-timeout", keyencryption.DefaultTimeout, "Timeout of each request to the KMS plugin, at least 100ms")
 	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, with one line of JSON for each credential decision. Use - for standard output. If empty, the audit log is disabled")
 	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", source.Into(&o.trustedProxies))
 	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", source.Into(&o.proxyProtocolFrom))
@@ -114,6 +122,9 @@ func parse(args []string, to io.Writer) (options, error) {
 	}
 	if o.usageResolution < minUsageResolution || o.usageResolution > usage.MaxResolution {
 		return options{}, fmt.Errorf("%w: --usage-resolution must be between %s and %s, not %s", errUsage, minUsageResolution, usage.MaxResolution, o.usageResolution)
+	}
+	if o.kmsTimeout < minKMSTimeout {
+		return options{}, fmt.Errorf("%w: --kms-timeout must be at least %s, not %s", errUsage, minKMSTimeout, o.kmsTimeout)
 	}
 	if flags.NArg() > 0 {
 		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))

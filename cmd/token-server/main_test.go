@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
@@ -33,11 +33,11 @@ func TestBadInput(t *testing.T) {
 		}
 		return path
 	}
-	pair, err := servingcert.NewAuthority(time.Now(), rand.Reader)
+	pair, err := certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := servingcert.NewAuthority(time.Now(), rand.Reader)
+	other, err := certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

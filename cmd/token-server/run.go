@@ -23,6 +23,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clock"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
@@ -69,8 +71,12 @@ func run(o options) error {
 		Client: client, Namespace: o.namespace, Server: o.name,
 		Resolution: o.usageResolution, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
+	keys, err := newKeyDecrypter(o, metrics)
+	if err != nil {
+		return err
+	}
 	recordFeed := feed.New(feed.Options{
-		Client: client, Namespace: o.namespace, Server: o.name, Usage: uses,
+		Client: client, Namespace: o.namespace, Server: o.name, Usage: uses, Keys: keys,
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
 	})
 	auditLog.RegisterMetrics(metrics)
@@ -88,18 +94,7 @@ func run(o options) error {
 		Proxies: httpserver.Proxies{ProxyProtocol: o.proxyProtocolFrom, Shared: slices.Concat(o.trustedProxies, o.passthrough)},
 		Listen:  o.listen, OperationsListen: o.operationsListen, ReusePort: o.reusePort,
 		CertFile: o.certFile, KeyFile: o.keyFile, DrainDelay: o.drainDelay,
-		Ready: func() error {
-			if !reg.Loaded() {
-				return errNotLoaded
-			}
-			if o.maxStaleness == 0 {
-				return nil
-			}
-			if stale := recordFeed.Staleness(); stale > o.maxStaleness {
-				return fmt.Errorf("%w for %s, which exceeds --max-staleness %s", errStale, stale.Round(time.Second), o.maxStaleness)
-			}
-			return nil
-		},
+		Ready:   func() error { return ready(reg, recordFeed, o.maxStaleness) },
 		Metrics: metrics,
 		PublicStopped: func(ctx context.Context) {
 			stopTracing(ctx)
@@ -126,6 +121,33 @@ var (
 	errNotLoaded = errors.New("the registry is not loaded")
 	errStale     = errors.New("contact with the API server has been lost")
 )
+
+// ready returns why this server can't serve all realms with current records, or nil if it can.
+func ready(reg *registry.Registry, records *feed.Feed, maxStaleness time.Duration) error {
+	if !reg.Loaded() {
+		return errNotLoaded
+	}
+	if err := records.KeysReady(); err != nil {
+		return err
+	}
+	if stale := records.Staleness(); maxStaleness > 0 && stale > maxStaleness {
+		return fmt.Errorf("%w for %s, which exceeds --max-staleness %s", errStale, stale.Round(time.Second), maxStaleness)
+	}
+	return nil
+}
+
+// newKeyDecrypter returns the Encrypter that decrypts private keys with a KMS plugin, or nil without a
+// plugin.
+func newKeyDecrypter(o options, metrics prometheus.Registerer) (*keyencryption.Encrypter, error) {
+	if o.kmsSocket == "" {
+		return nil, nil //nolint:nilnil // There is no plugin.
+	}
+	plugin, err := kmsclient.Dial(kmsclient.Options{Socket: o.kmsSocket, Timeout: o.kmsTimeout, Metrics: kmsclient.NewMetrics(metrics)})
+	if err != nil {
+		return nil, err
+	}
+	return keyencryption.New(plugin), nil
+}
 
 // newClusterKeys returns the keys that verify service account tokens, fetched from the API server.
 func newClusterKeys(client kubernetes.Interface, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {

@@ -60,6 +60,10 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 	if request.realm == nil {
 		return request, oauth.ErrUnknownRealm
 	}
+	// Check this before the credentials, because an assertion can't be used again after an error.
+	if e.grants && request.realm.Signer() == nil {
+		return request, oauth.ErrKeyNotDecrypted
+	}
 	body, err := readForm(r)
 	if err != nil {
 		return request, err

@@ -22,7 +22,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	pki "github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -70,11 +70,11 @@ func keyIn(state signingkey.State, algorithm signingkey.Algorithm) signingkey.Ke
 // certificate returns a serving certificate issued by a managed CA, and a pool that contains the
 // CA.
 var certificate = sync.OnceValues(func() (*tls.Certificate, *x509.CertPool) {
-	authority, err := servingcert.NewAuthority(time.Now(), rand.Reader)
+	authority, err := pki.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
 	if err != nil {
 		panic(err)
 	}
-	serving, err := authority.Issue([]string{host}, time.Now(), rand.Reader)
+	serving, err := authority.Issue([]string{host}, 24*time.Hour, time.Now(), rand.Reader)
 	if err != nil {
 		panic(err)
 	}

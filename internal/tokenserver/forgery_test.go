@@ -31,7 +31,7 @@ func TestMutatedTokensAreRejected(t *testing.T) {
 			reg := registry.New()
 			reg.SetRealm(realm)
 			reg.SetClient(newClient(t, "acme", "billing", nil))
-			good, _, err := realm.Signer.Sign(token.Claims{
+			good, _, err := realm.Signer().Sign(token.Claims{
 				Issuer: realm.Issuer, ClientID: "billing", Identity: "acme.billing", Audience: []string{orders}, IssuedAt: now, Lifetime: realm.TokenLifetime,
 			}, rand.Reader)
 			if err != nil {

@@ -104,7 +104,7 @@ func (e *tokenEndpoint) issue(request *clientRequest, proof *dpop.Proof) (tokenR
 		tokenType, jkt = oauth.TokenTypeDPoP, proof.JKT
 	}
 	scope := strings.Join(scopes, " ")
-	signed, id, err := realm.Signer.Sign(token.Claims{
+	signed, id, err := realm.Signer().Sign(token.Claims{
 		Issuer:   realm.Issuer,
 		ClientID: client.ID,
 		Identity: client.Identity,

@@ -220,7 +220,7 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 		"older tokens of client revoked": {client: func(c *registry.Client) { c.TokensValidAfter = second }, want: true},
 		"client deleted":                 {deleted: true},
 		"client recreated":               {client: func(c *registry.Client) { c.UID, c.Identity = "another", "another" }},
-		"another identity":               {client: func(c *registry.Client) { c.Identity = "another" }},
+		"client restored from a backup":  {client: func(c *registry.Client) { c.Identity = "another" }, want: true},
 		"client with the same identity":  {client: func(c *registry.Client) { c.UID = "another" }, want: true},
 		"secret of the client changed":   {client: func(c *registry.Client) { c.Secrets = nil }, want: true},
 		"realm suspended":                {realm: func(r *registry.RealmSettings) { r.Disabled = true }},

@@ -56,6 +56,8 @@ type beat struct {
 	at       time.Time
 	version  string
 	requests []heartbeat.Refresh
+	// undecrypted are the realms whose next key isn't decrypted.
+	undecrypted []string
 	// usageUntil is zero if the heartbeat has none.
 	usageUntil time.Time
 }
@@ -110,7 +112,9 @@ func (a *apiServer) client() *fake.Clientset {
 		if err != nil {
 			return true, nil, err
 		}
-		a.beats = append(a.beats, beat{at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), usageUntil: parsed.UsageUntil})
+		a.beats = append(a.beats, beat{
+			at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), undecrypted: parsed.Undecrypted, usageUntil: parsed.UsageUntil,
+		})
 		return true, lease, a.writes
 	})
 	return client
@@ -133,8 +137,13 @@ func (a *apiServer) cut() {
 
 // change delivers a changed record, which is unreadable, and returns its version.
 func (a *apiServer) change() (version string) {
+	return a.deliver(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "record"}})
+}
+
+// deliver delivers a changed record and returns its version.
+func (a *apiServer) deliver(secret *corev1.Secret) (version string) {
 	a.set(func(a *apiServer) {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "record", ResourceVersion: a.next()}}
+		secret.ResourceVersion = a.next()
 		version = secret.ResourceVersion
 		a.watch.Modify(secret)
 	})

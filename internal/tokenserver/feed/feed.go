@@ -23,11 +23,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Options configures a Feed. All fields except SnapshotDir and Usage are required.
+// Options configures a Feed. All fields except SnapshotDir, Usage, and Keys are required.
 type Options struct {
 	Client    kubernetes.Interface
 	Namespace string // the records namespace
@@ -37,7 +38,9 @@ type Options struct {
 	// server serves them if the API server is unavailable. If empty, no records are saved.
 	SnapshotDir string
 	// Usage reports the last use of credentials. If nil, it is not reported.
-	Usage   *usage.Recorder
+	Usage *usage.Recorder
+	// Keys decrypts sealed signing keys. If nil, realms with a sealed key issue no tokens.
+	Keys    *keyencryption.Encrypter
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time
@@ -51,6 +54,7 @@ type Feed struct {
 	heartbeat     *publisher
 	lastKnownGood *lastKnownGood
 	requests      *keyRequests
+	keys          *keyring
 
 	failed  chan struct{} // receives a value after a failed request to the API server
 	loading sync.Mutex    // held during a load from a list or from the last known good records
@@ -65,7 +69,8 @@ func New(o Options) *Feed {
 		Options: o, progress: newProgress(), contact: newContact(o.Now()),
 		failed: make(chan struct{}, 1), unreadable: map[string]bool{}, requests: &keyRequests{at: map[issuer]time.Time{}},
 	}
-	f.heartbeat = newPublisher(o, f.progress, f.contact, f.requests)
+	f.keys = newKeyring(o, f.progress.notify)
+	f.heartbeat = newPublisher(o, f.progress, f.contact, f.requests, f.keys)
 	f.lastKnownGood = openLastKnownGood(o)
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
@@ -103,7 +108,9 @@ func (f *Feed) Staleness() time.Duration { return f.contact.staleness(f.Now()) }
 // records.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
-	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
+	// Restore records may contain keys and verifiers that the operator doesn't accept.
+	const selected = v1alpha1.RecordLabel + "," + v1alpha1.RecordLabel + "!=" + v1alpha1.RecordRestore
+	selector := func(o *metav1.ListOptions) { o.LabelSelector = selected }
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			selector(&o)
@@ -126,6 +133,7 @@ func (f *Feed) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { f.heartbeat.run(ctx) })
 	running.Go(func() { f.restore(ctx) })
+	running.Go(func() { f.keys.run(ctx) })
 	reflector.RunWithContext(ctx)
 	running.Wait()
 	f.lastKnownGood.close()
@@ -186,11 +194,39 @@ func (f *Feed) Update(obj any) error {
 	converted, err := prepare(secret)
 	f.mark(secret.Name, err)
 	if err == nil {
-		set(f.Registry, converted)
+		f.set(converted)
 		f.lastKnownGood.write(secret)
+		if _, ok := converted.(*registry.Realm); ok && f.keys.lastPlaintextReplaced() {
+			f.lastKnownGood.compact()
+		}
 	}
 	f.reach(secret.ResourceVersion)
 	return nil
+}
+
+// set adds a converted record to the registry.
+func (f *Feed) set(converted any) {
+	switch of := converted.(type) {
+	case *registry.Realm:
+		f.keys.track(of)
+		f.Registry.SetRealm(of)
+	case *registry.Client:
+		f.Registry.SetClient(of)
+	case *registry.Subject:
+		f.Registry.SetSubject(of)
+	}
+}
+
+// replace replaces the contents of the registry, except for the records that are kept.
+func (f *Feed) replace(loaded *prepared, keep func(name string) bool) {
+	listed := make(map[string]bool, len(loaded.realms))
+	for _, realm := range loaded.realms {
+		listed[realm.Record] = true
+		f.keys.track(realm)
+	}
+	f.keys.only(func(name string) bool { return listed[name] || keep(name) })
+	f.keys.lastPlaintextReplaced() // the saved records are replaced, too
+	f.Registry.Replace(loaded.realms, loaded.clients, loaded.subjects, keep)
 }
 
 // Delete removes a record.
@@ -201,6 +237,7 @@ func (f *Feed) Delete(obj any) error {
 	}
 	f.mark(secret.Name, nil)
 	f.Registry.Remove(secret.Name)
+	f.keys.forget(secret.Name)
 	f.lastKnownGood.remove(secret)
 	f.reach(secret.ResourceVersion)
 	return nil
@@ -283,7 +320,7 @@ func (f *Feed) Replace(list []any, version string) error {
 	if !f.Registry.Loaded() && len(now.unreadable) > 0 {
 		f.lastKnownGood.read(func(name string) bool { return now.unreadable[name] != nil }, &loaded)
 	}
-	f.Registry.Replace(loaded.realms, loaded.clients, loaded.subjects, func(name string) bool { return now.unreadable[name] != nil })
+	f.replace(&loaded, func(name string) bool { return now.unreadable[name] != nil })
 	f.markOnly(now.unreadable)
 	f.lastKnownGood.commit(&now, version)
 	f.reach(version)

@@ -68,6 +68,15 @@ func (l *lastKnownGood) remove(secret *corev1.Secret) {
 	}
 }
 
+// compact removes older versions of the records.
+func (l *lastKnownGood) compact() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.log != nil {
+		l.check(l.log.Compact())
+	}
+}
+
 // begin begins a new list of records.
 func (l *lastKnownGood) begin() {
 	l.mu.Lock()
@@ -156,7 +165,7 @@ func (f *Feed) restore(ctx context.Context) {
 	if !f.lastKnownGood.read(func(string) bool { return true }, &p) {
 		return
 	}
-	f.Registry.Replace(p.realms, p.clients, p.subjects, func(string) bool { return false })
+	f.replace(&p, func(string) bool { return false })
 	f.contact.restore(previous.Current)
 	f.progress.reach(previous.Version, f.Now())
 	f.lastKnownGood.previous = snapshot.State{}

@@ -62,18 +62,6 @@ func (p *prepared) names() map[string]bool {
 // readable returns the number of readable records.
 func (p *prepared) readable() int { return len(p.realms) + len(p.clients) + len(p.subjects) }
 
-// set adds a converted record to the registry.
-func set(reg *registry.Registry, converted any) {
-	switch of := converted.(type) {
-	case *registry.Realm:
-		reg.SetRealm(of)
-	case *registry.Client:
-		reg.SetClient(of)
-	case *registry.Subject:
-		reg.SetSubject(of)
-	}
-}
-
 // prepare converts a record for the registry: to a *registry.Realm, *registry.Client, or
 // *registry.Subject. The error is record.ErrUnreadable, or the reason why a realm can't sign.
 func prepare(secret *corev1.Secret) (converted any, err error) {
@@ -142,8 +130,12 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets := make([]clientsecret.Credential, 0, len(c.Secrets))
-	for _, s := range c.Secrets {
+	accepted := c.Secrets
+	if c.Restored != nil {
+		accepted = slices.Concat(accepted, c.Restored.Secrets)
+	}
+	secrets := make([]clientsecret.Credential, 0, len(accepted))
+	for _, s := range accepted {
 		verifier, err := clientsecret.ParseVerifier(s.Hash)
 		if err != nil {
 			return nil, err

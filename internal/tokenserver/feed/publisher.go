@@ -35,10 +35,11 @@ type publisher struct {
 	progress    *progress
 	contact     *contact
 	requests    *keyRequests
+	keys        *keyring
 	lastContact prometheus.Gauge
 }
 
-func newPublisher(o Options, p *progress, c *contact, k *keyRequests) *publisher {
+func newPublisher(o Options, p *progress, c *contact, r *keyRequests, k *keyring) *publisher {
 	lastContact := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
 		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server keeps serving its current records.",
@@ -47,13 +48,13 @@ func newPublisher(o Options, p *progress, c *contact, k *keyRequests) *publisher
 		Name: "realmkeeper_heartbeat_lag_seconds",
 		Help: "How long the heartbeat has been behind the records that this server serves. The operator waits until it has caught up. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
-	return &publisher{Options: o, progress: p, contact: c, requests: k, lastContact: lastContact}
+	return &publisher{Options: o, progress: p, contact: c, requests: r, keys: k, lastContact: lastContact}
 }
 
-// run writes the heartbeat after each change of the version and each new request for keys, at most
-// every MinInterval and at least every MaxInterval. After a failure, it waits for the delays of
-// backoff instead, or until the watch delivers something. It starts after the first load. When ctx
-// is done, it removes the Lease.
+// run writes the heartbeat after each change of the version, each new request for keys, and each
+// realm whose keys have been decrypted, at most every MinInterval and at least every MaxInterval. After
+// a failure, it waits for the delays of backoff instead, or until the watch delivers something. It
+// starts after the first load. When ctx is done, it removes the Lease.
 func (p *publisher) run(ctx context.Context) {
 	p.continueUsage(ctx)
 	next, delays := heartbeat.MaxInterval, backoff()
@@ -87,7 +88,10 @@ func (p *publisher) write(ctx context.Context, version string) bool {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	now := p.Now()
-	beat := heartbeat.Heartbeat{Server: p.Server, Version: version, Renewed: now, Refresh: p.requests.current(now)}
+	beat := heartbeat.Heartbeat{
+		Server: p.Server, Version: version, Renewed: now, Refresh: p.requests.current(now),
+		Undecrypted: p.keys.undecrypted(), // of at least the records up to version
+	}
 	if p.Usage != nil {
 		beat.UsageUntil, beat.UsageResolution = p.Usage.Until(), p.Usage.Resolution
 	}

@@ -1,11 +1,13 @@
 package feed_test
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 // While the API server is available, a heartbeat reports each change at once, and at most two are
@@ -80,6 +82,42 @@ func TestHeartbeatReturnsWithWatch(t *testing.T) {
 		synctest.Wait()
 		if beats := api.beatsSince(back.Add(-10 * time.Millisecond)); len(beats) == 0 {
 			t.Error("no heartbeat after the list")
+		}
+	})
+}
+
+// The heartbeat that reports a record also reports that its next key isn't decrypted.
+func TestHeartbeatReportsUndecryptedKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{}
+		start(t, api, "")
+		sealed := func(state signingkey.State) signingkey.Key {
+			key := newKey(t, state)
+			return key.Seal(signingkey.Sealed{RealmUID: uidOf("acme"), KeyID: "1", EncryptedDataKey: []byte("x"), Ciphertext: []byte("x")})
+		}
+		active, pending := sealed(signingkey.Active), sealed(signingkey.Pending)
+		for name, step := range map[string]struct {
+			keys []signingkey.Key
+			want []string
+		}{
+			"no next key":              {[]signingkey.Key{active}, nil},
+			"next key":                 {[]signingkey.Key{active, pending}, []string{"acme"}},
+			"next key in plaintext":    {[]signingkey.Key{active, newKey(t, signingkey.Pending)}, nil},
+			"active key in plaintext":  {[]signingkey.Key{newKey(t, signingkey.Active), pending}, []string{"acme"}},
+			"all keys are in the past": {[]signingkey.Key{newKey(t, signingkey.Active), sealed(signingkey.Retiring)}, nil},
+		} {
+			time.Sleep(time.Minute)
+			changed := time.Now()
+			version := api.deliver(realmRecord(t, "acme", step.keys...))
+			synctest.Wait()
+			for _, b := range api.beatsSince(changed) {
+				if b.version == version && !slices.Equal(b.undecrypted, step.want) {
+					t.Errorf("%s: got %v, want %v", name, b.undecrypted, step.want)
+				}
+			}
+			if beats := api.beatsSince(changed); len(beats) == 0 || beats[len(beats)-1].version != version {
+				t.Errorf("%s: heartbeats %v, want version %s", name, beats, version)
+			}
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
@@ -125,5 +126,36 @@ func stored(t *testing.T) func(*corev1ac.SecretApplyConfiguration, error) *corev
 			t.Fatal(err)
 		}
 		return secret
+	}
+}
+
+// A restored client keeps its identity, and its restored secrets are accepted beside its own.
+func TestRestoredClientRecord(t *testing.T) {
+	reg := registry.New()
+	f := feed.New(feed.Options{Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
+	var secrets []record.ClientSecret
+	for _, plaintext := range []string{"new", "restored"} {
+		verifier, err := clientsecret.Hash(plaintext, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, record.ClientSecret{ID: plaintext, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour).UTC(), Hash: verifier.String()})
+	}
+	client := stored(t)(record.ForClient("records", record.Client{
+		UID: "c2", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
+		Audiences: []string{"https://orders.example.com"}, Secrets: secrets[:1], Restored: &record.Restoration{Secrets: secrets[1:]},
+	}))
+	if err := f.Add(client); err != nil {
+		t.Fatal(err)
+	}
+	got := reg.ClientOf(client.Name)
+	if got == nil || got.UID != "c2" || got.Identity != "c1" {
+		t.Fatalf("client %+v, want UID c2 and identity c1", got)
+	}
+	for i, plaintext := range []string{"new", "restored"} {
+		accepted := clientsecret.VerifyHMAC(got.Secrets, plaintext, time.Now())
+		if accepted == nil || accepted.ID != plaintext || !accepted.ExpiresAt.Equal(secrets[i].ExpiresAt) {
+			t.Errorf("secret %q: %v, want accepted with its expiration", plaintext, accepted)
+		}
 	}
 }

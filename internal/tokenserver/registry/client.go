@@ -23,7 +23,8 @@ type Client struct {
 	ID       string // client_id, unique within the realm
 	// Namespace is the namespace of the client's ApiClient.
 	Namespace string
-	// Identity is the client's identity in tokens. Tokens with another identity are not valid.
+	// Identity is the client's identity in its tokens. Tokens with another identity are not valid,
+	// except the UID: a client that was restored from a backup may have got tokens before that.
 	Identity string
 	// Disabled clients can't get tokens, and their existing tokens are not valid.
 	Disabled bool
@@ -60,7 +61,13 @@ type Client struct {
 // MayIntrospect reports whether the client may learn about a valid token of its realm: its own
 // tokens, and those for an audience that it may introspect (RFC 7662 §4).
 func (c *Client) MayIntrospect(verified *token.Verified) bool {
-	return verified.Identity == c.Identity || slices.ContainsFunc(c.Introspects, verified.HasAudience)
+	return c.Owns(verified) || slices.ContainsFunc(c.Introspects, verified.HasAudience)
+}
+
+// Owns reports whether a valid token is one of this client, and not of another one that had the same
+// client ID.
+func (c *Client) Owns(verified *token.Verified) bool {
+	return verified.Identity == c.Identity || c.UID != "" && verified.Identity == c.UID
 }
 
 // Usable reports whether, at the given time, the client can get tokens and its existing tokens are

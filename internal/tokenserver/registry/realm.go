@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -46,7 +47,8 @@ type RealmSettings struct {
 }
 
 // Realm is a realm, prepared for handling requests. Everything that does not depend on the request
-// is precomputed. A Realm is immutable once it has been added to a registry.
+// is precomputed. A Realm is immutable once it has been added to a registry, except that its active key
+// can be opened.
 type Realm struct {
 	Record    string // name of the realm's record
 	UID       string
@@ -60,8 +62,12 @@ type Realm struct {
 	// limit.
 	TokensPerSecond int32
 
-	// Signer issues tokens with the active key.
-	Signer *token.Signer
+	// Keys are the Active and Pending signing keys, as in the record.
+	Keys []signingkey.Key
+	// PlaintextKeys is the number of keys whose private part is in plaintext in the record.
+	PlaintextKeys int
+	// signer issues tokens with the active key. It is nil while the key is sealed.
+	signer atomic.Pointer[token.Signer]
 	// verifier checks the signature, issuer and times of tokens signed with any published key.
 	// Verify also checks that the realm and the client are enabled.
 	verifier         *token.Verifier
@@ -100,19 +106,25 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var algorithms []string
+	active := false
 	for i := range s.Keys {
 		key := &s.Keys[i]
 		public = append(public, key.Public())
 		algorithms = append(algorithms, string(key.Algorithm))
-		if key.State == signingkey.Active {
-			realm.Signer = token.NewSigner(key.Signer())
+		if key.State != signingkey.Retiring {
+			realm.Keys = append(realm.Keys, *key)
 		}
+		if key.Sealed() == nil {
+			realm.PlaintextKeys++
+		}
+		active = active || key.State == signingkey.Active
+		realm.Open(key)
 	}
 	// Verifiers that read the metadata now will also receive tokens signed with the previous and
 	// the next key, so the metadata includes the algorithms of all published keys.
 	slices.Sort(algorithms)
 	algorithms = slices.Compact(algorithms)
-	if realm.Signer == nil {
+	if !active {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, ErrNoActiveKey)
 	}
 
@@ -142,6 +154,18 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	return realm, nil
 }
 
+// Open makes the realm sign with key if it is the active one and isn't sealed.
+func (r *Realm) Open(key *signingkey.Key) {
+	for i := range r.Keys {
+		if r.Keys[i].ID == key.ID && r.Keys[i].State == signingkey.Active && key.Sealed() == nil {
+			r.signer.Store(token.NewSigner(key.Signer()))
+		}
+	}
+}
+
+// Signer issues tokens with the active key. It is nil while the key is sealed.
+func (r *Realm) Signer() *token.Signer { return r.signer.Load() }
+
 // Client returns the client with the given client ID, or nil. The caller must not modify it.
 func (r *Realm) Client(id string) *Client {
 	client, _ := r.tables.clients.Load(id)
@@ -149,9 +173,9 @@ func (r *Realm) Client(id string) *Client {
 }
 
 // Verify returns the claims and the client of a token if it is valid at the given time. The realm
-// and the client must be usable. The token must have the identity of the client that has its client
-// ID now, and must not be older than spec.tokensValidAfter of the realm or client. If the client
-// requires DPoP now, the token must be bound to a key.
+// and the client must be usable. The client that has the token's client ID now must own the token. The
+// token must not be older than spec.tokensValidAfter of the realm or client. If the client requires
+// DPoP now, the token must be bound to a key.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
@@ -161,7 +185,7 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 	}
 	client := r.Client(verified.ClientID)
 	if r.Disabled || client == nil || !client.Usable(now) ||
-		verified.Identity != client.Identity ||
+		!client.Owns(&verified) ||
 		client.DPoP && verified.JKT == "" ||
 		verified.IssuedAt.Before(client.TokensValidAfter) ||
 		verified.IssuedAt.Before(r.tokensValidAfter) {

@@ -185,7 +185,7 @@ func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 				if realm == nil {
 					continue
 				}
-				if len(realm.JWKS) == 0 || realm.Signer == nil {
+				if len(realm.JWKS) == 0 || realm.Signer() == nil {
 					t.Error("found an incomplete realm")
 				}
 				if c := realm.Client(id); c != nil && (c.ID != id || clientsecret.VerifyHMAC(c.Secrets, id, time.Time{}) == nil) {

@@ -150,7 +150,7 @@ func TestKeysOf(t *testing.T) {
 	}
 }
 
-// A client that requires DPoP can't use its unbound tokens anymore.
+// A client that requires DPoP can no longer use its unbound tokens.
 func TestVerifyRequiresBoundTokenOfClientWithDPoP(t *testing.T) {
 	reg := registry.New()
 	reg.SetRealm(realm(t, "r1", "acme"))
@@ -167,7 +167,7 @@ func TestVerifyRequiresBoundTokenOfClientWithDPoP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reg.SetClient(client("c1", "r1", "billing", func(c *registry.Client) { c.Identity, c.DPoP = "c1", tc.required }))
-			signed, _, err := acme.Signer.Sign(token.Claims{
+			signed, _, err := acme.Signer().Sign(token.Claims{
 				Issuer: acme.Issuer, ClientID: "billing", Identity: "c1", Audience: []string{"a"}, IssuedAt: now, Lifetime: time.Minute, JKT: tc.jkt,
 			}, rand.Reader)
 			if err != nil {

@@ -79,6 +79,14 @@ func (l *Log) Commit(listed Listed) error {
 	return nil
 }
 
+// Compact removes all versions of records except for the latest ones from the file.
+func (l *Log) Compact() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.compact(func(string) bool { return true })
+}
+
 // compact rewrites the file so that it contains only the latest version of each wanted record.
 func (l *Log) compact(wanted func(name string) bool) error {
 	l.Begin()

@@ -1,0 +1,474 @@
+package feed_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/fakekms"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// sealedRealms is a feed with a KMS plugin.
+type sealedRealms struct {
+	t         *testing.T
+	plugin    *fakekms.Plugin
+	encrypter *keyencryption.Encrypter
+	feed      *feed.Feed
+	registry  *registry.Registry
+	logs      *logs
+	later     atomic.Int64 // how far the feed's clock is ahead; otherwise, it stands still
+}
+
+func newEncrypter(t *testing.T, plugin *fakekms.Plugin) *keyencryption.Encrypter {
+	t.Helper()
+	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return keyencryption.New(client)
+}
+
+// newSealedRealms starts a feed whose records come from the test.
+func newSealedRealms(t *testing.T, plugin *fakekms.Plugin, dir string) *sealedRealms {
+	t.Helper()
+	s := &sealedRealms{t: t, plugin: plugin, encrypter: newEncrypter(t, plugin), registry: registry.New(), logs: &logs{}}
+	started := time.Now()
+	s.feed = feed.New(feed.Options{
+		Registry: s.registry, Keys: s.encrypter, SnapshotDir: dir,
+		Logger: slog.New(slog.NewTextHandler(s.logs, nil)), Metrics: prometheus.NewRegistry(),
+		Now: func() time.Time { return started.Add(time.Duration(s.later.Load())) },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.feed.RunKeys(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return s
+}
+
+// logs are the logs of a feed.
+type logs struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logs) count(message string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), message)
+}
+
+func newKey(t *testing.T, state signingkey.State) signingkey.Key {
+	t.Helper()
+	key, err := signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key.State = state
+	return key
+}
+
+// seal returns the key, encrypted for the realm with the given name.
+func (s *sealedRealms) seal(name string, key signingkey.Key) signingkey.Key {
+	s.t.Helper()
+	sealed, err := s.encrypter.Seal(s.t.Context(), uidOf(name), &key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return sealed
+}
+
+func uidOf(name string) string { return "uid-of-" + name }
+
+func realmRecord(t *testing.T, name string, keys ...signingkey.Key) *corev1.Secret {
+	t.Helper()
+	return stored(t)(record.ForRealm("records", &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uidOf(name))}}, record.Realm{
+		Name: name, Issuer: "https://api.example.com/" + name, TokenLifetimeSeconds: 300, Keys: keys,
+	}))
+}
+
+func (s *sealedRealms) list(records ...*corev1.Secret) {
+	s.t.Helper()
+	var list []any
+	for _, r := range records {
+		list = append(list, r)
+	}
+	if err := s.feed.Replace(list, "1"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *sealedRealms) signs(name string) bool { return s.registry.Realm(name).Signer() != nil }
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("timed out: %s", what)
+		}
+	}
+}
+
+func TestSealedRealmSignsWhenThePluginIsAvailable(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	active, retiring := s.seal("acme", newKey(t, signingkey.Active)), s.seal("acme", newKey(t, signingkey.Retiring))
+	before := s.plugin.Requests("decrypt")
+	s.plugin.Stop()
+	s.list(realmRecord(t, "acme", active, retiring), realmRecord(t, "plain", newKey(t, signingkey.Active)))
+	if s.signs("acme") || !s.signs("plain") {
+		t.Fatalf("acme signs: %t, plain signs: %t", s.signs("acme"), s.signs("plain"))
+	}
+	if jwks := string(s.registry.Realm("acme").JWKS); !strings.Contains(jwks, active.ID) || !strings.Contains(jwks, retiring.ID) {
+		t.Errorf("the published keys are %s", jwks)
+	}
+	eventually(t, "KeysReady says why", func() bool {
+		err := s.feed.KeysReady()
+		return err != nil && strings.Contains(err.Error(), "KMS plugin is unavailable")
+	})
+	s.plugin.Start()
+	eventually(t, "acme signs", func() bool { return s.signs("acme") })
+	if err := s.feed.KeysReady(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if got := s.plugin.Requests("decrypt") - before; got != 1 {
+		t.Errorf("the plugin decrypted %d keys, although only one signs", got)
+	}
+}
+
+// What this process has already decrypted, or has seen in plaintext, needs no plugin.
+func TestKnownKeysNeedNoPlugin(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	active, pending := newKey(t, signingkey.Active), newKey(t, signingkey.Pending)
+	sealedActive, sealedPending := s.seal("acme", active), s.seal("acme", pending)
+	migrated := newKey(t, signingkey.Active)
+	sealedMigrated := s.seal("migrating", migrated)
+	before := s.plugin.Requests("decrypt")
+	s.list(realmRecord(t, "acme", sealedActive, sealedPending), realmRecord(t, "migrating", migrated))
+	eventually(t, "both keys are decrypted", func() bool { return s.signs("acme") && s.plugin.Requests("decrypt") == before+2 })
+	eventually(t, "ready", func() bool { return s.feed.KeysReady() == nil && s.feed.WaitingKeys() == 0 })
+
+	s.plugin.SetKeyID("2", "2")
+	rewrapped, err := s.encrypter.Rewrap(t.Context(), uidOf("acme"), &sealedPending)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.plugin.Stop()
+	sealedActive.State, rewrapped.State = signingkey.Retiring, signingkey.Active
+	for _, changed := range []*corev1.Secret{
+		realmRecord(t, "acme", sealedActive, rewrapped), // the pending key is active and was rewrapped
+		realmRecord(t, "migrating", sealedMigrated),
+	} {
+		if err := s.feed.Update(changed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.signs("acme") || !s.signs("migrating") {
+		t.Errorf("acme signs: %t, migrating signs: %t", s.signs("acme"), s.signs("migrating"))
+	}
+	s.list(realmRecord(t, "acme", sealedActive, rewrapped), realmRecord(t, "migrating", sealedMigrated))
+	if !s.signs("acme") || !s.signs("migrating") {
+		t.Errorf("after a list: acme signs: %t, migrating signs: %t", s.signs("acme"), s.signs("migrating"))
+	}
+	if err := s.feed.KeysReady(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+}
+
+func TestOneRejectedRealmDoesNotBlockOthers(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	good, bad := s.seal("good", newKey(t, signingkey.Active)), s.seal("bad", newKey(t, signingkey.Active))
+	altered := *bad.Sealed()
+	altered.EncryptedDataKey = bytes.Repeat([]byte{7}, 40)
+	s.list(realmRecord(t, "bad", bad.Seal(altered)), realmRecord(t, "good", good))
+	// A plugin that starts may reject keys that it decrypts later.
+	before := s.plugin.Requests("decrypt")
+	eventually(t, "several attempts", func() bool { return s.signs("good") && s.plugin.Requests("decrypt") >= before+4 })
+	if err := s.feed.KeysReady(); err == nil || !strings.Contains(err.Error(), "of 1 realms") {
+		t.Errorf("ready before the plugin has rejected the key for a minute: %v", err)
+	}
+	s.later.Add(int64(time.Minute))
+	if err := s.feed.Update(realmRecord(t, "bad", bad.Seal(altered))); err != nil { // with another change
+		t.Fatal(err)
+	}
+	eventually(t, "ready", func() bool { return s.feed.KeysReady() == nil })
+	if !s.signs("good") || s.signs("bad") {
+		t.Errorf("good signs: %t, bad signs: %t", s.signs("good"), s.signs("bad"))
+	}
+	if err := s.feed.Update(realmRecord(t, "bad", bad)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the repaired realm signs", func() bool { return s.signs("bad") })
+}
+
+// A rolling update must not replace working servers by servers that can't decrypt anything.
+func TestNotReadyIfThePluginRejectsEverything(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	records := []*corev1.Secret{realmRecord(t, "a", s.seal("a", newKey(t, signingkey.Active))), realmRecord(t, "b", s.seal("b", newKey(t, signingkey.Active)))}
+	s.plugin.RefuseAll(codes.PermissionDenied)
+	before := s.plugin.Requests("decrypt")
+	s.list(records...)
+	eventually(t, "both are rejected several times", func() bool { return s.plugin.Requests("decrypt") >= before+4 })
+	s.later.Add(int64(time.Minute))
+	eventually(t, "KeysReady says why", func() bool {
+		err := s.feed.KeysReady()
+		return err != nil && strings.Contains(err.Error(), "has not decrypted any")
+	})
+	s.plugin.Refuse(nil)
+	eventually(t, "ready", func() bool { return s.feed.KeysReady() == nil })
+}
+
+func TestNotReadyWithSealedKeysAndNoPlugin(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	sealed := s.seal("acme", newKey(t, signingkey.Active))
+	f, reg := newFeed("")
+	if err := f.Replace([]any{realmRecord(t, "acme", sealed), realmRecord(t, "plain", newKey(t, signingkey.Active))}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.KeysReady(); err == nil || !strings.Contains(err.Error(), "--kms-socket is not set") {
+		t.Errorf("got error %v", err)
+	}
+	if reg.Realm("acme").Signer() != nil || reg.Realm("plain").Signer() == nil {
+		t.Error("the wrong realm signs")
+	}
+}
+
+// A sealed key in the record of another realm doesn't sign there, even if it states the UID of that realm.
+func TestSealedKeyOfAnotherRealmIsNotLoaded(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	victim := s.seal("victim", newKey(t, signingkey.Active))
+	s.list(realmRecord(t, "attacker", newKey(t, signingkey.Active)))
+	if err := s.feed.Update(realmRecord(t, "attacker", victim)); err != nil {
+		t.Fatal(err)
+	}
+	if !s.signs("attacker") || strings.Contains(string(s.registry.Realm("attacker").JWKS), victim.ID) {
+		t.Error("the record with the key of another realm was loaded")
+	}
+	swapped := *victim.Sealed()
+	swapped.RealmUID = uidOf("attacker")
+	before := s.plugin.Requests("decrypt")
+	if err := s.feed.Update(realmRecord(t, "attacker", victim.Seal(swapped))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the key is tried twice", func() bool { return s.plugin.Requests("decrypt") >= before+2 })
+	if s.signs("attacker") {
+		t.Error("the realm signs with the key of another realm")
+	}
+}
+
+// The snapshot contains the keys as the records do, so a restarted server waits for the plugin.
+func TestRestartWithSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	plugin := fakekms.New(t)
+	first := newSealedRealms(t, plugin, dir)
+	key, old := newKey(t, signingkey.Active), newKey(t, signingkey.Active)
+	// The second realm's record is like one of an earlier version.
+	first.list(realmRecord(t, "acme", first.seal("acme", key)), realmRecord(t, "old", old))
+	eventually(t, "acme signs", func() bool { return first.signs("acme") })
+	first.feed.CloseSnapshot()
+	plugin.Stop()
+	second := newSealedRealms(t, plugin, dir)
+	second.feed.RestoreNow()
+	if second.signs("acme") || !second.signs("old") || second.feed.KeysReady() == nil {
+		t.Errorf("acme signs: %t, old signs: %t, ready: %v", second.signs("acme"), second.signs("old"), second.feed.KeysReady())
+	}
+	plugin.Start()
+	eventually(t, "acme signs again", func() bool { return second.signs("acme") && second.feed.KeysReady() == nil })
+}
+
+// The operator must not activate a key that this server hasn't decrypted.
+func TestNextKeyIsReportedUntilItIsDecrypted(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	active, pending := s.seal("acme", newKey(t, signingkey.Active)), s.seal("acme", newKey(t, signingkey.Pending))
+	s.list(realmRecord(t, "acme", active))
+	eventually(t, "acme signs", func() bool { return s.signs("acme") })
+	s.plugin.Stop()
+	if err := s.feed.Update(realmRecord(t, "acme", active, pending)); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.feed.UndecryptedRealms(); !slices.Equal(got, []string{"acme"}) {
+		t.Errorf("got %v", got)
+	}
+	s.plugin.Start()
+	eventually(t, "the next key is decrypted", func() bool { return len(s.feed.UndecryptedRealms()) == 0 })
+}
+
+// A hanging plugin blocks neither the feed nor realms in plaintext.
+func TestHangingPluginBlocksNothing(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	var records []*corev1.Secret
+	for n := range 20 {
+		name := fmt.Sprint("realm-", n)
+		records = append(records, realmRecord(t, name, s.seal(name, newKey(t, signingkey.Active))))
+	}
+	s.plugin.Hang(true)
+	s.list(records...)
+	if err := s.feed.Update(realmRecord(t, "plain", newKey(t, signingkey.Active))); err != nil {
+		t.Fatal(err)
+	}
+	if !s.signs("plain") {
+		t.Error("a realm in plaintext doesn't sign")
+	}
+	s.plugin.Hang(false)
+	eventually(t, "all realms sign", func() bool { return s.feed.KeysReady() == nil && s.feed.WaitingKeys() == 0 })
+}
+
+// A failing plugin that answers is retried, and recovers without a change of the record.
+func TestTemporaryRejectionIsRetried(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	sealed := s.seal("acme", newKey(t, signingkey.Active))
+	s.plugin.Refuse(func(string) error { return status.Error(codes.Unknown, "the KMS is not reachable") })
+	s.list(realmRecord(t, "acme", sealed))
+	eventually(t, "rejected", func() bool { return s.plugin.Requests("decrypt") > 2 })
+	s.plugin.Refuse(nil)
+	eventually(t, "acme signs", func() bool { return s.signs("acme") })
+}
+
+// A plugin whose KMS throttles it gets no burst of requests after each request that succeeds.
+func TestThrottledPluginGetsNoBursts(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	var records []*corev1.Secret
+	for n := range 4 {
+		name := fmt.Sprint("realm-", n)
+		records = append(records, realmRecord(t, name, s.seal(name, newKey(t, signingkey.Active))))
+	}
+	var allowed atomic.Int64
+	s.plugin.Refuse(func(operation string) error {
+		if operation == "decrypt" && allowed.Add(-1) < 0 {
+			return status.Error(codes.ResourceExhausted, "refused by the test")
+		}
+		return nil
+	})
+	s.list(records...)
+	throttled := func() bool {
+		return !slices.ContainsFunc(records, func(r *corev1.Secret) bool {
+			return s.feed.FailedAttempts(r.Name) == 0 && s.feed.WaitsForKeys(r.Name)
+		})
+	}
+	eventually(t, "all attempts fail", throttled)
+	for n, resumed := range []int{1, 1, 2} {
+		if n == 2 {
+			s.later.Add(int64(time.Minute))
+		}
+		allowed.Store(1)
+		eventually(t, "one more realm signs", func() bool { return s.feed.WaitingKeys() == len(records)-n-1 })
+		if !throttled() {
+			t.Error("the delays between attempts are reset")
+		}
+		if got := s.logs.count("KMS plugin available again"); got != resumed {
+			t.Errorf("after %d realms, all were retried %d times, want %d", n+1, got, resumed)
+		}
+		eventually(t, "the others fail again", func() bool { return allowed.Load() < 0 })
+	}
+}
+
+func TestManyRealmsAreDecryptedInParallel(t *testing.T) {
+	plugin := fakekms.New(t)
+	s := newSealedRealms(t, plugin, "")
+	var records []*corev1.Secret
+	for n := range 200 {
+		name := fmt.Sprint("realm-", n)
+		records = append(records, realmRecord(t, name, s.seal(name, newKey(t, signingkey.Active))))
+	}
+	plugin.Delay(5 * time.Millisecond)
+	started := time.Now()
+	s.list(records...)
+	eventually(t, "all realms sign", func() bool { return s.feed.KeysReady() == nil })
+	t.Logf("decrypted %d keys in %s", len(records), time.Since(started))
+	if most := plugin.MostConcurrent(); most < 4 || most > 9 { // 8 workers and a request for the status
+		t.Errorf("%d requests were concurrent", most)
+	}
+}
+
+// When the last key in plaintext is encrypted, the saved records contain no older version of it.
+func TestSavedRecordsForgetPlaintext(t *testing.T) {
+	dir := t.TempDir()
+	s := newSealedRealms(t, fakekms.New(t), dir)
+	s.list()
+	saved := func() []byte {
+		content, err := os.ReadFile(filepath.Join(dir, "records"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	key := newKey(t, signingkey.Active)
+	private, err := key.PrivateJWK()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var members struct{ D string }
+	if err := json.Unmarshal(private, &members); err != nil {
+		t.Fatal(err)
+	}
+	update := func(key signingkey.Key) {
+		if err := s.feed.Update(realmRecord(t, "acme", key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(key)
+	if !bytes.Contains(saved(), []byte(members.D)) {
+		t.Fatal("the record in plaintext was not saved")
+	}
+	update(s.seal("acme", key))
+	if bytes.Contains(saved(), []byte(members.D)) {
+		t.Error("the saved records still contain the private key")
+	}
+	update(s.seal("acme", key))
+	if !s.signs("acme") {
+		t.Error("the realm does not sign")
+	}
+}
+
+// A token server without a plugin keeps signing with a key that the operator encrypts, until it is
+// replaced by one with a plugin.
+func TestEncryptionDuringARolloutKeepsKeys(t *testing.T) {
+	s := newSealedRealms(t, fakekms.New(t), "")
+	reg := registry.New()
+	without := feed.New(feed.Options{
+		Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+	key := newKey(t, signingkey.Active)
+	if err := without.Replace([]any{realmRecord(t, "acme", key)}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := without.Update(realmRecord(t, "acme", s.seal("acme", key))); err != nil {
+		t.Fatal(err)
+	}
+	if reg.Realm("acme").Signer() == nil {
+		t.Error("the realm does not sign after its key was encrypted")
+	}
+	if err := without.KeysReady(); err != nil {
+		t.Error(err)
+	}
+}
