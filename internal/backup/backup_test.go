@@ -1,0 +1,342 @@
+package backup_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"filippo.io/age"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/realmkeeper/realmkeeper/internal/backup"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+func newIdentity(t testing.TB) *age.X25519Identity {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity
+}
+
+// version1 returns the plaintext of a backup of version 1. The signing key and the verifier are
+// generated, because no key is committed.
+func version1(t testing.TB) string {
+	t.Helper()
+	golden, err := os.ReadFile("testdata/version1.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signingkey.Generate(signingkey.ES256, time.Unix(1_800_000_000, 0), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key.State = signingkey.Active
+	encoded, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := clientsecret.Hash("secret", rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("SIGNING-KEY", string(encoded), "VERIFIER", verifier.String()).Replace(string(golden))
+}
+
+func encrypt(t testing.TB, plaintext string, identity *age.X25519Identity) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := age.Encrypt(&b, identity.Recipient())
+	if err == nil {
+		_, err = io.WriteString(w, plaintext)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func check(file []byte, identity age.Identity) (*backup.Contents, error) {
+	r, err := backup.NewReader(bytes.NewReader(file), identity)
+	if err != nil {
+		return nil, err
+	}
+	return backup.Check(r)
+}
+
+// A file of version 1 stays readable, and a copy of it is the same.
+func TestVersion1(t *testing.T) {
+	identity, plaintext := newIdentity(t), version1(t)
+	contents, err := check(encrypt(t, plaintext, identity), identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &backup.Contents{
+		Header: backup.Header{
+			Format: "realmkeeper-backup", Version: 1, CreatedAt: time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC),
+			ServiceURL: "https://api.example.com", RecordsNamespace: "realmkeeper-records", PluginVersion: "0.1.0",
+		},
+		Counts:        backup.Counts{Realms: 1, Clients: 2, RealmRecords: 1, ClientRecords: 1},
+		ServiceURLs:   map[string]string{"acme": "https://api.example.com"},
+		WithoutRecord: []string{"ApiClient acme-apps/new"},
+		WithoutRealm:  []string{"acme-apps/new"},
+	}
+	if diff := cmp.Diff(want, contents); diff != "" {
+		t.Errorf("Contents (-want +got):\n%s", diff)
+	}
+	r, err := backup.NewReader(bytes.NewReader(encrypt(t, plaintext, identity)), identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copied bytes.Buffer
+	w, err := backup.NewWriter(&copied, r.Header, identity.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		entry, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = w.Write(entry)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	decrypted, err := age.Decrypt(&copied, identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := io.ReadAll(decrypted); err != nil || cmp.Diff(plaintext, string(again)) != "" {
+		t.Errorf("Copy of the backup: %v (-want +got):\n%s", err, cmp.Diff(plaintext, string(again)))
+	}
+}
+
+// Every damage has one of the documented errors, wherever it is.
+func TestDamage(t *testing.T) {
+	identity := newIdentity(t)
+	// More than one chunk of the encryption.
+	lines := strings.SplitAfter(version1(t), "\n")
+	lines[1] = strings.Replace(lines[1], `"orders.read"`, `"`+strings.Repeat("x", 150_000)+`"`, 1)
+	file := encrypt(t, strings.Join(lines, ""), identity)
+	if _, err := check(file, identity); err != nil {
+		t.Fatal(err)
+	}
+	for length := 0; length < len(file); length += 1 + length/60 {
+		if _, err := check(file[:length], identity); !errors.Is(err, backup.ErrDamaged) && (!errors.Is(err, backup.ErrNotBackup) || length > 40) {
+			t.Errorf("Cut at %d of %d bytes: %v", length, len(file), err)
+		}
+	}
+	for at := 0; at < len(file); at += 1 + at/60 {
+		altered := bytes.Clone(file)
+		altered[at] ^= 0x20
+		_, err := check(altered, identity)
+		if !errors.Is(err, backup.ErrDamaged) && !errors.Is(err, backup.ErrNotBackup) && !errors.Is(err, backup.ErrIdentity) || at > 300 && !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("Byte %d of %d altered: %v", at, len(file), err)
+		}
+	}
+	if _, err := check(append(bytes.Clone(file), file...), identity); !errors.Is(err, backup.ErrDamaged) {
+		t.Errorf("Two files in one: %v", err)
+	}
+}
+
+func TestRejects(t *testing.T) {
+	identity, plaintext := newIdentity(t), version1(t)
+	lines := strings.SplitAfter(plaintext, "\n")
+	without := func(i int) string { return strings.Join(append(append([]string{}, lines[:i]...), lines[i+1:]...), "") }
+	for name, test := range map[string]struct {
+		plaintext string
+		want      error
+	}{
+		"empty":                   {"", backup.ErrDamaged},
+		"text":                    {"some text\n", backup.ErrNotBackup},
+		"other JSON":              {"{}\n", backup.ErrNotBackup},
+		"other version":           {strings.Replace(plaintext, `"version":1`, `"version":2`, 1), backup.ErrVersion},
+		"without an object":       {without(1), backup.ErrDamaged},
+		"without a record":        {without(5), backup.ErrDamaged},
+		"without the trailer":     {without(6), backup.ErrDamaged},
+		"an entry twice":          {strings.Join([]string{lines[0], lines[1], plaintext[len(lines[0]):]}, ""), backup.ErrDamaged},
+		"after the trailer":       {plaintext + "{}\n", backup.ErrDamaged},
+		"not JSON":                {lines[0] + "x\n", backup.ErrDamaged},
+		"unknown kind":            {strings.Replace(plaintext, `"kind":"Realm"`, `"kind":"Secret"`, 1), backup.ErrDamaged},
+		"object of another entry": {strings.Replace(plaintext, `"name":"billing","namespace":"acme-apps"`, `"name":"other","namespace":"acme-apps"`, 1), backup.ErrDamaged},
+		"object of another group": {strings.Replace(plaintext, "auth.realmkeeper.dev/v1alpha1", "v1", 1), backup.ErrDamaged},
+		"record without object":   {strings.Replace(plaintext, `"uid":"5c9e2c5e`, `"uid":"00000000`, 1), backup.ErrDamaged},
+		"newer record":            {strings.Replace(plaintext, `"schemaVersion":3`, `"schemaVersion":99`, 1), record.ErrUnreadable},
+		"long line":               {lines[0] + strings.Repeat(" ", 9<<20) + "\n", backup.ErrDamaged},
+	} {
+		if _, err := check(encrypt(t, test.plaintext, identity), identity); !errors.Is(err, test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: error %v, want %v", name, err, test.want)
+		}
+	}
+	if _, err := check(encrypt(t, plaintext, identity), newIdentity(t)); !errors.Is(err, backup.ErrIdentity) {
+		t.Errorf("Other identity: %v", err)
+	}
+	if _, err := check([]byte(plaintext), identity); !errors.Is(err, backup.ErrNotBackup) {
+		t.Errorf("Not encrypted: %v", err)
+	}
+	failing := iotest.TimeoutReader(iotest.OneByteReader(bytes.NewReader(encrypt(t, plaintext, identity))))
+	if _, err := backup.NewReader(failing, identity); !errors.Is(err, iotest.ErrTimeout) {
+		t.Errorf("File that cannot be read: %v", err)
+	}
+}
+
+// A backup has what a user sets, and nothing that belongs to the cluster or a controller.
+func TestNewObject(t *testing.T) {
+	entry, err := backup.NewObject(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "auth.realmkeeper.dev/v1alpha1", "kind": "ApiClient",
+		"metadata": map[string]any{
+			"namespace": "acme-apps", "name": "billing", "uid": "1", "resourceVersion": "2", "generation": int64(3), "creationTimestamp": "2026-01-02T03:04:05Z",
+			"finalizers": []any{"example.com/x"}, "managedFields": []any{map[string]any{"manager": "kubectl"}},
+			"ownerReferences": []any{map[string]any{"uid": "4"}},
+			"labels":          map[string]any{"team": "payments"},
+			"annotations":     map[string]any{"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+		},
+		"spec":   map[string]any{"unknown": "kept"},
+		"status": map[string]any{"clientID": "x"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"apiVersion":"auth.realmkeeper.dev/v1alpha1","kind":"ApiClient","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"},"labels":{"team":"payments"},"name":"billing","namespace":"acme-apps"},"spec":{"unknown":"kept"}}`
+	if got := strings.TrimSpace(string(entry.Object)); got != want || entry.UID != "1" {
+		t.Errorf("Entry %+v, object (-want +got):\n%s", entry, cmp.Diff(want, got))
+	}
+}
+
+// A record that can't be in a backup doesn't end it.
+func TestWriterSkipsRecords(t *testing.T) {
+	identity := newIdentity(t)
+	r, err := backup.NewReader(bytes.NewReader(encrypt(t, version1(t), identity)), identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w, err := backup.NewWriter(&b, r.Header, identity.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "realm-1", UID: "1"}, Data: map[string][]byte{record.DataKey: []byte("{")}}
+	if err := w.Write(backup.NewRecord(damaged)); !errors.Is(err, record.ErrUnreadable) {
+		t.Errorf("Damaged record: %v", err)
+	}
+	for {
+		entry, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry.Kind != backup.KindRealmRecord && entry.Kind != backup.KindClientRecord {
+			continue
+		}
+		if err := w.Write(entry); !errors.Is(err, backup.ErrOrphan) {
+			t.Errorf("Record without its object: %v", err)
+		}
+	}
+	if contents, err := w.Close(); err != nil || contents.Counts != (backup.Counts{}) {
+		t.Errorf("Contents %+v, %v; want none", contents, err)
+	}
+	if _, err := check(b.Bytes(), identity); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	identity := newIdentity(t)
+	hybrid, err := age.GenerateHybridIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		file  string
+		valid bool
+	}{
+		"identity":             {"# created: today\n" + identity.String() + "\n", true},
+		"hybrid":               {hybrid.String(), true},
+		"recipient":            {identity.Recipient().String(), false},
+		"empty":                {"", false},
+		"with a slip":          {strings.ToLower(identity.String()), false},
+		"encrypted":            {"age-encryption.org/v1\n", false},
+		"encrypted with armor": {"-----BEGIN AGE ENCRYPTED FILE-----\n", false},
+	} {
+		_, err := backup.ParseIdentities(strings.NewReader(test.file))
+		if (err == nil) != test.valid || err != nil && (!errors.Is(err, backup.ErrIdentityFile) || strings.Contains(strings.ToUpper(err.Error()), identity.String()[20:])) {
+			t.Errorf("%s: error %v, want valid %t and no key in it", name, err, test.valid)
+		}
+	}
+	for file, valid := range map[string]bool{
+		identity.Recipient().String() + "\n# comment\n\n": true,
+		hybrid.Recipient().String():                       true,
+		"":                                                false,
+		"ssh-ed25519 AAAA":                                false,
+	} {
+		if _, err := backup.ParseRecipients(strings.NewReader(file)); (err == nil) != valid || err != nil && !errors.Is(err, backup.ErrRecipient) {
+			t.Errorf("Recipients %q: error %v, want valid %t", file, err, valid)
+		}
+	}
+}
+
+// FuzzReader checks that no plaintext crashes the reader, and that what it accepts can be written and
+// read again.
+func FuzzReader(f *testing.F) {
+	identity := newIdentity(f)
+	f.Add(version1(f))
+	f.Add("{}\n")
+	f.Fuzz(func(t *testing.T, plaintext string) {
+		r, err := backup.NewReader(bytes.NewReader(encrypt(t, plaintext, identity)), identity)
+		if err != nil {
+			return
+		}
+		var copied bytes.Buffer
+		w, err := backup.NewWriter(&copied, r.Header, identity.Recipient())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			entry, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || w.Write(entry) != nil {
+				return
+			}
+		}
+		if _, err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := check(copied.Bytes(), identity); err != nil {
+			t.Errorf("Copy of a valid backup: %v", err)
+		}
+	})
+}
+
+// FuzzFile checks that no file crashes the reader.
+func FuzzFile(f *testing.F) {
+	identity := newIdentity(f)
+	f.Add(encrypt(f, version1(f), identity))
+	f.Fuzz(func(_ *testing.T, file []byte) { _, _ = check(file, identity) })
+}

@@ -1,0 +1,38 @@
+package backup
+
+import (
+	"bytes"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// NewRecord returns the entry of a record of a Realm or an ApiClient. The JSON of the record is kept
+// unchanged: if private keys are sealed by a KMS, they are also sealed in the backup.
+func NewRecord(secret *corev1.Secret) Entry {
+	entry := Entry{Kind: KindRealmRecord, Name: secret.Name, UID: secret.UID, Record: bytes.TrimSpace(secret.Data[record.DataKey])}
+	if record.KindOf(secret) == record.KindClient {
+		entry.Kind = KindClientRecord
+	}
+	return entry
+}
+
+// RealmRecord returns the record of an entry of the kind RealmRecord.
+//
+// Errors: record.ErrUnreadable.
+func (e *Entry) RealmRecord() (record.Realm, error) { return record.ReadRealm(e.secret()) }
+
+// ClientRecord returns the record of an entry of the kind ClientRecord.
+//
+// Errors: record.ErrUnreadable.
+func (e *Entry) ClientRecord() (record.Client, error) { return record.ReadClient(e.secret()) }
+
+func (e *Entry) secret() *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: e.Name}, Data: map[string][]byte{record.DataKey: e.Record}}
+}
+
+// Owner returns the UID of the Realm of an entry of the kind RealmRecord.
+func (e *Entry) Owner() types.UID { return record.RealmUID(e.secret()) }
