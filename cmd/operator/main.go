@@ -46,6 +46,7 @@ type options struct {
 	leaderElection bool
 	probeAddress   string
 	metricsAddress string
+	kmsSocket      string
 	logging        zap.Options
 }
 
@@ -96,6 +97,8 @@ func parse(args []string, help io.Writer) (options, error) {
 	flags.BoolVar(&o.leaderElection, "leader-elect", true, "Work only while holding the leader Lease; required with several replicas and during rolling updates")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Listen `address` of /healthz and /readyz")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Listen `address` of /metrics, or 0 to disable it")
+	flags.StringVar(&o.kmsSocket, "kms-socket", "",
+		"Path of the Unix `socket` of the KMS plugin that encrypts private keys in records; defaults to "+config.KMSSocket+" if the configuration has keyEncryption.kms, and to no encryption otherwise")
 	if kubeconfig := flag.CommandLine.Lookup("kubeconfig"); kubeconfig != nil {
 		flags.Var(kubeconfig.Value, "kubeconfig", "Kubeconfig `file`; defaults to KUBECONFIG, then to the Pod's service account")
 	}
@@ -173,6 +176,7 @@ func run(o options) error {
 		LeaderElection: o.leaderElection,
 		ProbeAddress:   o.probeAddress,
 		MetricsAddress: o.metricsAddress,
+		KMSSocket:      o.kmsSocket,
 	})
 	if err != nil {
 		return err

@@ -54,7 +54,8 @@ var scopes = map[string]scope{
 		begin: `{{- range $namespace := include "realmkeeper.servedNamespaces" . | fromYamlArray }}` + "\n{{- if $.Values.credentialsSecrets.enabled }}",
 		end:   "{{- end }}\n{{- end }}", namespaced: true,
 	},
-	"realmkeeper-operator-namespaces": {begin: "{{- if not .Values.operator.watchNamespaces }}", end: "{{- end }}"},
+	"realmkeeper-operator-trust-bundle": {begin: "{{- if .Values.tls.managed.clusterTrustBundle }}", end: "{{- end }}"},
+	"realmkeeper-operator-namespaces":   {begin: "{{- if not .Values.operator.watchNamespaces }}", end: "{{- end }}"},
 }
 
 // keep lists the annotations that make Helm, Argo CD, and Flux keep an object. In config, only
@@ -65,6 +66,15 @@ var keep = []string{
 	"kustomize.toolkit.fluxcd.io/prune: disabled",
 }
 
+// annotated are the kinds of objects with annotations from values, and the value. These objects end with
+// their metadata, and have no other annotations.
+var annotated = map[string]string{"kind: ServiceAccount": ".Values.tokenServer.serviceAccount.annotations"}
+
+const annotationsOf = `  {{- with %s }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}`
+
 var sources = []source{
 	{path: "crd/bases/auth.realmkeeper.dev_apiclients.yaml", to: "crds", condition: "crds.enabled", annotations: keep},
 	{path: "crd/bases/auth.realmkeeper.dev_realms.yaml", to: "crds", condition: "crds.enabled", annotations: keep},
@@ -72,6 +82,7 @@ var sources = []source{
 	{path: "rbac/role.yaml", to: "rbac"},
 	{path: "rbac/role_binding.yaml", to: "rbac"},
 	{path: "rbac/served_namespaces_role_binding.yaml", to: "rbac"},
+	{path: "rbac/trust_bundle_role_binding.yaml", to: "rbac"},
 	{path: "rbac/leader_election_role.yaml", to: "rbac"},
 	{path: "rbac/leader_election_role_binding.yaml", to: "rbac"},
 	{path: "rbac/token_server.yaml", to: "rbac"},
@@ -125,6 +136,9 @@ func (s source) template(manifest string) (string, error) {
 		after = under(after, "labels", `{{- include "realmkeeper.labels" . | nindent 4 }}`)
 		for _, annotation := range slices.Backward(s.annotations) {
 			after = under(after, "annotations", annotation)
+		}
+		if value, ok := annotated[strings.TrimSpace(before[strings.LastIndex(before, "\n")+1:])]; ok {
+			after = strings.TrimSuffix(after, "\n") + "\n" + fmt.Sprintf(annotationsOf, value)
 		}
 		objects[i] = scoped(before + "\nmetadata:\n" + after)
 	}

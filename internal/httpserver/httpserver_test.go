@@ -23,7 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -205,7 +205,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
-	authority, err := servingcert.NewAuthority(time.Now(), rand.Reader)
+	authority, err := certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

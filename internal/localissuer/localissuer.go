@@ -113,7 +113,7 @@ type issuer struct {
 	registry    *registry.Registry
 	fetcher     *issuerkeys.Fetcher
 	fetched     workqueue.TypedRateLimitingInterface[reconcile.Request]
-	certificate certificate
+	certificate servingCertificate
 	credentials *credentialFiles
 	reporter    *reporter
 	audit       *audit.Log

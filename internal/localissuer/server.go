@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
@@ -91,13 +92,13 @@ func (i *issuer) serve(ctx context.Context, l *listeners) (stop func(), err erro
 	}, nil
 }
 
-// certificate is the current serving certificate.
-type certificate struct {
+// servingCertificate is the current serving certificate.
+type servingCertificate struct {
 	current atomic.Pointer[tls.Certificate]
 	renewAt time.Time
 }
 
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current.Load(), nil
 }
 
@@ -106,7 +107,7 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (i *issuer) renewCertificate() (time.Duration, error) {
 	now := i.now()
 	if i.certificate.current.Load() == nil || !now.Before(i.certificate.renewAt) {
-		pair, err := i.state.Authority.Issue([]string{host}, now, rand.Reader)
+		pair, err := i.state.ca.Issue([]string{host}, servingcert.MaxLifetime, now, rand.Reader)
 		if err != nil {
 			return 0, err
 		}
@@ -114,7 +115,7 @@ func (i *issuer) renewCertificate() (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		i.certificate.renewAt = i.state.Authority.RenewAt(pair, []string{host}, now)
+		i.certificate.renewAt = servingcert.RenewAt(i.state.ca, pair, []string{host}, now)
 		i.certificate.current.Store(&parsed)
 	}
 	return i.certificate.renewAt.Sub(now), nil

@@ -15,13 +15,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 )
 
 // state is what a cluster stores in addition to the objects in files. It contains private keys and
 // client secrets.
 type state struct {
-	Authority servingcert.Pair `json:"authority"`
+	Authority certificate.Pair `json:"authority"`
 	// UIDs contains the UIDs of objects. An object that is removed and added again gets a new one.
 	UIDs map[string]types.UID `json:"uids"`
 	// Records contains the records by name.
@@ -29,9 +29,13 @@ type state struct {
 	// Credentials contains the credentials Secrets by namespace and name.
 	Credentials map[string]*corev1.Secret `json:"credentials"`
 
-	path  string // empty: only in memory
+	ca    *certificate.CA // Authority
+	path  string          // empty: only in memory
 	saved []byte
 }
+
+// authorityLifetime is long because workloads hold copies of the CA certificate.
+const authorityLifetime = 10 * 365 * 24 * time.Hour
 
 const (
 	stateFile = "state.json"
@@ -69,7 +73,7 @@ func openState(dir string, now time.Time, random io.Reader) (*state, error) {
 		if err == nil {
 			err = json.Unmarshal(content, s)
 			if err == nil {
-				err = s.Authority.Check()
+				s.ca, err = certificate.ParseCA(s.Authority)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading --state-dir: %s: %w; delete the file to start with new keys", s.path, err)
@@ -80,9 +84,12 @@ func openState(dir string, now time.Time, random io.Reader) (*state, error) {
 			return nil, fmt.Errorf("reading --state-dir: %w", err)
 		}
 	}
-	var err error
-	s.Authority, err = servingcert.NewAuthority(now, random)
-	return s, err
+	ca, err := certificate.NewCA(nil, authorityLifetime, now, random)
+	if err != nil {
+		return nil, err
+	}
+	s.ca, s.Authority = ca, ca.Pair
+	return s, nil
 }
 
 // uid returns the UID of an object.

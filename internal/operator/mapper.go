@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -34,6 +35,7 @@ func newMapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	add(meta.RESTScopeNamespace, coordinationv1.SchemeGroupVersion, "Lease")
 	add(meta.RESTScopeNamespace, networkingv1.SchemeGroupVersion, "NetworkPolicy")
 	add(meta.RESTScopeNamespace, policyv1.SchemeGroupVersion, "PodDisruptionBudget")
+	add(meta.RESTScopeRoot, certificatesv1beta1.SchemeGroupVersion, "ClusterTrustBundle")
 	add(meta.RESTScopeRoot, rbacv1.SchemeGroupVersion, "ClusterRoleBinding")
 	add(meta.RESTScopeNamespace, v1alpha1.GroupVersion, "ApiClient")
 	add(meta.RESTScopeRoot, v1alpha1.GroupVersion, "Realm")

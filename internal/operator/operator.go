@@ -16,6 +16,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -34,6 +35,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -42,7 +44,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	lastuse "github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -75,6 +76,9 @@ type Options struct {
 	LeaderElection bool
 	// ProbeAddress is the listen address of the probes, or "0" to disable them.
 	ProbeAddress string
+	// KMSSocket is the socket of the KMS plugin. If empty, it is config.KMSSocket if the configuration
+	// has a plugin, and otherwise keys are not encrypted.
+	KMSSocket string
 	// MetricsAddress is the listen address of the metrics, or "0" to disable them.
 	MetricsAddress string
 }
@@ -175,8 +179,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := issuers.Watch(ctx, mgr, o.Instance.RecordsNamespace); err != nil {
 		return err
 	}
+	sealer, err := newSealer(mgr, o, now)
+	if err != nil {
+		return err
+	}
+	renewal := &authority.Renewal{}
 	realms := &realm.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker, Issuers: issuers,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker, Issuers: issuers, Renewal: renewal, Sealing: sealer,
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
@@ -186,10 +195,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := mgr.Add(hasher); err != nil {
 		return fmt.Errorf("adding the hasher of provided secrets: %w", err)
 	}
+	known := namespaces.New(mgr.GetCache(), mgr.GetAPIReader(), served, o.Instance.Scaled(pollInterval))
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker, Usage: uses,
-		Authority: servingcert.NewAuthorityReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
-		Hasher:    hasher, Namespaces: namespaces.New(mgr.GetCache(), mgr.GetAPIReader(), served, o.Instance.Scaled(pollInterval)),
+		Authority: authority.NewReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
+		Hasher:    hasher, Namespaces: known,
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
@@ -197,8 +207,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	}
 	ctrlmetrics.Registry.MustRegister(apiclient.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
 	service := &tokenservice.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system,
-		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system, Renewal: renewal, Metrics: operatorMetrics, Events: events,
+		Credentials: &authority.Credentials{Cached: mgr.GetClient(), Serves: known.Serves},
+		Instance:    o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the token service controller: %w", err)
@@ -209,11 +220,14 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 // cacheOptions limits the manager's cache. It contains ApiClients, ServiceAccounts, and Secrets with a
 // client secret label from the served namespaces, or from all namespaces if served is empty. Heartbeat
 // Leases and usage reports are cached only from the records namespace, and the token service's
-// objects only from the system namespace.
+// objects only from the system namespace, the bundle of the CA by its name.
 func cacheOptions(instance *config.Instance, served []string, digests *provided.Digests) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}
-	reports := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: usageReports()}}
+	configMaps := map[string]cache.Config{
+		instance.RecordsNamespace: {LabelSelector: usageReports(), Transform: cache.TransformStripManagedFields()},
+		instance.SystemNamespace:  {FieldSelector: fields.OneTermEqualSelector("metadata.name", tokenservice.BundleName)},
+	}
 	clients := map[string]cache.Config{}
 	for _, namespace := range served {
 		clients[namespace] = cache.Config{}
@@ -224,7 +238,7 @@ func cacheOptions(instance *config.Instance, served []string, digests *provided.
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: heartbeats},
-		&corev1.ConfigMap{}:             {Namespaces: reports, Transform: cache.TransformStripManagedFields()},
+		&corev1.ConfigMap{}:             {Namespaces: configMaps},
 		&corev1.Service{}:               {Namespaces: system},
 		&networkingv1.NetworkPolicy{}:   {Namespaces: system},
 		&policyv1.PodDisruptionBudget{}: {Namespaces: system},

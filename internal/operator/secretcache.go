@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 )
 
@@ -29,7 +30,11 @@ func stripSecrets(digests *provided.Digests) cache.TransformFunc {
 		case provided.Readable(secret):
 			secret = digests.Strip(secret)
 		case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
+			data := secret.Data
 			secret = provided.Identity(secret)
+			secret.Annotations = apply.NoSummary()
+			authority.Summarize(data, secret.Annotations)
+			return secret, nil
 		default:
 			return stripCredentials(secret), nil
 		}
@@ -49,6 +54,7 @@ func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 		}
 	}
 	stripped.Annotations, stripped.Labels = apply.Summary(secret), generatedLabels
+	authority.Summarize(secret.Data, stripped.Annotations)
 	for i := range stripped.OwnerReferences {
 		share(&stripped.OwnerReferences[i].APIVersion, &stripped.OwnerReferences[i].Kind)
 	}
@@ -63,8 +69,10 @@ func stripRecord(obj any) (any, error) {
 		return obj, nil
 	}
 	annotations := apply.Summary(secret)
-	if owner, ok := secret.Annotations[v1alpha1.OwnerAnnotation]; ok {
-		annotations[v1alpha1.OwnerAnnotation] = owner
+	for _, key := range []string{v1alpha1.OwnerAnnotation, v1alpha1.AdoptedByAnnotation} {
+		if value, ok := secret.Annotations[key]; ok {
+			annotations[key] = value
+		}
 	}
 	secret.Labels, secret.Annotations, secret.ManagedFields = nil, annotations, nil
 	share(&secret.Namespace, (*string)(&secret.Type))

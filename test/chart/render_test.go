@@ -1,7 +1,10 @@
 package chart_test
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,15 +79,46 @@ func TestConfigurationChangeTriggersRollout(t *testing.T) {
 // operator.
 func TestOperatorMatchesKustomize(t *testing.T) {
 	cluster := env.Start(t)
-	want := deployment(t, kubectl(t, cluster, "kustomize", "../../config/overlays/testing"))
-	got := deployment(t, helm4.render(t, "realmkeeper-system", values["testing"]...))
+	compareOperators(t, kubectl(t, cluster, "kustomize", "../../config/overlays/testing"),
+		helm4.render(t, "realmkeeper-system", values["testing"]...))
+}
+
+// TestKMSPluginMatchesKustomize checks the same for an operator with a KMS plugin.
+func TestKMSPluginMatchesKustomize(t *testing.T) {
+	cluster := env.Start(t)
+	config, err := filepath.Abs(filepath.Join("..", "..", "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := t.TempDir()
+	// kustomize requires relative paths.
+	if config, err = filepath.Rel(overlay, config); err != nil {
+		t.Fatal(err)
+	}
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n" +
+		"resources: [" + config + "/overlays/testing]\ncomponents: [" + config + "/components/kms-plugin]\n"
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compareOperators(t, kubectl(t, cluster, "kustomize", overlay),
+		helm4.render(t, "realmkeeper-system", append(values["testing"], "--set", "keyEncryption.kms.image=kms-plugin:latest")...))
+}
+
+func compareOperators(t *testing.T, kustomize, helm string) {
+	t.Helper()
+	want, got := deployment(t, kustomize), deployment(t, helm)
 	for _, d := range []*appsv1.Deployment{want, got} {
 		// The checksum of the configuration and the owner of the objects always differ.
 		d.Labels, d.Spec.Template.Annotations["checksum/config"] = nil, ""
+		slices.SortFunc(d.Spec.Template.Spec.Volumes, func(a, b corev1.Volume) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(d.Spec.Template.Spec.Containers[0].VolumeMounts, func(a, b corev1.VolumeMount) int { return strings.Compare(a.Name, b.Name) })
 		d.Spec.Template.Spec.Volumes[0].ConfigMap.Name = ""
 		// The values set these fields.
 		d.Spec.Template.Spec.Containers[0].Image = ""
 		d.Spec.Template.Spec.Containers[0].Args = nil
+		for i := range d.Spec.Template.Spec.InitContainers {
+			d.Spec.Template.Spec.InitContainers[i].Args = nil
+		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Deployment of the operator (-kustomize +Helm):\n%s", diff)

@@ -3,8 +3,8 @@
 #
 # Builds the control plane that the tests and the demo run: etcd, kube-apiserver and
 # kube-controller-manager, from the Go modules that are pinned in the directories next to
-# this file. NAME adds kubectl, or what a cluster with a node needs: kubelet,
-# kube-scheduler, kube-proxy and coredns.
+# this file. NAME adds kubectl, the tools for snapshots of etcd (etcdctl and etcdutl), or
+# what a cluster with a node needs: kubelet, kube-scheduler, kube-proxy and coredns.
 #
 # Each binary is built once, in a cache that all checkouts share. The name of the cache
 # directory depends on the versions and the build flags. Progress goes to stderr. The only
@@ -75,6 +75,7 @@ build_missing() {
 	for name in $(missing "${binaries[@]}"); do
 		case $name in
 		etcd) build etcd "$etcd" etcd go.etcd.io/etcd/server/v3 "30 s" ;;
+		etcdctl | etcdutl) build "$name" "$etcd" etcdtools "go.etcd.io/etcd/$name/v3" "30 s" ;;
 		kube-apiserver) build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "3 min 30 s" ;;
 		kubelet) build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "1 min" ;;
 		kube-controller-manager | kube-scheduler | kube-proxy | kubectl)

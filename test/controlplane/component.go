@@ -89,6 +89,12 @@ func (c *ControlPlane) apiServerCommand() process.Command {
 	if c.options.AuthenticationConfig != "" {
 		args = append(args, "--authentication-config="+c.options.AuthenticationConfig)
 	}
+	for _, gate := range c.options.FeatureGates {
+		args = append(args, "--feature-gates="+gate+"=true")
+	}
+	for _, api := range c.options.APIs {
+		args = append(args, "--runtime-config="+api+"=true")
+	}
 	command := c.command(apiServerName, args)
 	if c.options.Proxy != "" {
 		// Requests to loopback addresses never use a proxy, so this affects only the issuers.

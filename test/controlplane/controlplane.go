@@ -62,6 +62,14 @@ type Options struct {
 	// issuers. If empty, it connects directly.
 	Proxy string
 
+	// Snapshot is a file of SaveSnapshot from which etcd is restored. BinDir must contain RestoreTool.
+	// If empty, etcd starts without data.
+	Snapshot string
+
+	// FeatureGates are feature gates of the API server to enable, and APIs are the APIs to serve in
+	// addition to the default ones, such as certificates.k8s.io/v1beta1/clustertrustbundles.
+	FeatureGates, APIs []string
+
 	// Detach keeps the control plane running after this process exits, until StopDetached.
 	Detach bool
 }
@@ -121,6 +129,11 @@ func (c *ControlPlane) startAll(ctx context.Context) (err error) {
 	}
 	if c.options.Detach {
 		if err := c.remember(); err != nil {
+			return err
+		}
+	}
+	if c.options.Snapshot != "" {
+		if err := c.restoreSnapshot(ctx); err != nil {
 			return err
 		}
 	}

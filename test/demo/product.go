@@ -112,7 +112,7 @@ func (d *demo) startTokenServers(ctx context.Context) error {
 // the token servers would mount.
 func (d *demo) writeServingCertificate(ctx context.Context) error {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: systemNamespace, Name: servingcert.ServingSecret}
+	key := client.ObjectKey{Namespace: systemNamespace, Name: servingcert.SecretName}
 	if err := d.cluster.Get(ctx, key, secret); err != nil {
 		return err
 	}

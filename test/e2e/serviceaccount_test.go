@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 )
 
 // TestPodAuthenticatesWithServiceAccount runs a Pod without a Secret. It gets an access token with
@@ -25,14 +25,14 @@ func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
 	create(t, realm("acme"), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: apps, Name: "ledger"}}, c)
 	awaitReady(t, c)
 
-	authority := &corev1.Secret{}
-	get(t, systemNamespace, servingcert.AuthoritySecret, authority)
+	bundle := &corev1.ConfigMap{}
+	get(t, systemNamespace, tokenservice.BundleName, bundle)
 	create(t, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: apps, Name: "ledger"},
 		Data: map[string]string{
 			"client_id":         c.Status.ClientID,
 			"cluster_token_url": "https://" + tokenService + "." + systemNamespace + ".svc/acme/oauth2/token",
-			"ca.crt":            string(authority.Data[corev1.TLSCertKey]),
+			"ca.crt":            bundle.Data["ca.crt"],
 		},
 	})
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")

@@ -83,6 +83,11 @@ https://{{ include "realmkeeper.portal.host" . }}{{ if ne (int .Values.instance.
 {{- end -}}
 {{- end }}
 
+{{/* The ConfigMap with the CAs of a managed certificate; empty if the operator does not manage it. */}}
+{{- define "realmkeeper.managedBundle" -}}
+{{- if not (include "realmkeeper.tlsSecret" .) }}realmkeeper-ca-bundle{{ end -}}
+{{- end }}
+
 {{/*
 Topology spread constraints. Constraints without a labelSelector apply to the component's Pods.
 Arguments: constraints, component.
@@ -116,9 +121,18 @@ Arguments: constraints, component.
 {{- end -}}
 {{- $spread := include "realmkeeper.topologySpread" (dict "constraints" $settings.topologySpreadConstraints "component" "token-server") -}}
 {{- $_ := set $tokenServer "topologySpreadConstraints" (fromYamlArray $spread) -}}
-{{- $tls := dict "managed" dict -}}
+{{- $tls := dict "managed" .Values.tls.managed -}}
 {{- with include "realmkeeper.tlsSecret" . -}}
 {{- $tls = dict "secretName" . -}}
+{{- end -}}
+{{- $kms := dict -}}
+{{- if .Values.keyEncryption.kms.image -}}
+{{- $kms = dict "imagePullPolicy" (.Values.keyEncryption.kms.imagePullPolicy | default .Values.image.pullPolicy) -}}
+{{- range $key := list "image" "command" "args" "env" "envFrom" "volumes" "volumeMounts" "resources" "timeout" "decrypt" -}}
+{{- with index $.Values.keyEncryption.kms $key -}}
+{{- $_ := set $kms $key . -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 apiVersion: config.realmkeeper.dev/v1alpha1
 kind: InstanceConfiguration
@@ -129,6 +143,11 @@ watchNamespaces: {{ toJson . }}
 {{- end }}
 credentialsSecrets:
   {{- toYaml .Values.credentialsSecrets | nindent 2 }}
+{{- with $kms }}
+keyEncryption:
+  kms:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
 security:
   {{- toYaml .Values.security | nindent 2 }}
 tokenServer:

@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -26,7 +27,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -50,7 +50,7 @@ type Reconciler struct {
 	Live       client.Reader // reads from the API server instead of the cache
 	Accounts   cache.Cache   // metadata of all service accounts
 	Records    *recordstore.Store
-	Authority  *servingcert.AuthorityReader
+	Authority  *authority.Reader
 	Tracker    *acknowledgement.Tracker
 	Usage      *usage.Store
 	Hasher     *provided.Hasher
@@ -89,9 +89,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.accountSource()).
 		WatchesRawSource(r.Records.Source(record.KindClient)).
 		WatchesRawSource(r.Records.DeletionSource(record.KindClient, r.clientsWaitingForID)).
+		WatchesRawSource(r.Records.RestoreSource(record.KindClient)).
 		WatchesRawSource(r.Records.Source(record.KindSubject)).
 		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
-		WatchesRawSource(r.Authority.Source(r.allClients)).
+		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
 		WatchesRawSource(r.Usage.Source()).
 		WatchesRawSource(r.Hasher.Source())

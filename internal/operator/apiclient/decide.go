@@ -13,10 +13,10 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -28,6 +28,9 @@ type decision struct {
 	blocked *condition.Result
 	// record is the desired record; nil leaves it unchanged, even if there is none.
 	record *record.Client
+	// adopts reports whether record contains a restore record that is adopted now. It must be
+	// marked as adopted first.
+	adopts bool
 	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
 	// the records of the subjects that it gives up.
 	subjects         []record.Subject
@@ -74,7 +77,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		return d, nil
 	}
 	d.plan, d.check = plan, nextCheck(plan, instance, now)
-	d.record = newRecord(&seen, covered(&seen, instance), plan.Secrets)
+	d.record, d.adopts = newRecord(&seen, covered(&seen, instance), plan, now), seen.adopts()
 	d.subjects = wantedSubjects(&seen)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
 	d.obsolete = obsolete(&seen, plan)
@@ -90,9 +93,9 @@ func waiting(seen *observed, hash bool, plan secrets.Plan) *condition.Result {
 	switch {
 	case seen.authorityMissing && seen.client.GeneratesSecret() && !plan.Continuous:
 		result := condition.Progressing(fmt.Sprintf(
-			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", servingcert.AuthoritySecret))
+			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", authority.SecretName))
 		return &result
-	case hash && seen.record == nil:
+	case hash && seen.record == nil && len(plan.Restored) == 0:
 		return new(hashing)
 	}
 	return nil
@@ -106,12 +109,18 @@ func (d *decision) reject(seen *observed, now time.Time) {
 	current := seen.current
 	current.Disabled = true
 	current.Secrets = secrets.Look(secrets.Facts{Recorded: current.Secrets}, now).Valid
+	if current.Restored != nil && !seen.adopts() {
+		current.Restored = restoration(seen, secrets.Look(secrets.Facts{Recorded: seen.restoredSecrets()}, now).Valid, now)
+	}
 	d.record = &current
 }
 
 // differInSecretsOnly reports whether two records are equal apart from their secrets.
 func differInSecretsOnly(a, b record.Client) bool {
 	a.Secrets, b.Secrets = nil, nil
+	if a.Restored != nil && b.Restored != nil && a.Restored.From == b.Restored.From {
+		a.Restored, b.Restored = nil, nil // restored secrets only end
+	}
 	return record.Equal(a, b)
 }
 
@@ -127,7 +136,7 @@ func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	})
 }
 
-func newRecord(seen *observed, granted coverage, planned []record.ClientSecret) *record.Client {
+func newRecord(seen *observed, granted coverage, plan secrets.Plan, now time.Time) *record.Client {
 	c := seen.client
 	body := &record.Client{
 		UID:       c.UID,
@@ -136,11 +145,12 @@ func newRecord(seen *observed, granted coverage, planned []record.ClientSecret) 
 		RealmUID:  seen.realm.UID,
 		RealmName: seen.realm.Name,
 		ClientID:  c.EffectiveClientID(),
-		Identity:  c.UID,
+		Identity:  identity(seen),
 		Disabled:  c.Spec.Suspend,
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
 		Audiences: granted.audiences,
-		Secrets:   planned,
+		Secrets:   plan.Secrets,
+		Restored:  restoration(seen, plan.Restored, now),
 
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,
@@ -155,6 +165,9 @@ func newRecord(seen *observed, granted coverage, planned []record.ClientSecret) 
 	}
 	if c.Spec.TokensValidAfter != nil {
 		body.TokensValidAfter = c.Spec.TokensValidAfter.UTC()
+	}
+	if body.Restored != nil {
+		body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
 	}
 	if c.Spec.TokenLifetime != nil {
 		body.TokenLifetimeSeconds = int64(c.Spec.TokenLifetime.Duration / time.Second)

@@ -36,7 +36,7 @@ type Objects struct {
 	Accounts map[string]types.UID
 	// Pending is the secret that the previous Evaluation left pending; empty if there is none.
 	Pending string
-	// Authority is the certificate of the token servers' CA in PEM.
+	// Authority contains the certificates that clients must trust in PEM.
 	Authority []byte
 }
 
@@ -136,7 +136,7 @@ func (o *Objects) observeSecrets(seen *observed, random io.Reader) error {
 		return nil
 	}
 	var err error
-	seen.value, err = provided.Hash(seen.provided.Data, providedKey(seen.client), seen.recordedProvided().Hash, "", random)
+	seen.value, err = provided.Hash(seen.provided.Data, providedKey(seen.client), seen.knownHash(), "", random)
 	return err
 }
 

@@ -20,8 +20,9 @@ func secretFacts(seen *observed) secrets.Facts {
 		Pending:      seen.pending,
 		Acknowledged: seen.state == acknowledgement.Acknowledged,
 		Uses:         seen.uses,
+		Restored:     seen.restoredSecrets(),
 	}
-	if seen.credentials != nil && isOwned(seen.credentials, seen.client) {
+	if seen.credentials != nil && (seen.abandoned || isOwned(seen.credentials, seen.client)) {
 		f.Delivered = generatedValues(seen.credentials)
 	}
 	return f

@@ -38,11 +38,16 @@ type observed struct {
 	current    record.Client
 	unreadable *condition.Result
 	state      acknowledgement.State
+	// restore is the restore record for the client's ID.
+	restore restore
 	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
 	// client's secret is not generated, credentials is one of owned.
 	credentials *corev1.Secret
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
+	// abandoned reports whether credentials belongs to no existing ApiClient, but contains a secret of
+	// this restored client, which therefore takes it over.
+	abandoned bool
 	// provided is the Secret that the spec refers to, without its values. value is the result of
 	// hashing its value. hashing reports that the result is not known yet.
 	provided *corev1.Secret
@@ -62,8 +67,8 @@ type observed struct {
 	// uses that the next status adds to those in the previous status.
 	uses     map[string]secrets.Use
 	reported usage.Uses
-	// authority is the managed CA's certificate in PEM; empty if certificates are not managed by
-	// the operator.
+	// authority contains the certificates that clients must trust in PEM; empty if certificates are
+	// not managed by the operator.
 	authority []byte
 	// authorityMissing reports whether the managed CA does not exist yet.
 	authorityMissing bool
@@ -88,7 +93,7 @@ func (o *observed) read(secret *corev1.Secret) {
 	o.record, o.current = secret, current
 	if err != nil {
 		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
-			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Restore the Secret from a backup, or delete it to get a new record; this also replaces a generated client secret.", err)
+			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. If you delete it without a backup, a generated client secret is replaced, and the identity of an earlier restore is lost.", err)
 	}
 }
 
@@ -123,6 +128,9 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if err := r.gatherRecord(ctx, &seen); err != nil {
 		return observed{}, err
 	}
+	if err := r.gatherRestore(ctx, &seen); err != nil {
+		return observed{}, err
+	}
 	if err := r.gatherSecrets(ctx, &seen); err != nil {
 		return observed{}, err
 	}
@@ -141,7 +149,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	var err error
 	if r.Instance.TLS.Managed != nil {
-		if seen.authority, err = r.Authority.Certificate(ctx); err != nil {
+		if seen.authority, err = r.Authority.Bundle(ctx); err != nil {
 			return err
 		}
 		seen.authorityMissing = seen.authority == nil
@@ -209,11 +217,13 @@ func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) erro
 		if seen.credentials = cached; secrets.Look(secretFacts(seen), r.Now()).Conclusive() {
 			return nil
 		}
-	} else if seen.record == nil && r.isNew(seen.client) && seen.client.Spec.ClientID == "" && key.Name == seen.client.Name {
+	} else if seen.record == nil && len(seen.restoredSecrets()) == 0 && r.isNew(seen.client) && seen.client.Spec.ClientID == "" && key.Name == seen.client.Name {
 		return nil
 	}
-	seen.credentials, err = r.readOwned(ctx, key, seen.client)
-	return err
+	if seen.credentials, err = r.readOwned(ctx, key, seen.client); err != nil || seen.credentials == nil {
+		return err
+	}
+	return r.readAbandoned(ctx, seen)
 }
 
 // readLarge reads the owned Secrets that the cache contains without their data.

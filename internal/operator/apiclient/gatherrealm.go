@@ -52,7 +52,7 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 // isNew reports whether a client is expected to have no record and no credentials Secret. If one exists
 // nevertheless, its creation conflicts. The next reconcile then treats the client as existing.
 func (r *Reconciler) isNew(c *v1alpha1.ApiClient) bool {
-	return c.Status.ObservedGeneration <= 0 && r.conflicts.get(client.ObjectKeyFromObject(c)) == ""
+	return c.Status.ObservedGeneration <= 0 && r.conflicts.get(client.ObjectKeyFromObject(c)) != string(c.UID)
 }
 
 // readLiveRealm reads the Realm and the namespaces again, from the API server.
@@ -133,7 +133,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 		return Orphaned(uid, realmUID), err
 	}
 	// The record of the client comes first, because a subject must not be free as long as it is used.
-	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
+	for _, kind := range []record.Kind{record.KindClient, record.KindSubject, record.KindRestore} {
 		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, Orphaned(uid, realmUID), current); err != nil {
 			return err
 		}
@@ -142,9 +142,14 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 }
 
 // Orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
-// UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted.
+// UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted. A restore record
+// that no object has adopted is not orphaned, because its ApiClient may be created later.
 func Orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 	return func(secret *corev1.Secret) bool {
+		if record.KindOf(secret) == record.KindRestore {
+			adopter := record.Adopter(secret)
+			return adopter != "" && (uid == "" || adopter != record.AdoptedBy(realmUID, uid))
+		}
 		if uid == "" || realmUID == "" {
 			return true
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 )
 
@@ -52,7 +53,7 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 			if diff := cmp.Diff(before.Secrets, d.record.Secrets); diff != "" {
 				t.Errorf("secrets (-before +after):\n%s", diff)
 			}
-			want := newRecord(&seen, covered(&seen, instance()), before.Secrets)
+			want := newRecord(&seen, covered(&seen, instance()), secrets.Plan{Secrets: before.Secrets}, now)
 			if diff := cmp.Diff(want, d.record); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}

@@ -148,7 +148,8 @@ func secretsManaged(seen observed, instance *config.Instance) *condition.Result 
 }
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
-	if seen.credentials == nil || !seen.client.GeneratesSecret() || isOwned(seen.credentials, seen.client) && seen.credentials.Type == corev1.SecretTypeOpaque {
+	if seen.credentials == nil || !seen.client.GeneratesSecret() ||
+		(seen.abandoned || isOwned(seen.credentials, seen.client)) && seen.credentials.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
 	return notReady(v1alpha1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",

@@ -47,7 +47,7 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	if !provided.Readable(secret) || seen.providedUnchanged() {
 		return nil
 	}
-	value, known := r.Hasher.Lookup(secret, providedKey(seen.client), seen.recordedProvided().Hash)
+	value, known := r.Hasher.Lookup(secret, providedKey(seen.client), seen.knownHash())
 	seen.value, seen.hashing = value, !known
 	return nil
 }
@@ -76,6 +76,20 @@ func (o *observed) recordedProvided() record.ClientSecret {
 		}
 	}
 	return record.ClientSecret{}
+}
+
+// knownHash returns the hash that the value of the provided Secret probably has: that of the recorded
+// secret, or else of a restored one. The value then keeps it, and is not accepted twice.
+func (o *observed) knownHash() string {
+	if recorded := o.recordedProvided(); recorded.Hash != "" {
+		return recorded.Hash
+	}
+	for _, s := range slices.Backward(o.restoredSecrets()) {
+		if s.Source != "" && s.Source != secrets.SourceSpec {
+			return s.Hash
+		}
+	}
+	return ""
 }
 
 func providedKey(c *v1alpha1.ApiClient) string {

@@ -38,12 +38,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, err)
 	}
 	if decided.hash {
-		r.Hasher.Request(req, seen.provided, providedKey(seen.client), seen.recordedProvided().Hash)
+		r.Hasher.Request(req, seen.provided, providedKey(seen.client), seen.knownHash())
 	}
 	done, applyErr := r.apply(ctx, req, seen, decided)
 	if apply.IsStale(applyErr) {
 		// The decision is based on a stale read, so it must not appear in the status.
-		r.conflicts.put(req.NamespacedName, "conflict")
+		r.conflicts.put(req.NamespacedName, string(seen.client.UID))
 		return ctrl.Result{}, applyErr
 	}
 	r.conflicts.put(req.NamespacedName, "")
@@ -108,6 +108,11 @@ func transitionTimes(c *v1alpha1.ApiClient, d decision) []time.Time {
 	if d.record != nil {
 		for _, s := range d.record.Secrets {
 			at = append(at, s.ExpiresAt)
+		}
+		if d.record.Restored != nil {
+			for _, s := range d.record.Restored.Secrets {
+				at = append(at, s.ExpiresAt)
+			}
 		}
 	}
 	return at

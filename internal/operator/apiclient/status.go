@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -58,6 +59,9 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
 		conditions.Put(v1alpha1.ConditionWeakHash, *weak)
+	}
+	if result := restored(&seen, recordedRestoration(seen, d, done)); result != nil {
+		conditions.Put(v1alpha1.ConditionRestored, *result)
 	}
 	if used := oldSecretInUse(&seen, recordedSecrets(seen, d, done), &s, instance, now); used != nil {
 		conditions.Put(v1alpha1.ConditionOldSecretInUse, *used)
@@ -147,7 +151,7 @@ func summary(seen observed, d decision, done applied, programmed condition.Resul
 		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
-	case d.record != nil && !d.hash && len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts)+len(d.record.Identities) == 0:
+	case d.record != nil && !d.hash && len(d.plan.Restored)+len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts)+len(d.record.Identities) == 0:
 		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case done.writeErr != nil:
 		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(done.writeErr)))
@@ -203,6 +207,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, seen observed, d decision,
 		return err
 	}
 	r.Usage.Written(c.UID)
-	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s), oldSecretUsed(&c.Status, &s))
+	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s), oldSecretUsed(&c.Status, &s), notice.Restored(c.Status.Conditions, s.Conditions))
 	return nil
 }

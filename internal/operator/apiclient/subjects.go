@@ -131,7 +131,7 @@ func obsoleteSubjects(seen *observed) []corev1.Secret {
 
 // keepsSubject reports whether a client keeps a subject that it holds: as long as its spec lists the
 // subject and the Realm does not release the client. It keeps the subject of an issuer that the Realm
-// does not define anymore, because a mistake in the Realm must not give it to another tenant. It also
+// no longer defines, because a mistake in the Realm must not give it to another tenant. It also
 // keeps an unreadable record, whose subject is unknown.
 func keepsSubject(realm *v1alpha1.Realm, c *v1alpha1.ApiClient, secret *corev1.Secret) bool {
 	if released(realm, c) {

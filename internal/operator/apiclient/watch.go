@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -125,8 +126,20 @@ func (r *Reconciler) clientsOfProvidedSecret(ctx context.Context, secret client.
 	return r.requests(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{byProvided: secret.GetName()})
 }
 
-func (r *Reconciler) allClients(ctx context.Context, _ client.Object) []reconcile.Request {
+func (r *Reconciler) allClients(ctx context.Context) []reconcile.Request {
 	return r.requests(ctx)
+}
+
+// maxBundleSpread is the longest time over which the writes of a changed CA bundle are spread.
+const maxBundleSpread = time.Hour
+
+// bundleSpread returns the time over which the writes of a changed CA bundle are spread. It is a small
+// part of the time that workloads have to load the bundle.
+func (r *Reconciler) bundleSpread() time.Duration {
+	if r.Instance.TLS.Managed == nil {
+		return 0
+	}
+	return r.Instance.Scaled(min(maxBundleSpread, r.Instance.TLS.Managed.Overlap.Duration/8))
 }
 
 func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOption) []reconcile.Request {

@@ -54,6 +54,8 @@ type Instance struct {
 	Security    Security    `json:"security"`
 	TokenServer TokenServer `json:"tokenServer,omitzero"`
 	TLS         TLS         `json:"tls,omitzero"`
+	// KeyEncryption configures the encryption of private keys in records.
+	KeyEncryption KeyEncryption `json:"keyEncryption,omitzero"`
 	// TrustedIssuers configures how the operator fetches the keys of trusted issuers.
 	TrustedIssuers TrustedIssuers `json:"trustedIssuers,omitzero"`
 	// Usage configures how the last use of credentials is recorded.
@@ -153,18 +155,6 @@ type Tracing struct {
 	SamplePercentage *int32 `json:"samplePercentage,omitempty"`
 }
 
-// TLS selects the source of the serving certificate. At most one field may be set.
-type TLS struct {
-	// Managed makes the operator manage a CA and a serving certificate. This is the default.
-	Managed *ManagedTLS `json:"managed,omitempty"`
-	// SecretName is the name of a Secret of type kubernetes.io/tls in the system namespace, such as
-	// one that cert-manager creates.
-	SecretName string `json:"secretName,omitempty"`
-}
-
-// ManagedTLS has no settings.
-type ManagedTLS struct{}
-
 // TrustedIssuers configures how the operator fetches the keys of trusted issuers.
 type TrustedIssuers struct {
 	// AllowLocalAddresses allows issuers at loopback and link-local addresses, which include the
@@ -200,6 +190,18 @@ const (
 
 // defaultStaleAfter is 90 days.
 const defaultStaleAfter = 90 * 24 * time.Hour
+
+// Defaults and limits of the managed CA.
+const (
+	defaultCALifetime = 365 * 24 * time.Hour
+	minCALifetime     = 24 * time.Hour
+	maxCALifetime     = 10 * defaultCALifetime
+	defaultCAOverlap  = 7 * 24 * time.Hour
+	minCAOverlap      = time.Hour
+	// minCAOverlaps leaves time for the overlap, the deadline, and the last serving certificate of a
+	// CA before the CA expires.
+	minCAOverlaps = 8
+)
 
 // Load reads the file at path. The error is a single line. It wraps ErrInvalid or comes from the
 // file system.
@@ -297,8 +299,12 @@ func (i *Instance) setDefaults() {
 	if i.Testing.SpeedUp == 0 {
 		i.Testing.SpeedUp = 1
 	}
+	i.KeyEncryption.setDefaults()
 	if i.TLS.SecretName == "" && i.TLS.Managed == nil {
 		i.TLS.Managed = &ManagedTLS{}
+	}
+	if managed := i.TLS.Managed; managed != nil {
+		managed.setDefaults()
 	}
 }
 

@@ -23,7 +23,7 @@ func (s *TokenServer) validate() error {
 	default:
 		return invalid("tokenServer.imagePullPolicy must be Always, IfNotPresent or Never, not %q", s.ImagePullPolicy)
 	}
-	if err := validateResources(*s.Resources); err != nil {
+	if err := validateResources("tokenServer", *s.Resources); err != nil {
 		return err
 	}
 	if s.PriorityClassName != "" {
@@ -53,10 +53,10 @@ func (s *TokenServer) validate() error {
 	return s.validateScheduling()
 }
 
-func validateResources(resources corev1.ResourceRequirements) error {
+func validateResources(key string, resources corev1.ResourceRequirements) error {
 	for name, request := range resources.Requests {
 		if limit, ok := resources.Limits[name]; ok && request.Cmp(limit) > 0 {
-			return invalid("tokenServer.resources.requests.%s %s exceeds its limit %s", name, request.String(), limit.String())
+			return invalid("%s.resources.requests.%s %s exceeds its limit %s", key, name, request.String(), limit.String())
 		}
 	}
 	return nil

@@ -37,6 +37,9 @@ func (i *Instance) validate() error {
 	if err := i.TokenServer.validate(); err != nil {
 		return err
 	}
+	if err := i.KeyEncryption.validate(); err != nil {
+		return err
+	}
 	if err := i.Usage.validate(); err != nil {
 		return err
 	}
@@ -90,10 +93,27 @@ func (t *TLS) validate() error {
 	if t.Managed != nil && t.SecretName != "" {
 		return invalid("tls.managed and tls.secretName are mutually exclusive; set only one of them")
 	}
+	if t.Managed != nil {
+		return t.Managed.validate()
+	}
 	if t.SecretName != "" {
 		if problems := validation.IsDNS1123Subdomain(t.SecretName); len(problems) > 0 {
 			return invalid("tls.secretName %q is not a valid Secret name: %s", t.SecretName, problems[0])
 		}
+	}
+	return nil
+}
+
+func (m *ManagedTLS) validate() error {
+	lifetime, overlap := m.Lifetime.Duration, m.Overlap.Duration
+	if lifetime < minCALifetime || lifetime > maxCALifetime || lifetime%time.Second != 0 {
+		return invalid("tls.managed.lifetime must be whole seconds between %s and %s, not %s", minCALifetime, maxCALifetime, lifetime)
+	}
+	if overlap < minCAOverlap || overlap%time.Second != 0 {
+		return invalid("tls.managed.overlap must be whole seconds and at least %s, not %s", minCAOverlap, overlap)
+	}
+	if longest := lifetime / minCAOverlaps; overlap > longest {
+		return invalid("tls.managed.overlap must be at most %s, an eighth of tls.managed.lifetime %s, so that a CA can be renewed before it expires; it is %s", longest, lifetime, overlap)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package metrics defines the operator's own metrics, in addition to those of
-// controller-runtime: rotations, upcoming rotations, live token servers, garbage collection and the
-// keys of trusted issuers.
+// controller-runtime: rotations, upcoming rotations, live token servers, garbage collection, the keys
+// of trusted issuers, and certificates.
 package metrics
 
 import (
@@ -47,6 +47,7 @@ type Metrics struct {
 	nextKeyRotation *prometheus.GaugeVec
 	collected       *prometheus.CounterVec
 	issuers         issuerMetrics
+	certificates    certificateMetrics
 	rejectedReports *prometheus.CounterVec
 }
 
@@ -68,6 +69,7 @@ func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 	}
 	m.rejectedReports = newRejectedReports(registerer)
 	m.issuers = newIssuerMetrics(registerer)
+	m.certificates = newCertificateMetrics(registerer)
 	servers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_token_servers",
 		Help: "Token servers whose heartbeats the operator receives. A change is in effect once each of them serves the changed record.",

@@ -71,6 +71,20 @@ func Issuer(reason v1alpha1.EventReason, note string) *Event {
 	return e
 }
 
+// Restored returns the Event for a changed reason of the Restored condition, or nil if it is unchanged
+// or there is none.
+func Restored(before, after []metav1.Condition) *Event {
+	current, previous := meta.FindStatusCondition(after, string(v1alpha1.ConditionRestored)), meta.FindStatusCondition(before, string(v1alpha1.ConditionRestored))
+	if current == nil || previous != nil && previous.Reason == current.Reason {
+		return nil
+	}
+	e := &Event{Type: corev1.EventTypeNormal, Reason: v1alpha1.EventReason(current.Reason), Action: v1alpha1.EventActionRestore, Note: truncate(current.Message)}
+	if current.Status != metav1.ConditionTrue {
+		e.Type = corev1.EventTypeWarning
+	}
+	return e
+}
+
 // truncate shortens a note to noteLimit without splitting a character.
 func truncate(note string) string {
 	if len(note) <= noteLimit {

@@ -12,8 +12,13 @@ import (
 
 // apply writes the record and returns its state at the token servers. The state is nil if there is
 // no record or the write failed.
-func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (*acknowledgement.State, error) {
+func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (*acknowledgement.State, error) {
 	secret := seen.record
+	if d.adopts {
+		if err := r.adopt(ctx, seen); err != nil {
+			return nil, fmt.Errorf("adopting the restore record of Realm %q: %w", req.Name, err)
+		}
+	}
 	if d.record != nil {
 		desired, err := record.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
 		if err != nil {

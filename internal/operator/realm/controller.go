@@ -14,12 +14,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -37,6 +39,8 @@ type Reconciler struct {
 	Records  *recordstore.Store
 	Tracker  *acknowledgement.Tracker
 	Issuers  *issuerkeys.Fetcher
+	Sealing  *sealing.Sealer
+	Renewal  *authority.Renewal
 	Instance *config.Instance
 	Metrics  *metrics.Metrics
 	Events   *notice.Recorder
@@ -45,14 +49,17 @@ type Reconciler struct {
 }
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
-// record changes, when the record's state at the token servers changes, and when the keys of a trusted
-// issuer change.
+// record changes, when the record's state at the token servers changes, when the keys of a trusted
+// issuer change, when the KMS plugin has encrypted a key, and when a renewal of the CA progresses.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
+		WatchesRawSource(r.Records.RestoreSource(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(r.Issuers.Source()).
+		WatchesRawSource(r.Sealing.Source()).
+		WatchesRawSource(r.Renewal.Source(r.allRealms)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(apply.RetryConflicts(r))
 }

@@ -1,6 +1,7 @@
 package realm
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
@@ -21,11 +23,23 @@ import (
 // decision is the desired state of a Realm.
 type decision struct {
 	accepted condition.Result
+	// renewal is the result for the CARenewal condition; nil if there is none.
+	renewal *condition.Result
 	// unreadable is the reason why the record can't be read, or nil. An unreadable record is not
 	// changed, and token servers keep serving its last known good version.
 	unreadable *condition.Result
 	// record is the desired record. If nil, no record is created or changed.
 	record *record.Realm
+	// adopts reports whether record contains a restore record that is adopted now. It must be
+	// marked as adopted first.
+	adopts bool
+	// restored is the restoration in the Realm's record; nil if there is none. ignored is the reason why
+	// a restore record cannot be adopted; otherwise nil.
+	restored *record.Restoration
+	ignored  *condition.Result
+	// encryption describes the keys in the record, and request is what they need from the KMS plugin.
+	encryption encryption
+	request    sealing.Request
 	// lifetime is the token lifetime.
 	lifetime time.Duration
 	// policy is the realm's key policy.
@@ -33,6 +47,8 @@ type decision struct {
 	// fetch lists the trusted issuers whose keys are fetched, and issuers the status of all.
 	fetch   []issuerkeys.Issuer
 	issuers []v1alpha1.TrustedIssuerStatus
+	// recorded are the keys in the current record.
+	recorded []signingkey.Key
 	// onlyKeys means that only keys in the record change: those of the realm or of its issuers.
 	onlyKeys bool
 	// rotates means that the active key changes.
@@ -50,7 +66,9 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	realm := seen.realm
 	d := decision{
 		accepted: accepted(realm, instance),
+		renewal:  seen.renewal,
 		lifetime: instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
+		ignored:  seen.ignored,
 	}
 	d.policy = policyOf(realm, instance, d.lifetime)
 	var current record.Realm
@@ -61,23 +79,36 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 			return d, nil
 		}
 	}
+	d.restored = current.Restored
+	d.recorded = current.Keys
+	keys := seen.sealing.Apply(string(realm.UID), current.Keys, &d.request)
+	d.encryption = encryptionOf(seen.sealing, current.Keys, seen.undecrypted)
 	if d.accepted.Status != "True" {
 		if seen.record != nil {
-			current.Disabled = true
+			current.Disabled, current.Keys = true, keys
 			d.record = &current
 		}
 		return d, nil
 	}
 
-	keys := current.Keys
-	if seen.state == acknowledgement.Acknowledged {
+	if d.acknowledged(seen.state) {
 		keys = signingkey.Acknowledge(now, keys)
 	}
-	keys, next, err := signingkey.Plan(now, keys, d.policy, random)
+	if seen.adopts(&current) {
+		keys = d.merge(&seen, keys, now)
+	}
+	if d.encryption.adopting && seen.record == nil {
+		return d, nil // a new key would sign instead of the restored one
+	}
+	planned, next, err := signingkey.PlanWith(now, keys, d.policy, seen.sealing.Generator(keys, random, &d.request))
+	d.encryption.generating = d.request.Generate != ""
+	if errors.Is(err, signingkey.ErrLater) {
+		return d, nil // the realm gets its first key when the plugin has encrypted it
+	}
 	if err != nil {
 		return decision{}, err
 	}
-	d.next = next
+	keys, d.next = planned, next
 	d.nextRotation = signingkey.NextRotation(keys, d.policy)
 	trusted, others := supportedIssuers(realm, instance)
 	d.record = &record.Realm{
@@ -92,9 +123,13 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		TokensPerSecond:      realm.Spec.Limits.TokensPerSecond,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
+		Restored:             d.restored,
 	}
 	if realm.Spec.TokensValidAfter != nil {
 		d.record.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
+	}
+	if d.restored != nil && d.record.TokensValidAfter.Before(d.restored.TokensValidAfter) {
+		d.record.TokensValidAfter = d.restored.TokensValidAfter
 	}
 	d.fetch = issuersToFetch(trusted, d.record.Issuers)
 	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
@@ -103,6 +138,12 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		d.rotates = signingkey.ActiveID(current.Keys) != signingkey.ActiveID(keys)
 	}
 	return d, nil
+}
+
+// acknowledged reports whether every live token server publishes the recorded keys and can sign with
+// the next one.
+func (d decision) acknowledged(state acknowledgement.State) bool {
+	return state == acknowledgement.Acknowledged && len(d.encryption.undecrypted) == 0
 }
 
 // policyOf returns the Realm's key policy with defaults applied and its intervals scaled by
@@ -124,6 +165,7 @@ func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Du
 
 func sameButKeys(a, b record.Realm) bool {
 	a.Keys, b.Keys = nil, nil
+	a.Restored, b.Restored = nil, nil
 	a.Issuers, b.Issuers = withoutIssuerKeys(a.Issuers), withoutIssuerKeys(b.Issuers)
 	return record.Equal(a, b)
 }
@@ -144,6 +186,6 @@ func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result
 
 func keysUnreadable(err error) *condition.Result {
 	r := condition.NotReady(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
-		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Restore the Secret from a backup, or delete it to generate new keys.", err))
+		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. Without a backup, delete it to generate new keys.", err))
 	return &r
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -22,9 +24,20 @@ type observed struct {
 	record *corev1.Secret // nil if there is none yet
 	// state is the state of this record at the token servers.
 	state acknowledgement.State
+	// undecrypted are the names of the live token servers that have not decrypted the Pending key yet.
+	undecrypted []string
 	// fetched contains the results of fetching the keys of trusted issuers, by name. Issuers whose
 	// keys are in the spec have none.
 	fetched map[string]issuerkeys.State
+	// restore is the restore record for the realm's name, and restored its content. ignored is the
+	// reason why the Realm cannot adopt it; nil if it can.
+	restore  *corev1.Secret
+	restored record.Restore
+	ignored  *condition.Result
+	// sealing is what is known about the encryption of the realm's keys.
+	sealing sealing.View
+	// renewal is the result for the CARenewal condition; nil if there is none.
+	renewal *condition.Result
 }
 
 // gather reads the Realm and its record. It also deletes the records of deleted Realms with the
@@ -42,12 +55,16 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Metrics.ForgetRealm(req.Name)
 		r.Events.Forget(req.NamespacedName)
 		r.Issuers.Forget(req.Name)
+		r.Sealing.Forget(req.Name)
 	}
 	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
 		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1alpha1.Realm{})
 		return notOf(current), err
 	}
 	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, notOf(uid), newest); err != nil {
+		return observed{}, err
+	}
+	if err := r.Records.DeleteOrphans(ctx, record.KindRestore, req.NamespacedName, adoptedByOther(uid), r.newestAdopter(req)); err != nil {
 		return observed{}, err
 	}
 	if deleted {
@@ -57,11 +74,15 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if err != nil {
 		return observed{}, err
 	}
-	seen := observed{realm: realm, record: secret, fetched: Fetched(realm, r.Issuers)}
+	seen := observed{
+		realm: realm, record: secret, fetched: Fetched(realm, r.Issuers), sealing: r.Sealing.View(req.Name, uid), renewal: r.caRenewal(realm),
+	}
 	if secret != nil {
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+		seen.undecrypted = r.Tracker.Undecrypted(req.Name)
 	}
-	return seen, nil
+	err = r.gatherRestore(ctx, &seen)
+	return seen, err
 }
 
 // Fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.

@@ -79,8 +79,8 @@ func TestIssuersAreRecorded(t *testing.T) {
 	}
 }
 
-// authority returns the certificate of a certificate authority.
-func authority(t *testing.T) v1alpha1.IssuerCABundle {
+// selfSigned returns the certificate of a certificate authority.
+func selfSigned(t *testing.T) v1alpha1.IssuerCABundle {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
@@ -130,7 +130,7 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 		"renamed":                  {with(func(i *v1alpha1.TrustedIssuer) { i.Name = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
 		"other audience":           {with(func(i *v1alpha1.TrustedIssuer) { i.Audience = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
 		"other URL of the keys":    {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), issuerkeys.State{}, nil},
-		"other authorities":        {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.CABundle = authority(t) }), issuerkeys.State{}, nil},
+		"other authorities":        {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.CABundle = selfSigned(t) }), issuerkeys.State{}, nil},
 		"discovered":               {with(func(i *v1alpha1.TrustedIssuer) { i.Keys = v1alpha1.IssuerKeys{} }), issuerkeys.State{}, nil},
 		"other issuer":             {with(func(i *v1alpha1.TrustedIssuer) { i.Issuer = inline }), issuerkeys.State{}, nil},
 		"keys in the spec instead": {with(func(i *v1alpha1.TrustedIssuer) { i.Keys = v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)} }), issuerkeys.State{}, []signingkey.PublicKey{key}},

@@ -23,7 +23,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("generating keys for Realm %q: %w", req.Name, err)
 	}
 	r.Issuers.Want(req.Name, decided.fetch)
-	state, applyErr := r.apply(ctx, req, seen, decided)
+	if decided.unreadable == nil {
+		r.Sealing.Want(req.Name, seen.realm.UID, decided.recorded, decided.request)
+	}
+	state, applyErr := r.apply(ctx, req, &seen, decided)
+	if applyErr == nil {
+		applyErr = r.finishRestore(ctx, &seen, decided.record)
+	}
 	if apply.IsStale(applyErr) {
 		// The decision may be based on stale data, so do not report it in the status.
 		return ctrl.Result{}, applyErr

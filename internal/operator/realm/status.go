@@ -15,6 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 // status returns the new status of the Realm. state is nil if the record was not written. It is a
@@ -43,6 +45,8 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	if len(realm.Spec.TrustedIssuers) > 0 && d.accepted.Status == metav1.ConditionTrue && d.unreadable == nil {
 		conditions.Put(v1alpha1.ConditionIssuersResolved, issuersResolved(realm, s.TrustedIssuers))
 	}
+	d.encryption = d.encryption.of(d.storedKeys(state))
+	d.putOptional(conditions, state)
 	programmed := programmed(realm, d, state)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	switch {
@@ -61,12 +65,28 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	return s
 }
 
+// putOptional puts the conditions of restored realms, of encrypted keys, and of a renewal of the CA, if
+// they apply.
+func (d decision) putOptional(conditions *condition.Set, state *acknowledgement.State) {
+	if result := restored(d.ignored, d.recordedRestoration(state)); result != nil {
+		conditions.Put(v1alpha1.ConditionRestored, *result)
+	}
+	if encrypted := d.encryption.condition(); encrypted != nil && d.unreadable == nil {
+		conditions.Put(v1alpha1.ConditionKeysEncrypted, *encrypted)
+	}
+	if d.renewal != nil {
+		conditions.Put(v1alpha1.ConditionCARenewal, *d.renewal)
+	}
+}
+
 func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State) condition.Result {
 	switch {
 	case d.unreadable != nil:
 		return *d.unreadable
 	case d.accepted.Status != metav1.ConditionTrue:
 		return condition.NotReady(d.accepted.Reason, d.accepted.Message)
+	case d.encryption.first():
+		return *d.encryption.condition()
 	case state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
 	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):
@@ -82,6 +102,14 @@ func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State)
 func wasProgrammed(realm *v1alpha1.Realm) bool {
 	c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionProgrammed))
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == realm.Generation
+}
+
+// storedKeys returns the keys in the record. state is nil if the record was not written.
+func (d decision) storedKeys(state *acknowledgement.State) []signingkey.Key {
+	if d.record != nil && state != nil {
+		return d.record.Keys
+	}
+	return d.recorded
 }
 
 func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
@@ -119,6 +147,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v
 		return err
 	}
 	failed, resolved := issuersChanged(realm, s.TrustedIssuers)
-	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved)
+	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved, notice.Restored(realm.Status.Conditions, s.Conditions))
 	return nil
 }

@@ -56,6 +56,9 @@ func New(ctx context.Context, secrets cache.Cache, live client.Reader, c client.
 	if err != nil {
 		return nil, fmt.Errorf("indexing records by owner: %w", err)
 	}
+	if err := secrets.IndexField(ctx, &corev1.Secret{}, restores, restoreKeys); err != nil {
+		return nil, fmt.Errorf("indexing restore records: %w", err)
+	}
 	return &Store{cache: secrets, live: live, client: c, namespace: namespace, collected: collected}, nil
 }
 
@@ -65,6 +68,11 @@ func (s *Store) Namespace() string { return s.namespace }
 // Source returns a source that reconciles the owner of each changed record. It also reconciles the
 // owners of all records at startup to find orphans.
 func (s *Store) Source(kind record.Kind) source.SyncingSource {
+	return s.source(func(secret *corev1.Secret) bool { return record.KindOf(secret) == kind })
+}
+
+// source returns a source that reconciles the owner of each changed record that matches.
+func (s *Store) source(matches func(*corev1.Secret) bool) source.SyncingSource {
 	return source.Kind(s.cache, client.Object(&corev1.Secret{}),
 		handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 			secret, ok := obj.(*corev1.Secret)
@@ -75,7 +83,7 @@ func (s *Store) Source(kind record.Kind) source.SyncingSource {
 		}),
 		predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			secret, ok := obj.(*corev1.Secret)
-			return ok && record.KindOf(secret) == kind
+			return ok && matches(secret)
 		}))
 }
 
@@ -93,7 +101,7 @@ func (s *Store) DeletionSource(kind record.Kind, requests func(context.Context, 
 }
 
 // Get returns the record with the given name, or nil if there is none. A record that is missing
-// from the cache may only have lost its label, so Get falls back to the API server.
+// from the cache may be new or have lost its label, so Get falls back to the API server.
 func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
 	secret, err := s.Cached(ctx, name)
 	if secret != nil || err != nil {

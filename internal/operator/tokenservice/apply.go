@@ -10,6 +10,7 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
@@ -17,6 +18,9 @@ import (
 // apply writes changed objects in dependency order. The Deployment comes last.
 func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error {
 	if err := r.applyCertificates(ctx, seen, d); err != nil {
+		return err
+	}
+	if err := r.applyCABundle(ctx, seen, d); err != nil {
 		return err
 	}
 	if err := apply.Object(ctx, r.Client, seen.service, d.service, corev1ac.ExtractService); err != nil {
@@ -31,19 +35,36 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error
 	return apply.Object(ctx, r.Client, seen.deployment, d.deployment, appsv1ac.ExtractDeployment)
 }
 
+// applyCertificates writes the CA first. Each step of a renewal is a single write of the CA, and
+// clients accept the old serving certificate until the new one is written.
 func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d decision) error {
 	namespace := r.Instance.SystemNamespace
-	if d.authority != nil {
-		desired := d.authority.Secret(namespace, servingcert.AuthoritySecret, labels())
+	if d.plan.Authority != nil {
+		desired := d.plan.Secret(namespace, labels())
 		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.authority, desired); err != nil {
 			return fmt.Errorf("writing the managed CA: %w", err)
 		}
 	}
 	if d.serving != nil {
-		desired := d.serving.Secret(namespace, servingcert.ServingSecret, labels())
+		desired := servingcert.Secret(namespace, *d.serving, d.bundle, labels())
 		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.serving, desired); err != nil {
 			return fmt.Errorf("writing the serving certificate: %w", err)
 		}
+	}
+	return nil
+}
+
+// applyCABundle writes the bundle, and deletes it if the instance has no managed CA. A ConfigMap that
+// the operator did not write stays.
+func (r *Reconciler) applyCABundle(ctx context.Context, seen observed, d decision) error {
+	if d.caBundle != nil {
+		return apply.Object(ctx, r.Client, seen.caBundle, d.caBundle, corev1ac.ExtractConfigMap)
+	}
+	if seen.caBundle == nil || r.Instance.TLS.Managed != nil || seen.caBundle.Labels[v1alpha1.ManagedByLabel] != v1alpha1.ManagedBy {
+		return nil
+	}
+	if err := r.Client.Delete(ctx, seen.caBundle); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting the ConfigMap of the managed CA: %w", err)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -23,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
@@ -37,15 +40,23 @@ import (
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=realmkeeper-operator,verbs=get,namespace=realmkeeper-system
 // The operator reads the default token server image from its own Pod.
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get,namespace=realmkeeper-system
+// The certificates that clients must trust. Informers select the ConfigMap by its name.
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=create,namespace=realmkeeper-system
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=realmkeeper-ca-bundle,verbs=get;list;watch;patch;delete,namespace=realmkeeper-system
 // The managed CA and the serving certificate.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch,namespace=realmkeeper-system
 
-// Reconciler reconciles the token service. All fields except Account are required.
+// Reconciler reconciles the token service. All exported fields except Account are required.
 type Reconciler struct {
-	Client   client.Client
-	Live     client.Reader // bypasses the cache
-	System   cache.Cache   // the operator's certificates in the system namespace
-	Instance *config.Instance
+	Client client.Client
+	Live   client.Reader // bypasses the cache
+	System cache.Cache   // the operator's certificates in the system namespace
+	// Credentials finds outdated credentials Secrets.
+	Credentials *authority.Credentials
+	Renewal     *authority.Renewal
+	Metrics     *metrics.Metrics
+	Events      events.EventRecorder
+	Instance    *config.Instance
 	// Image is the image of the token servers.
 	Image string
 	// Account is the name of the operator's service account. It is empty if the operator runs
@@ -53,6 +64,12 @@ type Reconciler struct {
 	Account string
 	Now     func() time.Time
 	Random  io.Reader
+
+	// foreign are the names of the certificates that were logged because the operator did not generate
+	// them.
+	foreign []string
+	// trustBundleFailure is the last error of writing the ClusterTrustBundle; empty if it was written.
+	trustBundleFailure string
 }
 
 // singleton is the only request of this controller.
@@ -80,8 +97,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		})).
 		WatchesRawSource(source.Kind(r.System, client.Object(&corev1.Secret{}), enqueue,
 			predicate.NewPredicateFuncs(func(obj client.Object) bool {
-				return obj.GetName() == servingcert.AuthoritySecret || obj.GetName() == servingcert.ServingSecret
+				return obj.GetName() == authority.SecretName || obj.GetName() == servingcert.SecretName
 			}))).
+		Watches(&corev1.ConfigMap{}, enqueue, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
+			return obj.GetNamespace() == r.Instance.SystemNamespace && obj.GetName() == BundleName
+		}))).
 		Watches(&corev1.Service{}, enqueue, managed).
 		Watches(&networkingv1.NetworkPolicy{}, enqueue, managedSpec).
 		Watches(&policyv1.PodDisruptionBudget{}, enqueue, managedSpec).

@@ -2,9 +2,6 @@ package tokenservice
 
 import (
 	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -43,75 +41,19 @@ func decided(t *testing.T, seen observed, i *config.Instance, at time.Time) deci
 // settled returns the observed state after the certificates of a decision are written.
 func settled(t *testing.T, d decision) observed {
 	t.Helper()
-	return observed{authority: secretOf(t, d.authority), serving: secretOf(t, d.serving)}
+	return observed{
+		authority: secretOf(t, d.plan.Secret("system", nil)),
+		serving:   secretOf(t, servingcert.Secret("system", *d.serving, d.bundle, nil)),
+	}
 }
 
-func secretOf(t *testing.T, pair *servingcert.Pair) *corev1.Secret {
+func secretOf(t *testing.T, desired *corev1ac.SecretApplyConfiguration) *corev1.Secret {
 	t.Helper()
-	secret, err := apply.Convert[corev1.Secret](pair.Secret("system", "some", nil))
+	secret, err := apply.Convert[corev1.Secret](desired)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return secret
-}
-
-func TestCertificatesAreIssuedOnceAndRenewedInTime(t *testing.T) {
-	i := instance(t, "")
-	first := decided(t, observed{}, i, now)
-	if first.authority == nil || first.serving == nil {
-		t.Fatal("no CA or no serving certificate at startup")
-	}
-	verifies(t, first.authority, first.serving, "api.example.com", "realmkeeper-token-server.system.svc")
-
-	seen := settled(t, first)
-	if d := decided(t, seen, i, now.Add(time.Hour)); d.authority != nil || d.serving != nil || !d.renewAt.Equal(first.renewAt) {
-		t.Errorf("one hour later: new CA %v, new certificate %v, renewal at %s", d.authority, d.serving, d.renewAt)
-	}
-	if d := decided(t, seen, i, first.renewAt); d.authority != nil || d.serving == nil {
-		t.Error("at the renewal time, want a new serving certificate and no new CA")
-	}
-
-	moved := instance(t, "")
-	moved.InstanceDomain = "example.org"
-	if d := decided(t, seen, moved, now); d.serving == nil {
-		t.Error("no new certificate for a different instance domain")
-	}
-}
-
-func verifies(t *testing.T, authority, serving *servingcert.Pair, hosts ...string) {
-	t.Helper()
-	block, _ := pem.Decode(serving.Certificate)
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority.Certificate)
-	for _, host := range hosts {
-		if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
-			t.Errorf("certificate is not valid for %s: %v", host, err)
-		}
-	}
-}
-
-// An unusable CA must not be replaced, because workloads trust it.
-func TestInvalidAuthorityIsKept(t *testing.T) {
-	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
-	seen.authority.Data[corev1.TLSPrivateKeyKey] = []byte("invalid")
-	if _, err := decide(seen, instance(t, ""), "image:1", now, rand.Reader); !errors.Is(err, servingcert.ErrInvalidPair) {
-		t.Errorf("error %v, want %v", err, servingcert.ErrInvalidPair)
-	}
-}
-
-// Writing a certificate that is not valid would trigger endless renewals.
-func TestCertificateThatIsNotValidYetIsNotWritten(t *testing.T) {
-	seen := settled(t, decided(t, observed{}, instance(t, ""), now))
-	seen.serving = nil
-	beforeTheCA := now.Add(-48 * time.Hour)
-	d, err := decide(seen, instance(t, ""), "image:1", beforeTheCA, rand.Reader)
-	if !errors.Is(err, servingcert.ErrInvalidPair) || d.serving != nil || d.deployment == nil {
-		t.Errorf("error %v, certificate %v, Deployment %t, want only an error and a Deployment", err, d.serving, d.deployment != nil)
-	}
 }
 
 func TestObjectsFollowTheConfiguration(t *testing.T) {
@@ -142,7 +84,7 @@ tokenServer:
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 `), now)
-	if d.authority != nil || d.serving != nil || !d.renewAt.IsZero() {
+	if d.authority != nil || d.serving != nil || d.caBundle != nil || !d.next.IsZero() {
 		t.Error("certificate issued although TLS is not managed")
 	}
 	spec, template := d.deployment.Spec, d.deployment.Spec.Template
@@ -225,6 +167,7 @@ func TestOperatorServiceAccountOwnsTokenService(t *testing.T) {
 	for name, owners := range map[string][]metav1ac.OwnerReferenceApplyConfiguration{
 		"Service":             d.service.OwnerReferences,
 		"NetworkPolicy":       d.networkPolicy.OwnerReferences,
+		"ConfigMap":           d.caBundle.OwnerReferences,
 		"PodDisruptionBudget": d.disruptionBudget.OwnerReferences,
 		"Deployment":          d.deployment.OwnerReferences,
 	} {
@@ -232,8 +175,9 @@ func TestOperatorServiceAccountOwnsTokenService(t *testing.T) {
 			t.Errorf("%s has owners %v, want only the service account", name, owners)
 		}
 	}
-	for _, pair := range []*servingcert.Pair{d.authority, d.serving} {
-		if secret := secretOf(t, pair); len(secret.OwnerReferences) != 0 {
+	seen := settled(t, d)
+	for _, secret := range []*corev1.Secret{seen.authority, seen.serving} {
+		if len(secret.OwnerReferences) != 0 {
 			t.Errorf("Secret with keys has owners %v, want none", secret.OwnerReferences)
 		}
 	}

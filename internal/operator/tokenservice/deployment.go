@@ -58,7 +58,7 @@ func deployment(live *appsv1.Deployment, instance *config.Instance, image string
 
 func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	settings := &instance.TokenServer
-	secret := servingcert.ServingSecret
+	secret := servingcert.SecretName
 	if instance.TLS.SecretName != "" {
 		secret = instance.TLS.SecretName
 	}
@@ -75,6 +75,9 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 			corev1ac.Volume().WithName(tlsVolume).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret)),
 			corev1ac.Volume().WithName(snapshotVolume).WithEmptyDir(snapshot(settings)),
 		)
+	if kms := instance.KeyEncryption.KMS; kms != nil {
+		addKMSPlugin(spec, kms)
+	}
 	if len(settings.NodeSelector) > 0 {
 		spec.WithNodeSelector(settings.NodeSelector)
 	}
@@ -130,15 +133,12 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 		).
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(2)).
 		WithLivenessProbe(probe("/healthz").WithPeriodSeconds(10).WithFailureThreshold(6)).
-		WithSecurityContext(corev1ac.SecurityContext().
-			WithAllowPrivilegeEscalation(false).
-			WithReadOnlyRootFilesystem(true).
-			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))).
+		WithSecurityContext(unprivilegedContainer()).
 		WithVolumeMounts(
 			corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(tlsPath).WithReadOnly(true),
 			corev1ac.VolumeMount().WithName(snapshotVolume).WithMountPath(snapshotPath),
 		).
-		WithResources(resources(instance))
+		WithResources(resources(instance.TokenServer.Resources))
 	if instance.TokenServer.Audit == config.AuditNone {
 		c.WithArgs("--audit-log=")
 	}
@@ -181,12 +181,12 @@ func networksArg(c *corev1ac.ContainerApplyConfiguration, flag string, networks 
 	}
 }
 
-func resources(instance *config.Instance) *corev1ac.ResourceRequirementsApplyConfiguration {
+func resources(configured *corev1.ResourceRequirements) *corev1ac.ResourceRequirementsApplyConfiguration {
 	r := corev1ac.ResourceRequirements()
-	if requests := instance.TokenServer.Resources.Requests; len(requests) > 0 {
+	if requests := configured.Requests; len(requests) > 0 {
 		r.WithRequests(requests)
 	}
-	if limits := instance.TokenServer.Resources.Limits; len(limits) > 0 {
+	if limits := configured.Limits; len(limits) > 0 {
 		r.WithLimits(limits)
 	}
 	return r

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
@@ -19,9 +21,13 @@ import (
 type observed struct {
 	authority *corev1.Secret
 	serving   *corev1.Secret
+	// outdated are the ApiClients whose credentials Secrets lack the CA that signs or the next one. They
+	// matter only while the CA is renewed.
+	outdated []*v1alpha1.ApiClient
 	// operator is the operator's service account. It is nil if the operator runs outside a cluster.
 	operator *corev1.ServiceAccount
 
+	caBundle         *corev1.ConfigMap
 	service          *corev1.Service
 	networkPolicy    *networkingv1.NetworkPolicy
 	disruptionBudget *policyv1.PodDisruptionBudget
@@ -52,16 +58,20 @@ func (r *Reconciler) gather(ctx context.Context) (observed, error) {
 		}
 		return err == nil
 	}
-	seen.authority = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, servingcert.AuthoritySecret, o) })
-	seen.serving = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, servingcert.ServingSecret, o) })
+	seen.authority = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, authority.SecretName, o) })
+	seen.serving = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, servingcert.SecretName, o) })
 	if r.Account != "" {
 		seen.operator = orNil(&corev1.ServiceAccount{}, func(o *corev1.ServiceAccount) bool { return read(r.Live, r.Account, o) })
 	}
 	const name = config.TokenServiceName
+	seen.caBundle = orNil(&corev1.ConfigMap{}, func(o *corev1.ConfigMap) bool { return read(r.Client, BundleName, o) })
 	seen.service = orNil(&corev1.Service{}, func(o *corev1.Service) bool { return read(r.Client, name, o) })
 	seen.networkPolicy = orNil(&networkingv1.NetworkPolicy{}, func(o *networkingv1.NetworkPolicy) bool { return read(r.Client, name, o) })
 	seen.disruptionBudget = orNil(&policyv1.PodDisruptionBudget{}, func(o *policyv1.PodDisruptionBudget) bool { return read(r.Client, name, o) })
 	seen.deployment = orNil(&appsv1.Deployment{}, func(o *appsv1.Deployment) bool { return read(r.Client, name, o) })
+	if ca := renewing(seen.authority); err == nil && ca != nil && r.Instance.ManagesCredentialsSecrets() {
+		seen.outdated, err = r.Credentials.Outdated(ctx, ca)
+	}
 	return seen, err
 }
 

@@ -40,6 +40,15 @@ func labels() map[string]string {
 	return l
 }
 
+// BundleName is the name of the ConfigMap in the system namespace with the certificates that clients
+// must trust. It isn't secret.
+const BundleName = "realmkeeper-ca-bundle"
+
+func caBundle(instance *config.Instance, bundle []byte) *corev1ac.ConfigMapApplyConfiguration {
+	return corev1ac.ConfigMap(BundleName, instance.SystemNamespace).WithLabels(labels()).
+		WithData(map[string]string{corev1.ServiceAccountRootCAKey: string(bundle)})
+}
+
 func service(instance *config.Instance) *corev1ac.ServiceApplyConfiguration {
 	return corev1ac.Service(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
 		WithSpec(corev1ac.ServiceSpec().

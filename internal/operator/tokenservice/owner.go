@@ -19,6 +19,9 @@ func (d *decision) setOwner(operator *corev1.ServiceAccount) {
 	d.service.WithOwnerReferences(owner)
 	d.networkPolicy.WithOwnerReferences(owner)
 	d.deployment.WithOwnerReferences(owner)
+	if d.caBundle != nil {
+		d.caBundle.WithOwnerReferences(owner)
+	}
 	if d.disruptionBudget != nil {
 		d.disruptionBudget.WithOwnerReferences(owner)
 	}

@@ -3,6 +3,7 @@ package tokenservice
 import (
 	"context"
 	"errors"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -21,12 +22,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	now := r.Now()
 	decided, certificateErr := decide(seen, r.Instance, r.Image, now, r.Random)
 	applyErr := r.apply(ctx, seen, decided)
+	if applyErr == nil {
+		r.report(ctx, seen, decided, now, certificateErr)
+	}
 	if err := errors.Join(certificateErr, applyErr); err != nil {
 		return ctrl.Result{}, err
 	}
 	result := ctrl.Result{}
-	if !decided.renewAt.IsZero() {
-		result.RequeueAfter = decided.renewAt.Sub(now)
+	if !decided.next.IsZero() {
+		result.RequeueAfter = max(decided.next.Sub(now), time.Millisecond) // Zero would mean never.
+	}
+	if recheck := r.recheckAfter(seen, decided, r.publishTrustBundle(ctx, seen, decided)); recheck > 0 && (result.RequeueAfter == 0 || recheck < result.RequeueAfter) {
+		result.RequeueAfter = recheck
 	}
 	return result, nil
 }

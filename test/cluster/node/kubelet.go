@@ -12,7 +12,8 @@ import (
 const kubelet = "kubelet"
 
 // kubeletConfig allows both versions of control groups. The eviction thresholds are low, because
-// other programs also use the disk and memory of this machine.
+// other programs also use the disk and memory of this machine. Pods see changes of their Secrets and
+// ConfigMaps within syncFrequency, which is a minute by default.
 func kubeletConfig() string {
 	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -26,6 +27,7 @@ containerRuntimeEndpoint: unix://%[3]s
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
+syncFrequency: 10s
 clusterDNS: [%[1]s]
 clusterDomain: %[4]s
 resolvConf: ""

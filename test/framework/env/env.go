@@ -101,26 +101,79 @@ func Start(t testing.TB) *Env {
 	return shared.env
 }
 
-func start(o *options) (*Env, error) {
-	// The build doesn't count toward startTimeout. It is limited by the -timeout of the test binary.
-	binDir, err := controlplane.BinDir(context.Background(), os.Stderr, "kubectl")
+// StartAnother starts another control plane with the same options in the background. The returned function
+// waits until it is ready. It stops when the test ends. If snapshot is the path of a snapshot, the control
+// plane starts with its data, which includes the CRDs.
+func StartAnother(t testing.TB, snapshot string) (await func(testing.TB) *Env) {
+	t.Helper()
+	dir, err := newRunDir()
 	if err != nil {
+		t.Fatal(err)
+	}
+	var another *Env
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		another, err = startIn(dir.path, shared.options, snapshot)
+	}()
+	t.Cleanup(func() {
+		<-started
+		if another != nil {
+			if err := another.controlPlane.Stop(); err != nil {
+				t.Errorf("Failed to stop another control plane: %v", err)
+			}
+		}
+		if err := dir.remove(); err != nil {
+			t.Errorf("Failed to remove the directory of another control plane: %v", err)
+		}
+	})
+	return func(t testing.TB) *Env {
+		t.Helper()
+		<-started
+		if err != nil {
+			t.Fatalf("Failed to start another control plane: %v", err)
+		}
+		return another
+	}
+}
+
+// SaveSnapshot returns the path of a new snapshot of etcd. It requires WithSnapshots.
+func (e *Env) SaveSnapshot(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "etcd.snapshot")
+	if err := e.controlPlane.SaveSnapshot(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func start(o *options) (_ *Env, err error) {
+	if shared.dir, err = newRunDir(); err != nil {
 		return nil, err
 	}
-	if shared.dir, err = newRunDir(); err != nil {
+	return startIn(shared.dir.path, o, "")
+}
+
+func startIn(dir string, o *options, snapshot string) (*Env, error) {
+	// The build doesn't count toward startTimeout. It is limited by the -timeout of the test binary.
+	binDir, err := controlplane.BinDir(context.Background(), os.Stderr, o.binaries()...)
+	if err != nil {
 		return nil, err
 	}
 	crds, err := o.crdPaths()
 	if err != nil {
 		return nil, err
 	}
+	if snapshot != "" {
+		crds = nil
+	}
 
 	env := &Env{BinDir: binDir}
 	if o.auditLog {
-		env.AuditLog = filepath.Join(shared.dir.path, "audit.log")
+		env.AuditLog = filepath.Join(dir, "audit.log")
 	}
 	if o.externalIssuers {
-		env.AuthenticationConfig = filepath.Join(shared.dir.path, "authentication.yaml")
+		env.AuthenticationConfig = filepath.Join(dir, "authentication.yaml")
 		issuers := o.authentication
 		if issuers == nil {
 			issuers = []byte(noIssuers)
@@ -132,12 +185,15 @@ func start(o *options) (*Env, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	env.controlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir:                  shared.dir.path,
+		Dir:                  dir,
 		BinDir:               binDir,
 		ControllerManager:    o.controllerManager,
 		AuditLog:             env.AuditLog,
 		AuthenticationConfig: env.AuthenticationConfig,
 		Proxy:                o.proxy,
+		Snapshot:             snapshot,
+		FeatureGates:         o.featureGates,
+		APIs:                 o.apis,
 	})
 	if err != nil {
 		return nil, err
@@ -151,7 +207,9 @@ func start(o *options) (*Env, error) {
 			return nil, errors.Join(err, env.controlPlane.Stop())
 		}
 	}
-	if env.Client, err = client.NewWithWatch(env.Config, client.Options{Scheme: o.scheme}); err != nil {
+	quiet := rest.CopyConfig(env.Config)
+	quiet.WarningHandler = rest.NoWarnings{} // such as those about beta APIs
+	if env.Client, err = client.NewWithWatch(quiet, client.Options{Scheme: o.scheme}); err != nil {
 		return nil, errors.Join(err, env.controlPlane.Stop())
 	}
 	return env, nil

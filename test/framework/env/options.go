@@ -18,9 +18,12 @@ type Option func(*options)
 
 type options struct {
 	controllerManager bool
+	snapshots         bool
 	auditLog          bool
 	externalIssuers   bool
 	proxy             string
+	featureGates      []string
+	apis              []string
 	authentication    []byte
 	scheme            *runtime.Scheme
 	crds              []string
@@ -47,6 +50,11 @@ func WithControllerManager() Option {
 	return func(o *options) { o.controllerManager = true }
 }
 
+// WithSnapshots builds the programs for Env.SaveSnapshot and StartAnother.
+func WithSnapshots() Option {
+	return func(o *options) { o.snapshots = true }
+}
+
 // WithAuditLog makes the API server log every request to Env.AuditLog, which Env.Writes reads.
 func WithAuditLog() Option {
 	return func(o *options) { o.auditLog = true }
@@ -65,6 +73,15 @@ func WithAuthentication(configuration []byte) Option {
 	return func(o *options) { o.externalIssuers, o.authentication = true, configuration }
 }
 
+// WithClusterTrustBundles makes the API server serve ClusterTrustBundles, which are in beta and
+// disabled by default.
+func WithClusterTrustBundles() Option {
+	return func(o *options) {
+		o.featureGates = append(o.featureGates, "ClusterTrustBundle")
+		o.apis = append(o.apis, "certificates.k8s.io/v1beta1/clustertrustbundles")
+	}
+}
+
 // WithScheme sets the scheme of Env.Client. By default, it contains the Kubernetes types,
 // CustomResourceDefinition and the product's own types.
 func WithScheme(scheme *runtime.Scheme) Option {
@@ -75,6 +92,14 @@ func WithScheme(scheme *runtime.Scheme) Option {
 // config/crd/bases. Without paths, it installs none.
 func WithCRDs(paths ...string) Option {
 	return func(o *options) { o.crds, o.ownCRDs = paths, true }
+}
+
+// binaries returns the names of the binaries that are needed in addition to those of the control plane.
+func (o *options) binaries() []string {
+	if o.snapshots {
+		return []string{"kubectl", controlplane.SaveTool, controlplane.RestoreTool}
+	}
+	return []string{"kubectl"}
 }
 
 func (o *options) crdPaths() ([]string, error) {

@@ -64,6 +64,8 @@ type FaultProxy struct {
 	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
 	random  randomFaults
 	frozen  frozenWatches
+	// hideOthers reports whether it has sent the response. See Beside.
+	hideOthers func(http.ResponseWriter, *http.Request) bool
 
 	mu     sync.Mutex
 	failed []string
@@ -84,7 +86,7 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &FaultProxy{faults: faults, toPath: map[string]int{}}
+	p := &FaultProxy{faults: faults, toPath: map[string]int{}, hideOthers: i.hideOthers}
 	p.forward = &httputil.ReverseProxy{
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Set("Date", time.Now().Add(time.Duration(p.ahead.Load())).UTC().Format(http.TimeFormat))
@@ -114,6 +116,9 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 
 // ServeHTTP forwards a request or makes it fail.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.hideOthers(w, r) {
+		return
+	}
 	fault := NoFault
 	if isWrite(r) {
 		if write := p.count(r); p.faults.Of != nil {

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -48,6 +48,8 @@ type Installation struct {
 	DrainDelay time.Duration
 	// MaxStaleness is the --max-staleness of token servers that are started after it is set.
 	MaxStaleness time.Duration
+	// KMSSocket is the --kms-socket of operators and token servers that are started after it is set.
+	KMSSocket string
 	// LogLevel is the --zap-log-level of operators that are started after it is set. It defaults to
 	// info.
 	LogLevel string
@@ -55,12 +57,16 @@ type Installation struct {
 	// operators run as if outside a cluster.
 	Pod string
 
-	dir     string
-	config  string
-	speedUp int                // of the configuration
-	front   *controlplane.Port // the port in the service's address, used by the first token server
-	metrics *controlplane.Port // of the operator
-	servers []*TokenServer
+	dir        string
+	config     string
+	kubeconfig string             // of the operator; empty for the environment's
+	beside     bool               // other installations run at the same time
+	watched    []string           // namespaces
+	speedUp    int                // of the configuration
+	front      *controlplane.Port // the port in the service's address, used by the first token server
+	shared     bool               // front belongs to another installation
+	metrics    *controlplane.Port // of the operator
+	servers    []*TokenServer
 
 	mu       sync.Mutex
 	operator *process.Process
@@ -74,8 +80,20 @@ type Settings struct {
 	MaximumTokenLifetime string   // defaults to 24h
 	SpeedUp              int      // speeds up rotation by this factor; defaults to 1
 	LocalIssuers         bool     // allows trusted issuers at local addresses
+	CALifetime           string   // of the managed CA, before it is sped up; defaults to 8760h
+	CAOverlap            string   // how long the next CA is published, before it is sped up; defaults to 168h
+	ClusterTrustBundle   bool     // also publishes the managed CA as a ClusterTrustBundle
 
 	AllowedMetadataPrefixes []string // of credentials Secrets; defaults to none
+
+	// Replaces is an installation, in another cluster, whose address this one takes over. No token
+	// server of it may still run.
+	Replaces *Installation
+
+	KeyEncryption bool   // enables keyEncryption.kms
+	KMSTimeout    string // of keyEncryption.kms; defaults to 1s
+	Decrypt       bool   // sets keyEncryption.kms.decrypt
+	Domain        string // defaults to the constant Domain
 }
 
 // New returns an installation without running processes.
@@ -90,8 +108,16 @@ func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 // create the records namespace and the permissions.
 func In(t testing.TB, cluster *env.Env, namespace string, settings Settings) *Installation {
 	t.Helper()
-	front, err := controlplane.ReservePort()
-	if err != nil {
+	return in(t, cluster, namespace, settings, false)
+}
+
+func in(t testing.TB, cluster *env.Env, namespace string, settings Settings, beside bool) *Installation {
+	t.Helper()
+	var front *controlplane.Port
+	var err error
+	if settings.Replaces != nil {
+		front = settings.Replaces.front
+	} else if front, err = controlplane.ReservePort(); err != nil {
 		t.Fatal(err)
 	}
 	metrics, err := controlplane.ReservePort()
@@ -100,7 +126,7 @@ func In(t testing.TB, cluster *env.Env, namespace string, settings Settings) *In
 	}
 	i := &Installation{
 		Env: cluster, Namespace: namespace, RecordsNamespace: namespace + "-records",
-		dir: t.TempDir(), front: front, metrics: metrics,
+		dir: t.TempDir(), front: front, shared: settings.Replaces != nil, metrics: metrics, beside: beside,
 	}
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
@@ -111,16 +137,20 @@ func In(t testing.TB, cluster *env.Env, namespace string, settings Settings) *In
 // Configure writes the instance configuration. The operator reads it when it starts.
 func (i *Installation) Configure(t testing.TB, s Settings) {
 	t.Helper()
-	i.speedUp = max(1, s.SpeedUp)
+	i.speedUp, i.watched = max(1, s.SpeedUp), s.WatchNamespaces
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n")
-	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
+	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", orDefault(s.Domain, Domain), i.front.Number())
 	fmt.Fprintf(&b, "watchNamespaces: [%s]\n", strings.Join(s.WatchNamespaces, ", "))
 	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
 		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
 	fmt.Fprintf(&b, "credentialsSecrets:\n  enabled: %t\n  allowedMetadataPrefixes: [%s]\n", !s.NoCredentialsSecrets, strings.Join(s.AllowedMetadataPrefixes, ", "))
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
+	if s.KeyEncryption {
+		fmt.Fprintf(&b, "keyEncryption:\n  kms:\n    image: kms-plugin:test\n    timeout: %s\n    decrypt: %t\n", orDefault(s.KMSTimeout, "1s"), s.Decrypt)
+	}
 	fmt.Fprintf(&b, "trustedIssuers:\n  allowLocalAddresses: %t\n", s.LocalIssuers)
+	fmt.Fprintf(&b, "tls:\n  managed: {lifetime: %s, overlap: %s, clusterTrustBundle: %t}\n", orDefault(s.CALifetime, "8760h"), orDefault(s.CAOverlap, "168h"), s.ClusterTrustBundle)
 	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", i.speedUp)
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
@@ -154,10 +184,14 @@ func (i *Installation) StopTokenServers(t testing.TB) {
 // Servers returns all token servers that were started.
 func (i *Installation) Servers() []*TokenServer { return i.servers }
 
-// authority waits for the managed CA's certificate and returns it.
-func (i *Installation) authority(t testing.TB) []byte {
+// CABundle waits for the certificates that clients must trust and returns them.
+func (i *Installation) CABundle(t testing.TB) []byte {
 	t.Helper()
-	return i.secret(t, servingcert.AuthoritySecret).Data[corev1.TLSCertKey]
+	bundle := &corev1.ConfigMap{}
+	Eventually(t, "ConfigMap "+tokenservice.BundleName, func() error {
+		return i.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: i.Namespace, Name: tokenservice.BundleName}, bundle)
+	})
+	return []byte(bundle.Data[corev1.ServiceAccountRootCAKey])
 }
 
 func (i *Installation) secret(t testing.TB, name string) *corev1.Secret {
@@ -172,16 +206,24 @@ func (i *Installation) secret(t testing.TB, name string) *corev1.Secret {
 func (i *Installation) cleanUp(t testing.TB) {
 	i.StopOperator(t)
 	i.StopTokenServers(t)
-	i.front.Release()
+	if !i.shared {
+		i.front.Release()
+	}
 	i.metrics.Release()
 	ctx, stop := cleanUpContext()
 	defer stop()
+	var realms []client.DeleteAllOfOption
+	var served []client.ListOption
+	if i.beside {
+		realms = append(realms, client.MatchingLabels{besideLabel: i.Namespace})
+		served = append(served, client.InNamespace(i.watched[0]))
+	}
 	// A test can have deleted the CRDs.
-	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); client.IgnoreNotFound(err) != nil {
+	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}, realms...); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to delete Realms: %v", err)
 	}
 	clients := &v1alpha1.ApiClientList{}
-	if err := i.Env.Client.List(ctx, clients); client.IgnoreNotFound(err) != nil {
+	if err := i.Env.Client.List(ctx, clients, served...); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to list ApiClients: %v", err)
 	}
 	for k := range clients.Items {

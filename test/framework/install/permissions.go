@@ -30,6 +30,7 @@ const (
 	// Roles of the operator that depend on the settings.
 	credentialsRole = "realmkeeper-operator-credentials"
 	namespacesRole  = "realmkeeper-operator-namespaces"
+	trustBundleRole = "realmkeeper-operator-trust-bundle"
 )
 
 // grantPermissions creates the records namespace and applies the RBAC manifests and admission policies
@@ -45,11 +46,17 @@ func (i *Installation) grantPermissions(t testing.TB, settings Settings) {
 	for _, binding := range i.readFile(t, filepath.Join(root, "config", "rbac", "served_namespaces_role_binding.yaml")) {
 		i.bindServed(t, settings, binding)
 	}
+	if !i.beside {
+		i.applyFile(t, filepath.Join(root, "config", "rbac", "instance.yaml"))
+	}
 	for _, file := range []string{
-		"instance.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
+		"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
 		"token_server.yaml", "aggregated_roles.yaml",
 	} {
 		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
+	}
+	if settings.ClusterTrustBundle {
+		i.bindTrustBundle(t, filepath.Join(root, "config", "rbac"))
 	}
 	for _, file := range []string{"operator_secrets_policy.yaml", "operator_token_service_policy.yaml", "token_server_policy.yaml"} {
 		i.applyFile(t, filepath.Join(root, "config", "admission", file))
@@ -96,6 +103,24 @@ func (i *Installation) bindServed(t testing.TB, settings Settings, binding *unst
 			binding.SetNamespace(namespace)
 			i.apply(t, binding)
 		}
+	}
+}
+
+// bindTrustBundle grants the permissions for the ClusterTrustBundle of this installation. Others in the
+// cluster have roles of their own.
+func (i *Installation) bindTrustBundle(t testing.TB, folder string) {
+	t.Helper()
+	name := trustBundleRole + "-" + i.Namespace
+	for _, role := range i.readFile(t, filepath.Join(folder, "role.yaml")) {
+		if role.GetName() == trustBundleRole {
+			role.SetName(name)
+			i.apply(t, role)
+		}
+	}
+	for _, binding := range i.readFile(t, filepath.Join(folder, "trust_bundle_role_binding.yaml")) {
+		binding.SetName(name)
+		binding.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+		i.apply(t, binding)
 	}
 }
 
@@ -147,6 +172,9 @@ func (i *Installation) readFile(t testing.TB, path string) (objects []*unstructu
 // or, if that is empty, of the environment's.
 func (i *Installation) kubeconfigAs(t testing.TB, account, pod, like string) string {
 	t.Helper()
+	if like == "" && account == operatorAccount {
+		like = i.kubeconfig
+	}
 	if like == "" {
 		like = i.Env.Kubeconfig
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -34,10 +33,10 @@ type TokenServer struct {
 	// SnapshotDir is the directory of its last known good records.
 	SnapshotDir string
 
-	authority []byte
-	command   process.Command
-	process   *process.Process
-	ports     []*controlplane.Port
+	bundle  []byte // of the CA when the server was started
+	command process.Command
+	process *process.Process
+	ports   []*controlplane.Port
 }
 
 // StartTokenServer starts a token server and waits until it is ready. An operator must have run
@@ -54,7 +53,7 @@ func (i *Installation) StartTokenServer(t testing.TB) *TokenServer {
 // empty, the token server uses the environment's kubeconfig.
 func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *TokenServer {
 	t.Helper()
-	s := &TokenServer{Name: fmt.Sprintf("token-server-%d", len(i.servers)), authority: i.authority(t)}
+	s := &TokenServer{Name: fmt.Sprintf("token-server-%d", len(i.servers)), bundle: i.CABundle(t)}
 	address := i.front.Address()
 	if len(i.servers) > 0 {
 		address = s.reserve(t)
@@ -63,8 +62,8 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	operations := s.reserve(t)
 	s.Operations, s.SnapshotDir = "http://"+operations, t.TempDir()
 
-	cert, key := filepath.Join(i.dir, s.Name+".crt"), filepath.Join(i.dir, s.Name+".key")
-	pair := i.secret(t, servingcert.ServingSecret)
+	cert, key := i.certificateFiles(s)
+	pair := i.secret(t, servingcert.SecretName)
 	writeFile(t, cert, pair.Data[corev1.TLSCertKey])
 	writeFile(t, key, pair.Data[corev1.TLSPrivateKeyKey])
 
@@ -75,6 +74,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
 			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(),
 			"--max-staleness", i.MaxStaleness.String(), "--usage-resolution", (usage.DefaultResolution / time.Duration(i.speedUp)).String(), "--debug",
+			"--kms-socket", i.KMSSocket,
 		},
 	}
 	s.start(t)
@@ -136,8 +136,14 @@ func (s *TokenServer) Ready(ctx context.Context) error {
 // of the host name.
 func (s *TokenServer) Client(t testing.TB) *http.Client {
 	t.Helper()
+	return s.ClientTrusting(t, s.bundle)
+}
+
+// ClientTrusting returns an HTTP client like Client that trusts the certificates in bundle instead.
+func (s *TokenServer) ClientTrusting(t testing.TB, bundle []byte) *http.Client {
+	t.Helper()
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(s.authority) {
+	if !roots.AppendCertsFromPEM(bundle) {
 		t.Fatal("the certificate of the managed CA is not PEM")
 	}
 	transport := &http.Transport{

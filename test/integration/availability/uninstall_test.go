@@ -48,7 +48,7 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 	// it would also create everything else.
 	before := tokenServiceReconciles(t, inst)
 	serving := &corev1.Secret{}
-	serving.Namespace, serving.Name = inst.Namespace, servingcert.ServingSecret
+	serving.Namespace, serving.Name = inst.Namespace, servingcert.SecretName
 	inst.Delete(t, serving)
 	install.Eventually(t, "the operator to reconcile the token service", func() error {
 		if now := tokenServiceReconciles(t, inst); now == before {

@@ -251,7 +251,7 @@ func TestCorruptRecords(t *testing.T) {
 			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":2,"body":"canary"}`) })
 			inst.AwaitReady(t, test.owner, metav1.ConditionFalse, test.wantReason)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.clientAfter)
-			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.RecordsNamespace+"/"+test.record, "Restore")
+			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.RecordsNamespace+"/"+test.record, "kubectl realmkeeper restore")
 			if message := scenario.ConditionMessage(t, test.owner, v1alpha1.ConditionReady); strings.Contains(message, "canary") {
 				t.Errorf("the message contains the content of the record: %s", message)
 			}

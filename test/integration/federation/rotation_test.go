@@ -142,7 +142,7 @@ func startLoad(t *testing.T, c *clusters) *podLoad {
 		for _, way := range presentations {
 			httpClient := s.Client(t)
 			p.done.Go(func() {
-				tick := time.NewTicker(20 * time.Millisecond)
+				tick := time.NewTicker(80 * time.Millisecond)
 				defer tick.Stop()
 				for ctx.Err() == nil {
 					got, err := way.request(t, s, httpClient, url, "", *p.token.Load())

@@ -15,6 +15,10 @@ import (
 var noProblems = map[string][]float64{
 	`realmkeeper_registry_realms{pod="a"}`:                                     constant(1),
 	`realmkeeper_registry_unreadable_records{pod="a"}`:                         constant(0),
+	`realmkeeper_realms_waiting_for_kms`:                                       constant(0),
+	`realmkeeper_kms_available{pod="a"}`:                                       constant(1),
+	`realmkeeper_realms_without_signing_key{pod="a"}`:                          constant(0),
+	`realmkeeper_plaintext_signing_keys{pod="a"}`:                              constant(0),
 	`realmkeeper_snapshot_errors_total{pod="a"}`:                               constant(3),
 	`realmkeeper_records_staleness_seconds{pod="a"}`:                           constant(0),
 	`realmkeeper_audit_lost_total{pod="a"}`:                                    constant(7),
@@ -31,6 +35,7 @@ var noProblems = map[string][]float64{
 	`realmkeeper_portal_sign_ins_total{pod="p",outcome="throttled"}`:           constant(1),
 	`realmkeeper_rotations_total{kind="signing_key",outcome="failure"}`:        constant(1),
 	`realmkeeper_issuer_fetches_total{issuer="github",outcome="failure"}`:      constant(1),
+	`realmkeeper_outdated_credentials_secrets`:                                 constant(0),
 	`realmkeeper_usage_reports_rejected_total{reason="Damaged"}`:               constant(1),
 	`leader_election_master_status{name="realmkeeper-operator"}`:               constant(1),
 	`controller_runtime_reconcile_errors_total{controller="apiclient"}`:        constant(1),
@@ -54,24 +59,30 @@ func TestAlertsFire(t *testing.T) {
 	at := time.Now().Truncate(time.Second)
 	ago := func(d time.Duration) []float64 { return constant(float64(at.Add(-d).Unix())) }
 	problems := map[string]map[string][]float64{
-		"NoTokenServer":          {`realmkeeper_registry_realms{pod="a"}`: nil},
-		"TokenServerCutOff":      {`realmkeeper_heartbeat_last_success_timestamp_seconds{pod="a"}`: ago(2 * time.Minute)},
-		"RecordUnreadable":       {`realmkeeper_registry_unreadable_records{pod="a"}`: constant(1)},
-		"LastGoodRecordsNotKept": {`realmkeeper_snapshot_errors_total{pod="a"}`: increasing(1)},
-		"KeyRotationStuck":       {`realmkeeper_realm_next_key_rotation_timestamp_seconds{realm="acme"}`: ago(2 * time.Hour)},
-		"IssuerNotResolved":      {`realmkeeper_issuer_last_success_timestamp_seconds{realm="acme",issuer="github"}`: ago(2 * time.Hour)},
-		"UsageReportsRejected":   {`realmkeeper_usage_reports_rejected_total{reason="Damaged"}`: increasing(1)},
-		"RotationFails":          {`realmkeeper_rotations_total{kind="signing_key",outcome="failure"}`: increasing(1)},
-		"NoLeader":               {`leader_election_master_status{name="realmkeeper-operator"}`: constant(0)},
-		"ReconcileErrors":        {`controller_runtime_reconcile_errors_total{controller="apiclient"}`: increasing(1)},
-		"RecordsStale":           {`realmkeeper_records_staleness_seconds{pod="a"}`: constant(301)},
-		"ConnectionsRefused":     {`realmkeeper_http_connections_closed_total{pod="a",reason="source"}`: increasing(60)},
-		"ConnectionsNearLimit":   {`realmkeeper_http_connections{pod="a"}`: constant(420)},
-		"RequestsRejected":       {`realmkeeper_http_requests_rejected_total{pod="a",reason="displaced"}`: increasing(1)},
-		"ProxyHeaderMissing":     {`realmkeeper_http_connections_closed_total{pod="p",reason="proxy_header"}`: increasing(6)},
-		"AuditEventsLost":        {`realmkeeper_audit_lost_total{pod="a"}`: increasing(1)},
-		"SlowSecretChecksBusy":   {`realmkeeper_slow_secret_checks_total{pod="a",outcome="busy"}`: increasing(1)},
-		"SignInsThrottled":       {`realmkeeper_portal_sign_ins_total{pod="p",outcome="throttled"}`: increasing(1)},
+		"NoTokenServer":           {`realmkeeper_registry_realms{pod="a"}`: nil},
+		"TokenServerCutOff":       {`realmkeeper_heartbeat_last_success_timestamp_seconds{pod="a"}`: ago(2 * time.Minute)},
+		"RecordUnreadable":        {`realmkeeper_registry_unreadable_records{pod="a"}`: constant(1)},
+		"LastGoodRecordsNotKept":  {`realmkeeper_snapshot_errors_total{pod="a"}`: increasing(1)},
+		"KeyRotationStuck":        {`realmkeeper_realm_next_key_rotation_timestamp_seconds{realm="acme"}`: ago(2 * time.Hour)},
+		"KMSUnavailable":          {`realmkeeper_kms_available{pod="a"}`: constant(0)},
+		"RealmsWithoutSigningKey": {`realmkeeper_realms_without_signing_key{pod="a"}`: constant(2)},
+		"RealmsWaitForKMS":        {`realmkeeper_realms_waiting_for_kms`: constant(3)},
+		"SigningKeysInPlaintext":  {`realmkeeper_plaintext_signing_keys{pod="a"}`: constant(1)},
+		"IssuerNotResolved":       {`realmkeeper_issuer_last_success_timestamp_seconds{realm="acme",issuer="github"}`: ago(2 * time.Hour)},
+		"UsageReportsRejected":    {`realmkeeper_usage_reports_rejected_total{reason="Damaged"}`: increasing(1)},
+		"RotationFails":           {`realmkeeper_rotations_total{kind="signing_key",outcome="failure"}`: increasing(1)},
+		"NoLeader":                {`leader_election_master_status{name="realmkeeper-operator"}`: constant(0)},
+		"ReconcileErrors":         {`controller_runtime_reconcile_errors_total{controller="apiclient"}`: increasing(1)},
+		"RecordsStale":            {`realmkeeper_records_staleness_seconds{pod="a"}`: constant(301)},
+		"ConnectionsRefused":      {`realmkeeper_http_connections_closed_total{pod="a",reason="source"}`: increasing(60)},
+		"ConnectionsNearLimit":    {`realmkeeper_http_connections{pod="a"}`: constant(420)},
+		"RequestsRejected":        {`realmkeeper_http_requests_rejected_total{pod="a",reason="displaced"}`: increasing(1)},
+		"ProxyHeaderMissing":      {`realmkeeper_http_connections_closed_total{pod="p",reason="proxy_header"}`: increasing(6)},
+		"AuditEventsLost":         {`realmkeeper_audit_lost_total{pod="a"}`: increasing(1)},
+		"SlowSecretChecksBusy":    {`realmkeeper_slow_secret_checks_total{pod="a",outcome="busy"}`: increasing(1)},
+		"SignInsThrottled":        {`realmkeeper_portal_sign_ins_total{pod="p",outcome="throttled"}`: increasing(1)},
+		"CertificateExpires":      {`realmkeeper_serving_certificate_expiration_timestamp_seconds`: ago(-6 * 24 * time.Hour)},
+		"CredentialsOutdated":     {`realmkeeper_outdated_credentials_secrets`: constant(2)},
 	}
 	alerts := alertsByName(t)
 	checkDocumented(t, alerts)
@@ -82,6 +93,7 @@ func TestAlertsFire(t *testing.T) {
 		}
 		queries = append(queries, query)
 	}
+	noProblems[`realmkeeper_serving_certificate_expiration_timestamp_seconds`] = ago(-29 * 24 * time.Hour) // just before its renewal
 	firing := func(problem map[string][]float64) (names []string) {
 		results := evaluate(t, queries, at, scrapesOf(problem, at))
 		for name, query := range alerts {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/fakekms"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -50,7 +51,12 @@ type queryResult struct {
 // that every alert is a valid Prometheus query.
 func TestDashboardAndAlerts(t *testing.T) {
 	cluster := env.Start(t)
-	inst, realm, c := scenario.InUse(t, cluster)
+	inst := install.New(t, cluster, install.Settings{KeyEncryption: true})
+	inst.KMSSocket = fakekms.New(t).Socket
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t)
+	inst.StartTokenServer(t)
+	realm, c := scenario.NewClient(t, inst, "acme")
 	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
 		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: "https://issuer.invalid"}}
 	})

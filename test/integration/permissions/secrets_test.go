@@ -2,6 +2,7 @@ package permissions_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 )
 
 var (
@@ -22,6 +23,7 @@ var (
 const (
 	recordName  = "client-00000000-0000-4000-8000-000000000000"
 	subjectName = "subject-0000000000000000000000000000000000000000000000000000000000000000"
+	restoreName = "restore-0000000000000000000000000000000000000000000000000000000000000000"
 )
 
 func secret(namespace, name string, labels map[string]string, change ...func(*corev1.Secret)) *corev1.Secret {
@@ -73,7 +75,10 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 	userProvided := secret(tenant, "provided", provided)
 	credentials := secret(tenant, "credentials", generated)
 	session := secret(inst.Namespace, "realmkeeper-portal-session", nil)
-	inst.Create(t, foreign, token, userProvided, credentials, session)
+	restore := secret(inst.RecordsNamespace, restoreName, recorded)
+	adopted := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "1", 1), recorded)
+	adopted.Annotations = map[string]string{v1alpha1.AdoptedByAnnotation: "another"}
+	inst.Create(t, foreign, token, userProvided, credentials, session, restore, adopted)
 
 	want := func(verb, namespace, name string) string {
 		return deniedByPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
@@ -85,12 +90,18 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create a bootstrap token":              {create(secret("kube-system", "new", generated, ofType("bootstrap.kubernetes.io/token"))), want("create", "kube-system", "new")},
 		"create a record elsewhere":             {create(secret(tenant, recordName, recorded)), want("create", tenant, recordName)},
 		"create a certificate elsewhere": {
-			create(secret(tenant, servingcert.AuthoritySecret, nil, certificate)), want("create", tenant, servingcert.AuthoritySecret),
+			create(secret(tenant, authority.SecretName, nil, certificate)), want("create", tenant, authority.SecretName),
 		},
 		"create a subject record elsewhere":       {create(secret(tenant, subjectName, recorded)), want("create", tenant, subjectName)},
 		"create a subject record by another name": {create(secret(inst.RecordsNamespace, "subject-of-ci", recorded)), want("create", inst.RecordsNamespace, "subject-of-ci")},
 		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
 		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
+
+		"create a restore record":              {create(secret(inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64), recorded)), want("create", inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64))},
+		"change a restore record":              {patch(restore, changeData), want("update", inst.RecordsNamespace, restoreName)},
+		"adopt a restore record and change it": {patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}, "stringData": {"password": "after"}}`), want("update", inst.RecordsNamespace, restoreName)},
+		"adopt an adopted restore record":      {patch(adopted, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`), want("update", inst.RecordsNamespace, adopted.Name)},
+		"release an adopted restore record":    {patch(adopted, `{"metadata": {"annotations": null}}`), want("update", inst.RecordsNamespace, adopted.Name)},
 
 		"change a foreign Secret":             {patch(foreign, changeData), want("update", tenant, "foreign")},
 		"relabel a foreign Secret":            {patch(foreign, addLabel), want("update", tenant, "foreign")},
@@ -106,15 +117,17 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"delete a labeled Secret of other type": {remove(token), want("delete", tenant, "token")},
 		"take the label off":                    {patch(credentials, `{"metadata": {"labels": null}}`), want("update", tenant, "credentials")},
 		"change the portal's session key":       {patch(session, addLabelAndData), want("update", inst.Namespace, session.Name)},
-		"delete the certificate authority":      {remove(secret(inst.Namespace, servingcert.AuthoritySecret, nil)), want("delete", inst.Namespace, servingcert.AuthoritySecret)},
+		"delete the certificate authority":      {remove(secret(inst.Namespace, authority.SecretName, nil)), want("delete", inst.Namespace, authority.SecretName)},
 	})
 
 	// The same requests are allowed for Secrets of the operator, so it isn't RBAC that denies them.
 	for name, do := range map[string]func(context.Context, client.Client) error{
-		"create a credentials Secret": create(secret(tenant, "allowed", generated)),
-		"change a credentials Secret": patch(credentials, changeData),
-		"create a record":             create(secret(inst.RecordsNamespace, recordName, recorded)),
-		"create a subject record":     create(secret(inst.RecordsNamespace, subjectName, recorded)),
+		"create a credentials Secret":      create(secret(tenant, "allowed", generated)),
+		"change a credentials Secret":      patch(credentials, changeData),
+		"create a record":                  create(secret(inst.RecordsNamespace, recordName, recorded)),
+		"mark a restore record as adopted": patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`),
+		"delete a restore record":          remove(adopted),
+		"create a subject record":          create(secret(inst.RecordsNamespace, subjectName, recorded)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := do(t.Context(), operator); err != nil {

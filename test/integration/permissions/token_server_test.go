@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -37,8 +38,8 @@ func TestTokenServerReadsOnlyRecords(t *testing.T) {
 	}
 	leader := lease(inst.Namespace, operatorAccount)
 	deny(t, server, map[string]attempt{
-		"read the key of the certificate authority": {get(secret(inst.Namespace, servingcert.AuthoritySecret, nil)), noPermission},
-		"read the key of the serving certificate":   {get(secret(inst.Namespace, servingcert.ServingSecret, nil)), noPermission},
+		"read the key of the certificate authority": {get(secret(inst.Namespace, authority.SecretName, nil)), noPermission},
+		"read the key of the serving certificate":   {get(secret(inst.Namespace, servingcert.SecretName, nil)), noPermission},
 		"read the credentials of a client":          {get(secret(tenant, "credentials", nil)), noPermission},
 		"list the Secrets of the system namespace": {func(ctx context.Context, c client.Client) error {
 			return c.List(ctx, &corev1.SecretList{}, client.InNamespace(inst.Namespace))

@@ -33,7 +33,7 @@ func deployment(namespace, name string, change func(*corev1.PodSpec)) *appsv1.De
 
 const (
 	otherAccount   = deniedByPolicy + "The Realmkeeper operator can run Pods only with the service account realmkeeper-token-server."
-	accessToNode   = deniedByPolicy + "The Realmkeeper operator can run Pods only without host namespaces and with no volumes other than secret and emptyDir."
+	accessToNode   = deniedByPolicy + "The Realmkeeper operator can run Pods only without host namespaces and with no volumes other than secret, configMap, and emptyDir."
 	morePrivileges = deniedByPolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
 )
 

@@ -23,7 +23,7 @@ import (
 var (
 	rotations = flag.Int("rotations", 2, "Minimum number of rotations under load")
 	tokens    = flag.Int64("tokens", 1000, "Minimum number of tokens under load")
-	perSecond = flag.Float64("rate", 100, "Maximum number of tokens per second")
+	perSecond = flag.Float64("rate", 40, "Maximum number of tokens per second")
 )
 
 // Signing keys rotate on schedule while clients continuously request tokens, and the operator is

@@ -40,6 +40,8 @@ type Want struct {
 type Plan struct {
 	// Secrets are the desired secrets in the record, oldest first. They are never nil.
 	Secrets []record.ClientSecret
+	// Restored are the secrets of a backup that are accepted in addition to Secrets.
+	Restored []record.ClientSecret
 	// Deliver is the desired secret in the credentials Secret. If empty, the Secret is unchanged.
 	Deliver string
 	// Pending is the plaintext of the newest secret. The caller must keep it until it is delivered.
@@ -74,13 +76,25 @@ const (
 //
 // Errors come from the random source.
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
+	if w.Generated != nil {
+		f.adoptDelivered(now)
+	}
+	p, err := f.plan(w, now, random)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.Restored = f.accepted(w, p.Secrets, now)
+	return p, nil
+}
+
+func (f *Facts) plan(w Want, now time.Time, random io.Reader) (Plan, error) {
 	switch {
 	case w.Provided != nil:
-		return w.Provided.plan(Look(f, now), now)
+		return w.Provided.plan(Look(*f, now), now)
 	case len(w.Hashed) > 0:
 		return planHashed(w.Hashed, f.Recorded, now), nil
 	case w.Generated != nil:
-		return w.Generated.plan(f, Look(f, now), now, random)
+		return w.Generated.plan(*f, Look(*f, now), now, random)
 	}
 	// Previous secrets expire immediately, like hashes that are removed from the spec.
 	return Plan{Secrets: []record.ClientSecret{}}, nil

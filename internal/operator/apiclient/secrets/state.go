@@ -22,6 +22,8 @@ type Facts struct {
 	// Uses contains the known uses of recorded secrets, by the ID of the secret. Only a schedule with
 	// UnusedFor needs it.
 	Uses map[string]Use
+	// Restored are the secrets of a backup that are accepted in addition to Recorded.
+	Restored []record.ClientSecret
 }
 
 // State is the state of a client's secrets.

@@ -1,0 +1,113 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+)
+
+// Reader reads the bundle of the managed CA.
+type Reader struct {
+	system    cache.Cache
+	live      client.Reader // bypasses the cache
+	namespace string
+	// last is the last Secret that was decoded. Every reconcile of an ApiClient reads the bundle, and
+	// decoding takes longer than the rest of most reconciles.
+	last atomic.Pointer[decoded]
+}
+
+type decoded struct {
+	kind      corev1.SecretType
+	data      map[string][]byte
+	authority *Authority
+	bundle    []byte // nil: the CA is unusable
+}
+
+// NewReader returns a Reader. system is a cache of the operator's Secrets in the system namespace.
+func NewReader(system cache.Cache, live client.Reader, namespace string) *Reader {
+	return &Reader{system: system, live: live, namespace: namespace}
+}
+
+// Bundle returns the certificates that clients must trust in PEM format, or nil if there is no usable
+// CA.
+func (r *Reader) Bundle(ctx context.Context) ([]byte, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: r.namespace, Name: SecretName}
+	err := r.system.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		err = r.live.Get(ctx, key, secret) // a CA that a user created lacks the label that the cache selects
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the managed CA: %w", err)
+	}
+	return r.decode(secret).bundle, nil
+}
+
+func (r *Reader) decode(secret *corev1.Secret) *decoded {
+	last := r.last.Load()
+	if last == nil || last.kind != secret.Type || !maps.EqualFunc(last.data, secret.Data, bytes.Equal) {
+		last = decode(secret)
+		r.last.Store(last)
+	}
+	return last
+}
+
+// decode ignores errors, which the token service reconciler reports.
+func decode(secret *corev1.Secret) *decoded {
+	d := &decoded{kind: secret.Type, data: secret.Data}
+	if d.authority, _ = Decode(secret); d.authority != nil {
+		d.bundle = certificate.Encode(d.authority.Bundle())
+	}
+	return d
+}
+
+// Source returns a source that enqueues the given requests when the bundle changes. If workloads don't
+// need the change yet, the requests are spread over the given time.
+func (r *Reader) Source(requests func(context.Context) []reconcile.Request, spread time.Duration) source.SyncingSource {
+	enqueue := func(ctx context.Context, spread time.Duration, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		for _, request := range requests(ctx) {
+			if spread > 0 {
+				queue.AddAfter(request, rand.N(spread)) //nolint:gosec // It isn't a secret.
+			} else {
+				queue.Add(request)
+			}
+		}
+	}
+	return source.Kind(r.system, client.Object(&corev1.Secret{}), handler.Funcs{
+		CreateFunc: func(ctx context.Context, _ event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			enqueue(ctx, 0, queue)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			before, after := decode(e.ObjectOld.(*corev1.Secret)), decode(e.ObjectNew.(*corev1.Secret))
+			if bytes.Equal(before.bundle, after.bundle) {
+				return
+			}
+			if before.authority == nil || after.authority == nil || !slices.ContainsFunc(before.authority.Bundle(), after.authority.Current.Leaf.Equal) {
+				enqueue(ctx, 0, queue) // Clients don't trust the CA that signs.
+				return
+			}
+			enqueue(ctx, spread, queue)
+		},
+	}, predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == SecretName }))
+}

@@ -1,0 +1,77 @@
+// Package servingcert describes the token servers' serving certificate, for instances with managed TLS.
+package servingcert
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+)
+
+// SecretName is the name of the Secret in the system namespace with the serving certificate.
+const SecretName = "realmkeeper-serving-cert"
+
+// MaxLifetime is the lifetime of a serving certificate, unless the CA's is short. The certificate is
+// renewed when a third of its lifetime is left.
+const MaxLifetime = 90 * 24 * time.Hour
+
+// RenewAt returns the time at which a serving certificate must be renewed. It returns now if the
+// certificate is invalid, wasn't signed by the CA, or doesn't cover all hosts.
+func RenewAt(ca *certificate.CA, serving certificate.Pair, hosts []string, now time.Time) time.Time {
+	leaf, err := serving.Parse()
+	if err != nil || !ca.Signed(leaf) {
+		return now
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Leaf)
+	for _, host := range hosts {
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
+			return now
+		}
+	}
+	if !leaf.NotAfter.Before(ca.Leaf.NotAfter) {
+		return leaf.NotAfter // A new certificate would expire at the same time.
+	}
+	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(certificate.Backdate)) / 3)
+}
+
+// WithChain returns the pair with the certificates that a server sends to clients after its own.
+func WithChain(serving certificate.Pair, chain []*x509.Certificate) certificate.Pair {
+	own, _ := certificate.Parse(serving.Certificate)
+	return certificate.Pair{Certificate: certificate.Encode(slices.Concat(own[:min(1, len(own))], chain)), Key: serving.Key}
+}
+
+// HasChain reports whether the certificates that a server sends after its own are those of the chain.
+// Servers notice a change of the chain only if their own certificate also changes, so a certificate with
+// another chain must be issued again.
+func HasChain(serving certificate.Pair, chain []*x509.Certificate) bool {
+	sent, err := certificate.Parse(serving.Certificate)
+	return err == nil && len(sent) > 0 && slices.EqualFunc(sent[1:], chain, (*x509.Certificate).Equal)
+}
+
+// Secret returns the Secret that the token servers mount. bundle contains the certificates that
+// clients trust in PEM format. The token servers don't need it; it records what has been published.
+func Secret(namespace string, serving certificate.Pair, bundle []byte, labels map[string]string) *corev1ac.SecretApplyConfiguration {
+	return corev1ac.Secret(SecretName, namespace).
+		WithLabels(labels).
+		WithType(corev1.SecretTypeTLS).
+		WithData(map[string][]byte{
+			corev1.TLSCertKey:              serving.Certificate,
+			corev1.TLSPrivateKeyKey:        serving.Key,
+			corev1.ServiceAccountRootCAKey: bundle,
+		})
+}
+
+// FromSecret returns the pair in the Secret and the certificates that have been published, without
+// validating them. The Secret can be nil.
+func FromSecret(secret *corev1.Secret) (serving certificate.Pair, published []*x509.Certificate) {
+	if secret == nil {
+		return certificate.Pair{}, nil
+	}
+	published, _ = certificate.Parse(secret.Data[corev1.ServiceAccountRootCAKey])
+	return certificate.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}, published
+}

@@ -1,0 +1,134 @@
+package tokenservice
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+)
+
+// reported returns the Events of a function, and its log messages.
+func reported(t *testing.T, r *Reconciler, f func(context.Context)) (recorded, logged []string) {
+	t.Helper()
+	recorder := events.NewFakeRecorder(100)
+	r.Events = recorder
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	f(ctrl.LoggerInto(t.Context(), log))
+	close(recorder.Events)
+	for event := range recorder.Events {
+		recorded = append(recorded, event)
+	}
+	return recorded, logged
+}
+
+// Clients that don't load ca.crt again fail after these changes, so each one has a warning.
+func TestWarningsAboutChangesByHand(t *testing.T) {
+	i := instance(t, "")
+	first := settled(t, decided(t, observed{}, i, now))
+	end := now.Add(365 * 24 * time.Hour)
+	soon := settled(t, decided(t, observed{}, i, now.Add(-300*24*time.Hour)))
+	for name, test := range map[string]struct {
+		seen observed
+		at   time.Time
+		want []string
+	}{
+		"first installation":     {observed{}, now, nil},
+		"deleted":                {observed{serving: first.serving}, now, []string{"Warning CAReplaced The Secret was missing"}},
+		"replaced":               {observed{authority: settled(t, decided(t, observed{}, i, now)).authority, serving: first.serving}, now, []string{"Warning CAReplaced Another certificate authority was found"}},
+		"replaced by an old one": {observed{authority: soon.authority, serving: first.serving}, now, []string{"Warning CAReplaced Another certificate authority was found", "Normal CAPublished"}},
+		"expired":                {first, end.Add(time.Minute), []string{"Warning CAReplaced The certificate authority has expired"}},
+		"generated later":        {first, now.Add(-48 * time.Hour), []string{"Warning CAReplaced The certificate authority is not valid yet"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{Instance: i, Renewal: &authority.Renewal{}, Metrics: metrics.New(prometheus.NewRegistry(), nil)}
+			recorded, _ := reported(t, r, func(ctx context.Context) {
+				r.report(ctx, test.seen, decided(t, test.seen, i, test.at), test.at, nil)
+			})
+			if !slices.EqualFunc(recorded, test.want, strings.HasPrefix) {
+				t.Errorf("%q, want %q", recorded, test.want)
+			}
+		})
+	}
+}
+
+// The alert about the serving certificate also works while a part of the CA can't be read.
+func TestMetricsOfDamagedCA(t *testing.T) {
+	i := instance(t, "")
+	seen := settled(t, decided(t, observed{}, i, now))
+	seen.authority.Data["previous.crt"] = []byte("invalid")
+	d, failure := decide(seen, i, "image:1", now, rand.Reader)
+	registry := prometheus.NewRegistry()
+	r := &Reconciler{Instance: i, Renewal: &authority.Renewal{}, Metrics: metrics.New(registry, func() int { return 0 })}
+	reported(t, r, func(ctx context.Context) { r.report(ctx, seen, d, now, failure) })
+	families, err := registry.Gather()
+	var found bool
+	for _, f := range families {
+		found = found || f.GetName() == "realmkeeper_serving_certificate_expiration_timestamp_seconds" && len(f.GetMetric()) == 1
+	}
+	if err != nil || !found {
+		t.Errorf("the expiration of the serving certificate is missing, error %v", err)
+	}
+	if result, _ := r.Renewal.Result(); result == nil || result.Reason != v1alpha1.ReasonCAUnusable {
+		t.Errorf("result %v, want %s", result, v1alpha1.ReasonCAUnusable)
+	}
+}
+
+// An error that concerns only the ClusterTrustBundle is logged when it changes, and recorded as long as
+// it lasts.
+func TestTrustBundleErrorsAreLoggedOnce(t *testing.T) {
+	var failure error
+	failing := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			if failure != nil {
+				return failure
+			}
+			return c.Get(ctx, key, into, options...)
+		},
+	}).Build()
+	i := instance(t, "tls: {managed: {clusterTrustBundle: true}}")
+	r := &Reconciler{Instance: i, Client: failing, Live: failing}
+	d := decided(t, observed{}, i, now)
+	recorded, logged := reported(t, r, func(ctx context.Context) {
+		for _, failure = range []error{errors.New("a"), errors.New("a"), errors.New("b"), nil, nil, errors.New("a")} {
+			if retry := r.publishTrustBundle(ctx, observed{}, d); retry != (failure != nil) {
+				t.Errorf("error %v: retry %t", failure, retry)
+			}
+		}
+	})
+	if len(logged) != 4 || len(recorded) != 4 || !strings.HasPrefix(recorded[0], "Warning TrustBundleFailed ") {
+		t.Errorf("logged %q, recorded %q", logged, recorded)
+	}
+}
+
+// A ConfigMap with the reserved name is deleted only if the operator wrote it.
+func TestForeignConfigMapIsKept(t *testing.T) {
+	for owner, kept := range map[string]bool{v1alpha1.ManagedBy: false, "helm": true, "": true} {
+		published := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: BundleName, Labels: map[string]string{v1alpha1.ManagedByLabel: owner}}}
+		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(published).Build()
+		r := &Reconciler{Instance: instance(t, "tls: {secretName: own}"), Client: c}
+		if err := r.applyCABundle(t.Context(), observed{caBundle: published}, decided(t, observed{}, r.Instance, now)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(published), published); (err == nil) != kept {
+			t.Errorf("managed by %q: %v, want it kept: %t", owner, err, kept)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package tokenservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	certificatesv1beta1ac "k8s.io/client-go/applyconfigurations/certificates/v1beta1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+)
+
+// The ClusterTrustBundle is opt-in. To write one with a signer name, the operator must be allowed to
+// attest for the signer.
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=clustertrustbundles,verbs=create,roleName=realmkeeper-operator-trust-bundle
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=clustertrustbundles,resourceNames="auth.realmkeeper.dev:ca:realmkeeper-system",verbs=get;patch,roleName=realmkeeper-operator-trust-bundle
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=auth.realmkeeper.dev/ca,verbs=attest,roleName=realmkeeper-operator-trust-bundle
+
+// TrustBundleSigner is the signer name of the ClusterTrustBundle.
+const TrustBundleSigner = "auth.realmkeeper.dev/ca"
+
+// TrustBundleName returns the name of the ClusterTrustBundle of an instance. It must start with the
+// signer name.
+func TrustBundleName(systemNamespace string) string {
+	return "auth.realmkeeper.dev:ca:" + systemNamespace
+}
+
+var errNoTrustBundles = errors.New("the API server does not serve ClusterTrustBundles; enable its feature gate ClusterTrustBundle and certificates.k8s.io/v1beta1/clustertrustbundles, or set tls.managed.clusterTrustBundle to false")
+
+// publishTrustBundle writes the ClusterTrustBundle if it is enabled. It reports whether it must be
+// tried again. Errors are only recorded, because they concern nothing else. An error is logged once.
+func (r *Reconciler) publishTrustBundle(ctx context.Context, seen observed, d decision) (retry bool) {
+	if d.bundle == nil || !r.Instance.PublishesTrustBundle() {
+		return false
+	}
+	failure := ""
+	if err := r.applyTrustBundle(ctx, d.bundle); err != nil {
+		failure = err.Error()
+		r.record(seen, corev1.EventTypeWarning, v1alpha1.EventTrustBundleFailed, truncated("Failed to write the ClusterTrustBundle: "+failure+"."))
+		if failure != r.trustBundleFailure {
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to write the ClusterTrustBundle, will retry")
+		}
+	} else if r.trustBundleFailure != "" {
+		ctrl.LoggerFrom(ctx).Info("Wrote the ClusterTrustBundle after failures")
+	}
+	r.trustBundleFailure = failure
+	return failure != ""
+}
+
+// applyTrustBundle reads from the API server, because a cache could not start without the API.
+func (r *Reconciler) applyTrustBundle(ctx context.Context, bundle []byte) error {
+	name := TrustBundleName(r.Instance.SystemNamespace)
+	live := &certificatesv1beta1.ClusterTrustBundle{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading ClusterTrustBundle %s: %w", name, err)
+	}
+	if err != nil {
+		live = nil
+	}
+	desired := certificatesv1beta1ac.ClusterTrustBundle(name).WithLabels(labels()).
+		WithSpec(certificatesv1beta1ac.ClusterTrustBundleSpec().WithSignerName(TrustBundleSigner).WithTrustBundle(string(bundle)))
+	err = apply.Object(ctx, r.Client, live, desired, certificatesv1beta1ac.ExtractClusterTrustBundle)
+	if live == nil && apierrors.IsNotFound(err) {
+		return errNoTrustBundles
+	}
+	return err
+}
