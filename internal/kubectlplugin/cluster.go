@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,10 +41,14 @@ func newClusterOptions(streams genericiooptions.IOStreams) *clusterOptions {
 
 // addTo adds the flags to a command.
 func (o *clusterOptions) addTo(command *cobra.Command) {
-	flags := command.Flags()
-	o.flags.AddFlags(flags)
-	flags.StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Defaults to text")
+	o.addConnection(command)
+	command.Flags().StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Defaults to text")
 	must(command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// addConnection adds the flags that select a cluster to a command.
+func (o *clusterOptions) addConnection(command *cobra.Command) {
+	o.flags.AddFlags(command.Flags())
 	must(command.RegisterFlagCompletionFunc("namespace", o.completeNamespaces))
 	must(command.RegisterFlagCompletionFunc("context", o.completeContexts))
 }
@@ -88,15 +93,16 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 		return nil, fmt.Errorf("loading kubeconfig: %w", err)
 	}
 	config = rest.CopyConfig(config)
-	// Reading the status of many clients takes several requests.
-	config.QPS, config.Burst = 50, 100
+	// Restoring many clients takes thousands of requests, one after the other.
+	config.QPS, config.Burst = 500, 500
 	clock := &serverClock{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) { return clock.observe(next.RoundTrip(r)) })
 	})
 	scheme := runtime.NewScheme()
 	if err := errors.Join(
-		corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme),
 	); err != nil {
 		return nil, err
 	}

@@ -41,8 +41,10 @@ func (t *target) findings() []finding {
 // warnings returns the conditions that do not affect Ready but need attention.
 func (t *target) warnings() []finding {
 	var found []finding
-	if c := t.condition(v1alpha1.ConditionIssuersResolved); c != nil && c.Status != metav1.ConditionTrue {
-		found = append(found, t.finding(c))
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionCARenewal, v1alpha1.ConditionRestored} {
+		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionTrue {
+			found = append(found, t.finding(c))
+		}
 	}
 	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionWeakHash, v1alpha1.ConditionOldSecretInUse} {
 		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionFalse {

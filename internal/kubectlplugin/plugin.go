@@ -45,8 +45,10 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command.SetOut(streams.Out)
 	command.SetErr(streams.ErrOut)
 	command.AddCommand(
+		newBackupCommand(streams),
 		newExplainCommand(streams),
 		newHashCommand(streams),
+		newRestoreCommand(streams),
 		newResumeCommand(streams),
 		newRevokeCommand(streams),
 		newRotateCommand(streams),

@@ -19,6 +19,9 @@ verify endpoints reject them; new tokens are issued. With --secret, also replace
 secret of an ApiClient, and reject the old one immediately. Use this if the secret leaked. With
 --wait, this also revokes the tokens that the old secret got until every token server rejected it.
 
+For an ApiClient that was restored from a backup, this also rejects the secrets of the backup, with or
+without --secret.
+
 Resource servers that verify tokens offline accept existing tokens until these expire.`
 
 const revokeExamples = `  # Reject the tokens that a client got until now
