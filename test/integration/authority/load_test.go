@@ -1,0 +1,118 @@
+package authority_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// handshake connects to a token server as a client that trusts the given CAs.
+func handshake(ctx context.Context, s *install.TokenServer, roots *x509.CertPool) (tls.ConnectionState, error) {
+	return handshakeWith(ctx, s, host, roots)
+}
+
+// handshakeWith is like handshake for another name of the server.
+func handshakeWith(ctx context.Context, s *install.TokenServer, name string, roots *x509.CertPool) (tls.ConnectionState, error) {
+	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(ctx, "tcp", s.Address)
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState(), nil
+}
+
+// load connects to all token servers again and again, always with a new connection.
+type load struct {
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	count    int
+	failures []string
+	leaves   map[string]bool // issuers of the serving certificates
+}
+
+// pause between the connections of a worker leaves enough CPU time for the other tests.
+const pause = 100 * time.Millisecond
+
+// connect starts a load with a worker for each function that returns the CAs to trust. The functions
+// run before each connection.
+func (s *site) connect(t *testing.T, trust ...func(context.Context) (*x509.CertPool, error)) *load {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	l := &load{cancel: cancel, leaves: map[string]bool{}}
+	servers := s.Servers()
+	for _, roots := range trust {
+		l.running.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				l.try(ctx, servers[n%len(servers)], roots)
+				select {
+				case <-ctx.Done():
+				case <-time.After(pause):
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { l.cancel(); l.running.Wait() })
+	return l
+}
+
+func (l *load) try(ctx context.Context, s *install.TokenServer, trust func(context.Context) (*x509.CertPool, error)) {
+	roots, err := trust(ctx)
+	var state tls.ConnectionState
+	if err == nil {
+		state, err = handshake(ctx, s, roots)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.count++
+	if err != nil {
+		l.failures = append(l.failures, fmt.Sprintf("%s %s: %v", time.Now().Format(time.StampMilli), s.Name, err))
+		return
+	}
+	l.leaves[state.PeerCertificates[0].Issuer.CommonName] = true
+}
+
+// stop ends the load, and fails the test if a connection failed. It returns the number of connections
+// and of the CAs that signed the serving certificates.
+func (l *load) stop(t *testing.T, who string) (connections, authorities int) {
+	t.Helper()
+	l.cancel()
+	l.running.Wait()
+	if len(l.failures) > 0 || l.count == 0 {
+		t.Errorf("%s: %d of %d connections failed, want none: %q", who, len(l.failures), l.count, l.failures[:min(len(l.failures), 5)])
+	}
+	return l.count, len(l.leaves)
+}
+
+// following returns the CAs that a workload trusts if it loads ca.crt of its mounted credentials Secret
+// only every half overlap, first after the given part of this time.
+func (s *site) following(t *testing.T, c *v1alpha1.ApiClient, part float64) func(context.Context) (*x509.CertPool, error) {
+	t.Helper()
+	every := s.overlap / 2
+	roots := poolOf(parse(t, s.CredentialsSecret(t, c).Data["ca.crt"])...)
+	next := time.Now().Add(time.Duration(part * float64(every)))
+	return func(context.Context) (*x509.CertPool, error) {
+		if now := time.Now(); now.After(next) {
+			roots, next = poolOf(parse(t, s.CredentialsSecret(t, c).Data["ca.crt"])...), now.Add(every)
+		}
+		return roots, nil
+	}
+}
+
+// trusting returns the CAs of a client that never loads ca.crt again.
+func trusting(ca *x509.Certificate) func(context.Context) (*x509.CertPool, error) {
+	roots := poolOf(ca)
+	return func(context.Context) (*x509.CertPool, error) { return roots, nil }
+}

@@ -1,0 +1,167 @@
+package authority_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+)
+
+// An expired CA is replaced immediately, and the operator says so. Nothing published is lost: clients
+// get the new CA, and the expired one leaves the bundle.
+func TestExpiredCA(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long)
+	expired := s.newCA(t, -time.Minute)
+	s.createCA(t, expired.Pair)
+	clients := s.start(t, "", 1, "billing")
+	current := s.current(t)
+	if current.Equal(expired.Leaf) {
+		t.Fatal("the expired CA was not replaced")
+	}
+	s.awaitBundle(t, []*x509.Certificate{current}, clients...)
+	s.wantTokens(t, clients)
+	s.wantLogged(t, "expired")
+}
+
+// A user replaces the CA. It signs immediately, and the bundle also contains the previous one as long as
+// certificates of it are valid.
+func TestCAReplacedByHand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long)
+	clients := s.start(t, "", 1, "billing")
+	before := s.current(t)
+	own := s.newCA(t, s.lifetime)
+	s.change(t, map[string][]byte{corev1.TLSCertKey: own.Certificate, corev1.TLSPrivateKeyKey: own.Key})
+	s.awaitServed(t, own.Leaf)
+	s.awaitBundle(t, []*x509.Certificate{before, own.Leaf}, clients...)
+	s.wantTokens(t, clients)
+
+	// An unusable CA is never overwritten. Everything keeps working, and the operator says what to do.
+	s.change(t, map[string][]byte{corev1.TLSPrivateKeyKey: []byte("x")})
+	s.wantLogged(t, "restore it, or delete it to generate a new CA")
+	s.KillAndRestartOperator(t)
+	s.wantTokens(t, clients)
+	if got := s.caSecret(t); string(got.Data[corev1.TLSPrivateKeyKey]) != "x" || !bytes.Equal(got.Data[corev1.TLSCertKey], own.Certificate) {
+		t.Errorf("the operator changed the unusable CA: %q", got.Data[corev1.TLSCertKey])
+	}
+	s.change(t, map[string][]byte{corev1.TLSPrivateKeyKey: own.Key})
+	s.awaitBundle(t, []*x509.Certificate{before, own.Leaf}, clients...)
+
+	// A deleted CA is generated again.
+	s.Delete(t, s.caSecret(t))
+	install.Eventually(t, "a new CA", func() error {
+		if now := s.current(t); now.Equal(own.Leaf) {
+			return fmt.Errorf("%s still signs", now.Subject)
+		}
+		return nil
+	})
+	s.awaitServed(t, s.current(t))
+	s.awaitBundle(t, []*x509.Certificate{before, own.Leaf, s.current(t)}, clients...)
+	s.wantTokens(t, clients)
+}
+
+// After a user has stopped the operator and deleted the CA and the serving certificate, because the key of
+// the CA is compromised, nothing trusts the old CA.
+func TestCompromisedCA(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long)
+	clients := s.start(t, "", 1, "billing")
+	before, serving := s.current(t), &corev1.Secret{}
+	serving.Namespace, serving.Name = s.Namespace, servingcert.SecretName
+	s.StopOperator(t)
+	s.Delete(t, s.caSecret(t))
+	s.Delete(t, serving)
+	s.StartOperator(t, "")
+	now := s.current(t)
+	if now.Equal(before) {
+		t.Fatal("the old CA still signs")
+	}
+	s.awaitServed(t, now)
+	s.awaitBundle(t, []*x509.Certificate{now}, clients...)
+	s.wantTokens(t, clients)
+}
+
+// A user adds a CA of their own to the bundle. Clients trust it until it expires, also after a renewal,
+// and after the operator has restored a bundle that was changed elsewhere.
+func TestForeignCertificatesInBundle(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long)
+	clients := s.start(t, "", 1, "billing")
+	current := s.current(t)
+	foreign, err := certificate.NewCA(nil, s.lifetime, time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.change(t, map[string][]byte{"previous.crt": foreign.Certificate})
+	s.awaitBundle(t, []*x509.Certificate{current, foreign.Leaf}, clients...)
+
+	// Changes of the copies are undone.
+	published := &corev1.ConfigMap{}
+	published.Namespace, published.Name = s.Namespace, "realmkeeper-ca-bundle"
+	install.Change(t, s.Installation, published, func(c *corev1.ConfigMap) { c.Data["ca.crt"] = "x" })
+	install.Change(t, s.Installation, s.CredentialsSecret(t, clients[0]), func(c *corev1.Secret) { c.Data["ca.crt"] = foreign.Certificate })
+	s.awaitBundle(t, []*x509.Certificate{current, foreign.Leaf}, clients...)
+
+	// A part that can't be read is reported and kept, and the CA still signs.
+	s.change(t, map[string][]byte{"previous.crt": []byte("not a certificate")})
+	s.wantLogged(t, "previous.crt in Secret realmkeeper-ca (correct it, or remove it from the Secret)")
+	s.wantTokens(t, clients)
+	if got := s.caSecret(t).Data["previous.crt"]; string(got) != "not a certificate" {
+		t.Errorf("the operator changed the unreadable part to %q", got)
+	}
+}
+
+// After the instance domain has changed, the names of the token servers violate the name constraints of
+// the CA. Another CA signs immediately, and clients can connect as soon as they have loaded it.
+func TestChangedDomain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, long)
+	clients := s.start(t, "", 1, "billing")
+	before := s.current(t)
+	const domain = "changed.localhost"
+	settings := s.settings()
+	settings.Domain = domain
+	s.Configure(t, settings)
+	s.KillAndRestartOperator(t)
+	_, after := s.awaitMove(t, before)
+	s.awaitBundle(t, []*x509.Certificate{before, after}, clients...)
+	for _, name := range []string{"api." + domain, config.TokenServiceName + "." + s.Namespace + ".svc"} {
+		install.Eventually(t, "a serving certificate for "+name, func() error {
+			_, err := handshakeWith(t.Context(), s.Servers()[0], name, poolOf(after))
+			return err
+		})
+	}
+	if _, err := handshakeWith(t.Context(), s.Servers()[0], "api."+domain, poolOf(before)); err == nil {
+		t.Error("the previous CA is accepted for a name that its constraints don't permit")
+	}
+}
+
+// change changes keys in the Secret of the CA.
+func (s *site) change(t *testing.T, data map[string][]byte) {
+	t.Helper()
+	install.Change(t, s.Installation, s.caSecret(t), func(secret *corev1.Secret) {
+		maps.Copy(secret.Data, data)
+	})
+}
+
+// wantLogged waits until the operator's log contains a text.
+func (s *site) wantLogged(t *testing.T, text string) {
+	t.Helper()
+	install.Eventually(t, fmt.Sprintf("the operator's log to contain %q", text), func() error {
+		if !bytes.Contains(s.OperatorLog(t), []byte(text)) {
+			return fmt.Errorf("it does not")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,174 @@
+package kms_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/kmsplugin"
+	"github.com/realmkeeper/realmkeeper/test/framework/load"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+)
+
+// An installation with private keys in plaintext enables encryption, rotates the key encryption key,
+// and disables encryption again. Clients continuously request tokens, and no request fails.
+func TestEncryptionIsEnabledRotatedAndDisabled(t *testing.T) {
+	cluster := env.Start(t)
+	plugin := kmsplugin.Start(t)
+	inst := install.New(t, cluster, install.Settings{SpeedUp: speedUp})
+	inst.StartOperator(t, "")
+	inst.StartTokenServer(t) // without a plugin, as before the rollout
+	inst.KMSSocket = plugin.Socket
+	rolledOut := inst.StartTokenServer(t)
+	acme, c := scenario.NewClient(t, inst, "acme")
+	rsa := install.Realm("rsa", func(r *v1alpha1.Realm) { r.Spec.Signing.Algorithm = "RS256" })
+	inst.Create(t, rsa)
+	inst.AwaitReady(t, rsa, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	realms := []*v1alpha1.Realm{acme, rsa}
+	awaitPlaintext(t, inst, realms...)
+	before := append(privateMembers(t, inst, plugin, acme), privateMembers(t, inst, plugin, rsa)...)
+	expectPlaces(t, inst, before, placesOfPlaintext(t, inst, realms)...) // the search works
+
+	clients := startLoad(t, inst, c, inst.Servers()...)
+	reconfigure(t, inst, encryption)
+	awaitEncrypted(t, inst, "", realms...)
+	awaitKeysEncrypted(t, inst, v1alpha1.ReasonKeysEncrypted, realms...)
+	scenario.AwaitUsable(t, inst, c)
+	clients.expectNoFailures(t)
+	clients.Stop()
+	inst.StopTokenServers(t)
+	for range 2 {
+		inst.StartTokenServer(t)
+	}
+	expectNone(t, rolledOut.SnapshotDir, before)
+
+	clients = startLoad(t, inst, c, inst.Servers()...)
+	rotateSigningKey(t, inst, acme)
+	awaitEncrypted(t, inst, "", realms...)
+	expectPlaces(t, inst, append(before, privateMembers(t, inst, plugin, acme)...))
+	id := plugin.Rotate(t)
+	awaitEncrypted(t, inst, id, realms...)
+	plugin.Prune(t) // nothing needs the previous key encryption key
+	rotateSigningKey(t, inst, acme)
+	awaitEncrypted(t, inst, id, realms...)
+	inst.StartTokenServer(t).AwaitReady(t) // decrypts all keys
+	scenario.AwaitUsable(t, inst, c)
+	expectPlaces(t, inst, privateMembers(t, inst, plugin, acme))
+	clients.expectNoFailures(t)
+
+	reconfigure(t, inst, install.Settings{SpeedUp: speedUp, KeyEncryption: true, Decrypt: true})
+	awaitPlaintext(t, inst, realms...)
+	awaitKeysEncrypted(t, inst, v1alpha1.ReasonEncryptionDisabled, realms...)
+	scenario.AwaitUsable(t, inst, c)
+	plugin.Kill(t)
+	inst.KMSSocket = ""
+	reconfigure(t, inst, install.Settings{SpeedUp: speedUp})
+	rotateSigningKey(t, inst, acme)
+	inst.StartTokenServer(t)
+	scenario.AwaitUsable(t, inst, c)
+	clients.expectNoFailures(t)
+}
+
+// placesOfPlaintext are the places that contain private keys without encryption.
+func placesOfPlaintext(t *testing.T, inst *install.Installation, realms []*v1alpha1.Realm) (places []string) {
+	t.Helper()
+	for _, s := range inst.Servers() {
+		places = append(places, "snapshot of "+s.Name)
+	}
+	for _, realm := range realms {
+		secret, err := recordOf(t, inst, realm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places = append(places, "Secret "+secret.Namespace+"/"+secret.Name)
+	}
+	return places
+}
+
+// reconfigure restarts the operator with other settings, like a rollout.
+func reconfigure(t *testing.T, inst *install.Installation, s install.Settings) {
+	t.Helper()
+	inst.StopOperator(t)
+	inst.Configure(t, s)
+	inst.StartOperator(t, "")
+}
+
+// rotateSigningKey rotates the signing key of a realm and waits until the new key signs.
+func rotateSigningKey(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
+	t.Helper()
+	requestRotation(t, inst, realm)
+	awaitRotated(t, inst, realm)
+}
+
+// awaitRotated waits until the requested rotation of the signing key is complete.
+func awaitRotated(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
+	t.Helper()
+	install.Eventually(t, "the rotation of the signing key", func() error {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+			return err
+		}
+		for _, key := range realm.Status.SigningKeys {
+			if key.State == v1alpha1.SigningKeyActive && !key.CreatedAt.Before(realm.Spec.Signing.RotateAfter) {
+				return nil
+			}
+		}
+		return fmt.Errorf("the keys are %+v", realm.Status.SigningKeys)
+	})
+}
+
+func requestRotation(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
+	t.Helper()
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		newest := r.Status.SigningKeys[len(r.Status.SigningKeys)-1]
+		r.Spec.Signing.RotateAfter = &metav1.Time{Time: newest.CreatedAt.Add(time.Second)}
+	})
+}
+
+// clientLoad is a load on token servers.
+type clientLoad struct{ *load.Load }
+
+func startLoad(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, servers ...*install.TokenServer) clientLoad {
+	t.Helper()
+	credentials := inst.CredentialsSecret(t, c)
+	return clientLoad{load.Start(t, load.Options{
+		Servers: servers, Workers: 4, PerSecond: 20, Credentials: func() *corev1.Secret { return credentials },
+	})}
+}
+
+// expectNoFailures checks that tokens were issued and that no request has failed so far.
+func (l clientLoad) expectNoFailures(t *testing.T) {
+	t.Helper()
+	r := l.Result()
+	if r.Failed > 0 || r.Tokens == 0 {
+		t.Errorf("%d tokens issued with %d keys; %d requests failed; first failures: %q", r.Tokens, len(r.Keys), r.Failed, r.Failures)
+	}
+	t.Logf("%d tokens issued with %d keys", r.Tokens, len(r.Keys))
+}
+
+// awaitKeysEncrypted waits until the condition KeysEncrypted of the realms has a reason.
+func awaitKeysEncrypted(t *testing.T, inst *install.Installation, reason v1alpha1.ConditionReason, realms ...*v1alpha1.Realm) {
+	t.Helper()
+	for _, realm := range realms {
+		install.Eventually(t, fmt.Sprintf("the reason %s of %s", reason, realm.Name), func() error {
+			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
+				return err
+			}
+			c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionKeysEncrypted))
+			if c == nil || c.Reason != string(reason) {
+				return fmt.Errorf("the condition is %+v", c)
+			}
+			if want := reason == v1alpha1.ReasonKeysEncrypted; (c.Status == metav1.ConditionTrue) != want {
+				t.Errorf("the condition has the reason %s and the status %s", c.Reason, c.Status)
+			}
+			return nil
+		})
+	}
+}
