@@ -25,6 +25,13 @@ go build -C test -o "$bin/" ./cluster ./e2e/workload
 
 archives=("$work/workload.tar")
 go run -C hack/image . archive --image realmkeeper-workload:e2e --output "$work/workload.tar" "$bin/workload"
+# The KMS plugin is linked dynamically, because it loads SoftHSM.
+hack/c-compiler.sh
+test/kms/softhsm.sh
+CGO_ENABLED=1 go build -C test -buildvcs=false -o "$bin/kms" ./kms
+go run -C hack/image . archive --image realmkeeper-kms:e2e --output "$work/kms.tar" \
+	--library /usr/lib/softhsm/libsofthsm2.so "$bin/kms"
+archives+=("$work/kms.tar")
 stamp=github.com/realmkeeper/realmkeeper/internal/version
 for version in "${versions[@]}"; do
 	# For an upgrade, two images that differ only in the version are sufficient.

@@ -1,0 +1,251 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/oauth2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/test/framework/leak"
+)
+
+// plugin is the name of the sidecar with the KMS plugin.
+const plugin = "kms-plugin"
+
+// TestKeyEncryption runs a KMS plugin over SoftHSM as a sidecar of the operator and the token servers,
+// in a namespace that admits only restricted Pods. It enables the encryption of private keys in an
+// installation that is in use, then kills the plugins, and then makes them unavailable.
+func TestKeyEncryption(t *testing.T) {
+	needsNode(t)
+	c := inUse(t)
+	name, keys := realmRecord(t)
+	private := privateMembers(t, keys)
+	expectSecretsWith(t, private, name)
+
+	enabling := startLoad(t, c.Namespace, "enabling", c.Status.SecretName, "--rate", "500")
+	keyID := createKey(t)
+	values := filepath.Join("test", "e2e", "key-encryption-values.yaml")
+	run(t, tool("helm"), installArgs("upgrade", chart, firstVersion, "--values", values)...)
+	awaitPlugins(t)
+	awaitEncrypted(t, keyID)
+	expectSecretsWith(t, private)
+	enabling.requireNoFailures(t)
+
+	// Token servers sign from memory while their plugins are killed. The loads don't use the Service,
+	// because a Pod isn't ready until the kubelet has restarted its plugin.
+	restarted, other := twoTokenServers(t)
+	loads := []*load{startDirectLoad(t, c, "restarted", restarted), startDirectLoad(t, c, "other", other)}
+	for _, p := range slices.Concat(tokenServers(t), operators(t)) {
+		signal(t, &p, plugin, "SIGKILL")
+	}
+	awaitRestarted(t)
+	awaitRollout(t, tokenService)
+	awaitRollout(t, operator)
+	loads[0].requireNoFailures(t)
+
+	// A restarted token server waits until its plugin responds. The other one signs from memory.
+	signal(t, &other, plugin, "SIGSTOP")
+	signal(t, &restarted, plugin, "SIGSTOP")
+	signal(t, &restarted, "token-server", "SIGKILL")
+	awaitUnready(t, restarted, "waiting for the KMS plugin to decrypt signing keys of 1 realms")
+	expectUnavailable(t, restarted, c)
+	loads[1].requireNoFailures(t)
+	signal(t, &other, plugin, "SIGCONT")
+	signal(t, &restarted, plugin, "SIGCONT")
+	awaitRollout(t, tokenService)
+	awaitReady(t, c)
+	if token := fetchToken(t, c); strings.Count(token, ".") != 2 {
+		t.Errorf("the token is %q", token)
+	}
+}
+
+// createKey generates a key encryption key on this machine and returns its ID. All plugins unpack it from
+// a Secret.
+func createKey(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	keyID := strings.TrimSpace(run(t, tool("kms"), "rotate", "--token", dir))
+	create(t, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "kms-token"},
+		Data:       map[string][]byte{"token.tar": []byte(run(t, "tar", "-C", dir, "-c", "."))},
+	})
+	return keyID
+}
+
+// realmRecord returns the name of the record of the only Realm, and the signing keys in it.
+func realmRecord(t *testing.T) (name string, keys []signingkey.Key) {
+	t.Helper()
+	records := &corev1.SecretList{}
+	if err := cluster.List(t.Context(), records, client.InNamespace(recordsNamespace),
+		client.MatchingLabels{v1alpha1.RecordLabel: string(record.KindRealm)}); err != nil {
+		t.Fatal(err)
+	}
+	if len(records.Items) != 1 {
+		t.Fatalf("there are %d records of Realms, want 1", len(records.Items))
+	}
+	realm, err := record.ReadRealm(&records.Items[0])
+	if err != nil || len(realm.Keys) == 0 {
+		t.Fatalf("the record has %d keys: %v", len(realm.Keys), err)
+	}
+	return records.Items[0].Name, realm.Keys
+}
+
+// privateMembers returns the private members of keys that aren't encrypted.
+func privateMembers(t *testing.T, keys []signingkey.Key) []string {
+	t.Helper()
+	var members []string
+	for i := range keys {
+		encoded, err := keys[i].PrivateJWK()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var jwk struct {
+			D string `json:"d"`
+		}
+		if err := json.Unmarshal(encoded, &jwk); err != nil || jwk.D == "" {
+			t.Fatalf("key %s has no private member: %v", keys[i].ID, err)
+		}
+		members = append(members, jwk.D)
+	}
+	return members
+}
+
+// expectSecretsWith checks which Secrets in the cluster contain private members of keys.
+func expectSecretsWith(t *testing.T, members []string, want ...string) {
+	t.Helper()
+	secrets := &corev1.SecretList{}
+	if err := cluster.List(t.Context(), secrets); err != nil {
+		t.Fatal(err)
+	}
+	places := leak.Places{}
+	for _, s := range secrets.Items {
+		for _, value := range s.Data {
+			places[s.Name] += string(value) + "\n"
+		}
+	}
+	if diff := cmp.Diff(want, places.Containing(members)); diff != "" {
+		t.Errorf("Secrets with private keys (-want +got):\n%s", diff)
+	}
+}
+
+// awaitEncrypted waits until the private keys of the Realm are encrypted with a key encryption key.
+func awaitEncrypted(t *testing.T, keyID string) {
+	t.Helper()
+	eventually(t, "the keys to be encrypted with "+keyID, func() error {
+		_, keys := realmRecord(t)
+		for i := range keys {
+			if sealed := keys[i].Sealed(); sealed == nil || sealed.KeyID != keyID {
+				return fmt.Errorf("%w: key %s is encrypted with %+v", errNotYet, keys[i].ID, sealed)
+			}
+		}
+		return nil
+	})
+}
+
+// awaitPlugins waits until all Pods of the operator and the token servers have a plugin.
+func awaitPlugins(t *testing.T) {
+	t.Helper()
+	eventually(t, "all Pods to have a KMS plugin", func() error {
+		for _, p := range slices.Concat(tokenServers(t), operators(t)) {
+			if len(p.Spec.InitContainers) != 1 || p.Spec.InitContainers[0].Name != plugin {
+				return fmt.Errorf("%w: %s", errNotYet, p.Name)
+			}
+		}
+		return nil
+	})
+	awaitRollout(t, tokenService)
+	awaitRollout(t, operator)
+}
+
+// awaitRestarted waits until the kubelet has restarted the plugins of all Pods.
+func awaitRestarted(t *testing.T) {
+	t.Helper()
+	eventually(t, "the plugins to restart", func() error {
+		for _, p := range slices.Concat(tokenServers(t), operators(t)) {
+			if s := p.Status.InitContainerStatuses[0]; s.RestartCount == 0 || !s.Ready {
+				return fmt.Errorf("%w: %s %+v", errNotYet, p.Name, s)
+			}
+		}
+		return nil
+	})
+}
+
+func twoTokenServers(t *testing.T) (one, other corev1.Pod) {
+	t.Helper()
+	pods := tokenServers(t)
+	if len(pods) != 2 {
+		t.Fatalf("there are %d token servers, want 2", len(pods))
+	}
+	return pods[0], pods[1]
+}
+
+// signal sends a signal to a running container of a Pod.
+func signal(t *testing.T, p *corev1.Pod, container, signal string) {
+	t.Helper()
+	ctr(t, "tasks", "kill", "--signal", signal, containerOf(t, p, container))
+}
+
+// startDirectLoad requests tokens from one token server.
+func startDirectLoad(t *testing.T, c *v1alpha1.ApiClient, name string, server corev1.Pod) *load {
+	t.Helper()
+	return startLoad(t, c.Namespace, name, c.Status.SecretName, "--address", server.Status.PodIP+":8443", "--rate", "500")
+}
+
+// awaitUnready waits until a token server reports why it isn't ready, and Kubernetes knows that.
+func awaitUnready(t *testing.T, server corev1.Pod, reason string) {
+	t.Helper()
+	eventually(t, server.Name+" to wait", func() error {
+		status, body, err := readiness(t, server)
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, reason) {
+			return fmt.Errorf("%w: %d %s %w", errNotYet, status, body, err)
+		}
+		get(t, server.Namespace, server.Name, &server)
+		if server.Status.ContainerStatuses[0].Ready {
+			return fmt.Errorf("%w: its container is ready", errNotYet)
+		}
+		return nil
+	})
+}
+
+func readiness(t *testing.T, server corev1.Pod) (status int, body string, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Status.PodIP+":8080/readyz", http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), err
+}
+
+// expectUnavailable checks that a token server asks the client to try again later.
+func expectUnavailable(t *testing.T, server corev1.Pod, c *v1alpha1.ApiClient) {
+	t.Helper()
+	secret := &corev1.Secret{}
+	get(t, c.Namespace, c.Status.SecretName, secret)
+	err := requestToken(t.Context(), server.Status.PodIP+":8443", secret)
+	failure, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok || failure.Response.StatusCode != http.StatusServiceUnavailable || failure.Response.Header.Get("Retry-After") == "" {
+		t.Errorf("a token server without signing keys responded with %v, want 503 and Retry-After", err)
+	}
+}
