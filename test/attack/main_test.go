@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	duration   = flag.Duration("attack.duration", 20*time.Second, "Duration of each flood")
+	duration   = flag.Duration("attack.duration", 12*time.Second, "Duration of each flood")
 	each       = flag.Duration("attack.corpus", time.Second, "Duration of each attack of the corpus")
 	reportFile = flag.String("attack.report", "", "Path of the `file` for the report. If empty, none is written")
 )

@@ -11,8 +11,12 @@ import (
 
 // Start starts the command in the group and on the core for servers. Its output is appended to
 // <Dir>/<Name>.log by this process, through a pipe as in a container. If the program wrote the file
-// itself, the file's pages in the cache would count as its memory.
+// itself, the file's pages in the cache would count as its memory. So would the pages of its
+// executable unless they are in the cache before, but the kernel drops such pages when memory is short.
 func (g *Group) Start(c process.Command) (*process.Process, error) {
+	if err := readAll(c.Path); err != nil {
+		return nil, err
+	}
 	log, err := os.OpenFile(filepath.Join(c.Dir, c.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -40,4 +44,15 @@ func (g *Group) Start(c process.Command) (*process.Process, error) {
 	c.Path = "/bin/sh"
 	c.Inherit = []*os.File{writer}
 	return process.Start(c)
+}
+
+// readAll reads a file into the cache, as part of this process's memory.
+func readAll(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.Copy(io.Discard, file)
+	return err
 }
