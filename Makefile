@@ -30,7 +30,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/kubernetes hack/image test/promql
+MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes hack/image test/promql
 
 ##@ General
 
@@ -90,7 +90,7 @@ krew: ## Build the kubectl plugin for all platforms and its krew manifest into d
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubectl, once for each version (5 min).
-	@test/controlplane/build.sh kubectl >/dev/null
+	@test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null
 
 .PHONY: clean
 clean: ## Remove build output of this checkout, but not shared caches or a running demo.
@@ -144,8 +144,8 @@ test-all: test test-extra ## Run all tests except e2e: test and test-extra.
 
 .PHONY: test-race
 test-race: c-compiler ## Run the unit tests with the race detector.
-	@echo "Running the unit tests with the race detector; 2 min, 5 min the first time ..."
-	@CGO_ENABLED=1 go test -race ./...
+	@echo "Running the unit tests with the race detector; 1 to 3 min, 5 min the first time ..."
+	@CGO_ENABLED=1 go test -race -p 4 ./...
 
 # The suites share one build of the product with the race detector. Test code itself runs without.
 RACE_BINARIES := $(CURDIR)/.test/bin
@@ -156,18 +156,18 @@ RACE_BINARIES := $(CURDIR)/.test/bin
 SUITES := GOGC=400 REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=1 -parallel 8 -timeout 20m
 
 .PHONY: test-integration
-test-integration: control-plane race-binaries ## Run the operator and token servers against real API servers.
-	@echo "Running the integration tests; 6 min ..."
+test-integration: control-plane race-binaries softhsm ## Run the operator and token servers against real API servers.
+	@echo "Running the integration tests; 9 min ..."
 	@$(SUITES) -p 8 ./integration/...
 
 .PHONY: test-extra
-test-extra: control-plane race-binaries build peers chromium helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, and 1,000 clients, then attack the servers.
+test-extra: control-plane race-binaries build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, and 1,000 clients, then attack the servers.
 	@echo "Running the other tests; 4 min ..."
 	@go test -C hack/image ./...
 	@$(SUITES) -p 3 $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 	@echo "Creating 1,000 ApiClients; 1 min ..."
 	@$(ATTACKS) ./integration/scale -run 'TestManyClients$$' -args -clients 1000
-	@echo "Attacking the token server and the portal; 6 min ..."
+	@echo "Attacking the token server and the portal; 5 min ..."
 	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
 
 # The attacked servers are ordinary builds, because the race detector takes several times the
@@ -175,10 +175,12 @@ test-extra: control-plane race-binaries build peers chromium helm ## Test the po
 ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 -timeout 2h
 
 .PHONY: soak
-soak: control-plane build ## Attack the token server and the portal at full length, as root, and write dist/soak.md (65 min).
+soak: control-plane build softhsm c-compiler ## Attack the token server and the portal at full length, as root, and write dist/soak.md (65 min).
 	@echo "Attacking the token server and the portal at full length; 65 min ..."
 	@mkdir -p dist; rm -f dist/soak*.md
 	@failed=0; \
+	$(ATTACKS) -tags soak ./integration/kms -v -run TestManyRotations -args -kms.rotations 10 -kms.realms 100 || failed=$$?; \
+	$(ATTACKS) -v ./integration/authority -run TestRenewalsUnderLoad -args -renewals 20 || failed=$$?; \
 	$(ATTACKS) -parallel 1 ./attack -skip TestGuessing -args -attack.duration 60s -attack.corpus 10s \
 		-attack.report "$(CURDIR)/dist/soak-floods.md" || failed=$$?; \
 	$(ATTACKS) -parallel 1 ./attack -run TestGuessing -args -attack.duration 10m \
@@ -263,7 +265,7 @@ helm: ## Build Helm 3 and 4 for the chart tests.
 .PHONY: vet
 vet: ## Run go vet.
 	@go vet ./...
-	@cd test && go vet -tags e2e,scale ./...
+	@cd test && go vet -tags e2e,scale,soak ./...
 
 .PHONY: c-compiler
 c-compiler: ## Install gcc, which the race detector needs, if it is missing.
@@ -272,6 +274,10 @@ c-compiler: ## Install gcc, which the race detector needs, if it is missing.
 .PHONY: peers
 peers: ## Install nginx, Node.js, curl, and jq for the interoperability tests if they are missing.
 	@test/interop/peers.sh
+
+.PHONY: softhsm
+softhsm: ## Install SoftHSM, which the tests of key encryption need, if it is missing.
+	@test/kms/softhsm.sh
 
 .PHONY: chromium
 chromium: ## Install Chromium, which the portal tests need, if it is missing.
