@@ -21,7 +21,12 @@ const realm = "11111111-1111-1111-1111-111111111111"
 
 func dial(t *testing.T, plugin *fakekms.Plugin) *keyencryption.Encrypter {
 	t.Helper()
-	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: 500 * time.Millisecond})
+	return dialWithTimeout(t, plugin, fakekms.Timeout)
+}
+
+func dialWithTimeout(t *testing.T, plugin *fakekms.Plugin, timeout time.Duration) *keyencryption.Encrypter {
+	t.Helper()
+	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +207,11 @@ func TestErrorsSayWhetherThePluginIsUnavailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := fakekms.New(t)
-			client := dial(t, plugin)
+			timeout := fakekms.Timeout
+			if name == "hangs" {
+				timeout = 100 * time.Millisecond
+			}
+			client := dialWithTimeout(t, plugin, timeout)
 			test.change(plugin)
 			key := generate(t, signingkey.ES256)
 			if _, err := client.Seal(t.Context(), realm, &key); !errors.Is(err, test.want) {
@@ -235,7 +244,7 @@ func TestClientReconnects(t *testing.T) {
 		t.Fatal("a stopped plugin responds")
 	}
 	plugin.Start()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		if _, err := client.Status(ctx); err == nil {

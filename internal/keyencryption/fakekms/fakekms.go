@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,6 +25,10 @@ import (
 // annotation must be returned with each Decrypt request.
 const annotation = "version.fakekms.realmkeeper.dev"
 
+// Timeout is the timeout of requests in tests that don't need one. It is long, because a request that
+// fails on a busy machine is made again, and tests count the requests.
+const Timeout = time.Minute
+
 // Plugin is a KMS plugin on a Unix socket. Its keys survive Stop and Start.
 type Plugin struct {
 	kms.UnimplementedKeyManagementServiceServer
@@ -35,15 +40,17 @@ type Plugin struct {
 	mu      sync.Mutex
 	server  *grpc.Server // nil while stopped
 	release chan struct{}
+	served  chan struct{} // closed when the server has closed its listener
 
-	statusID, encryptID string
-	health              string
-	delay               time.Duration
-	hangs               bool
-	refuse              func(operation string) error
-	corrupt             bool
-	requests            map[string]int
-	concurrent, most    int
+	statusIDs        []string // each response to Status has the next one
+	encryptID        string
+	health           string
+	delay            time.Duration
+	hangs            bool
+	refuse           func(operation string) error
+	corrupt          bool
+	requests         map[string]int
+	concurrent, most int
 }
 
 // New starts a plugin that stops when the test ends. Its key ID is "1".
@@ -56,7 +63,7 @@ func New(t testing.TB) *Plugin {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &Plugin{
 		Socket: filepath.Join(dir, "kms.sock"), t: t,
-		statusID: "1", encryptID: "1", health: "ok", requests: map[string]int{},
+		statusIDs: []string{"1"}, encryptID: "1", health: "ok", requests: map[string]int{},
 	}
 	p.Start()
 	t.Cleanup(p.Stop)
@@ -73,16 +80,20 @@ func (p *Plugin) Start() {
 	}
 	server := grpc.NewServer()
 	kms.RegisterKeyManagementServiceServer(server, p)
+	served := make(chan struct{})
 	p.mu.Lock()
-	p.server, p.release = server, make(chan struct{})
+	p.server, p.release, p.served = server, make(chan struct{}), served
 	p.mu.Unlock()
-	go func() { _ = server.Serve(listener) }()
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
 }
 
 // Stop stops the plugin. Requests in progress fail.
 func (p *Plugin) Stop() {
 	p.mu.Lock()
-	server := p.server
+	server, served := p.server, p.served
 	if server != nil {
 		p.server = nil
 		close(p.release)
@@ -90,6 +101,9 @@ func (p *Plugin) Stop() {
 	p.mu.Unlock()
 	if server != nil {
 		server.Stop()
+		// If the server begins to serve only now, it closes the listener, which deletes the socket. It
+		// must not delete that of the next Start.
+		<-served
 	}
 }
 
@@ -98,7 +112,15 @@ func (p *Plugin) Stop() {
 func (p *Plugin) SetKeyID(ofStatus, ofEncrypt string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.statusID, p.encryptID = ofStatus, ofEncrypt
+	p.statusIDs, p.encryptID = []string{ofStatus}, ofEncrypt
+}
+
+// Flap makes each response to Status have the next one of the IDs, again and again. The last one is that
+// of Encrypt.
+func (p *Plugin) Flap(ids ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.statusIDs, p.encryptID = ids, ids[len(ids)-1]
 }
 
 // SetHealth changes the health in responses to Status from "ok".
@@ -201,7 +223,9 @@ func (p *Plugin) Status(ctx context.Context, _ *kms.StatusRequest) (*kms.StatusR
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return &kms.StatusResponse{Version: "v2", Healthz: p.health, KeyId: p.statusID}, nil
+	id := p.statusIDs[0]
+	p.statusIDs = append(slices.Clone(p.statusIDs[1:]), id)
+	return &kms.StatusResponse{Version: "v2", Healthz: p.health, KeyId: id}, nil
 }
 
 // Encrypt encrypts with AES-GCM.

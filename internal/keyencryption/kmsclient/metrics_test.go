@@ -14,7 +14,7 @@ import (
 func TestAvailabilityIsUnknownBeforeTheFirstRequest(t *testing.T) {
 	plugin := fakekms.New(t)
 	registry := prometheus.NewRegistry()
-	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Metrics: kmsclient.NewMetrics(registry)})
+	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: fakekms.Timeout, Metrics: kmsclient.NewMetrics(registry)})
 	if err != nil {
 		t.Fatal(err)
 	}
