@@ -45,7 +45,6 @@ type Plugin struct {
 	statusIDs        []string // each response to Status has the next one
 	encryptID        string
 	health           string
-	delay            time.Duration
 	hangs            bool
 	refuse           func(operation string) error
 	corrupt          bool
@@ -130,13 +129,6 @@ func (p *Plugin) SetHealth(health string) {
 	p.health = health
 }
 
-// Delay delays each response.
-func (p *Plugin) Delay(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.delay = d
-}
-
 // Hang makes requests wait until they are canceled, the plugin stops, or Hang(false) is called before
 // them.
 func (p *Plugin) Hang(hang bool) {
@@ -179,13 +171,13 @@ func (p *Plugin) MostConcurrent() int {
 	return p.most
 }
 
-// begin counts a request, and delays or refuses it. The caller must call the returned function.
+// begin counts a request, and may refuse it. The caller must call the returned function.
 func (p *Plugin) begin(ctx context.Context, operation string) (func(), error) {
 	p.mu.Lock()
 	p.requests[operation]++
 	p.concurrent++
 	p.most = max(p.most, p.concurrent)
-	delay, hangs, refuse, release := p.delay, p.hangs, p.refuse, p.release
+	hangs, refuse, release := p.hangs, p.refuse, p.release
 	p.mu.Unlock()
 	end := func() {
 		p.mu.Lock()
@@ -198,13 +190,6 @@ func (p *Plugin) begin(ctx context.Context, operation string) (func(), error) {
 		case <-release:
 		}
 		return end, status.Error(codes.Unavailable, "released")
-	}
-	if delay > 0 {
-		select {
-		case <-ctx.Done():
-			return end, status.FromContextError(ctx.Err()).Err()
-		case <-time.After(delay):
-		}
 	}
 	if refuse != nil {
 		if err := refuse(operation); err != nil {

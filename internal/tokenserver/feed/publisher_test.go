@@ -96,6 +96,7 @@ func TestHeartbeatReportsUndecryptedKeys(t *testing.T) {
 			return key.Seal(signingkey.Sealed{RealmUID: uidOf("acme"), KeyID: "1", EncryptedDataKey: []byte("x"), Ciphertext: []byte("x")})
 		}
 		active, pending := sealed(signingkey.Active), sealed(signingkey.Pending)
+		time.Sleep(5 * time.Second) // so that no bookmark arrives in the same instant as a change
 		for name, step := range map[string]struct {
 			keys []signingkey.Key
 			want []string
