@@ -9,7 +9,6 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,22 +22,18 @@ import (
 )
 
 // Object applies desired unless the operator already owns exactly these fields in live. live is nil
-// if the object doesn't exist. extract is the Extract function of the type's apply configuration.
+// if the object doesn't exist.
 //
 // Object keeps the fields of other owners and removes fields that the operator owns and no longer
 // desires. A change fails with a conflict if live is not the latest version.
-func Object[O client.Object, C runtime.ApplyConfiguration](ctx context.Context, c client.Client, live O, desired C, extract func(O, string) (C, error)) error {
-	if !reflect.ValueOf(live).IsNil() {
-		owned, err := extract(live, v1alpha1.FieldOwner)
-		if err != nil {
-			return fmt.Errorf("extracting the owned fields of %T %s: %w", live, client.ObjectKeyFromObject(live), err)
-		}
-		if equality.Semantic.DeepEqual(owned, desired) {
-			return nil
-		}
-		return applyTo(ctx, c, live, desired)
+func Object(ctx context.Context, c client.Client, live client.Object, desired runtime.ApplyConfiguration) error {
+	if reflect.ValueOf(live).IsNil() {
+		return apply(ctx, c, desired)
 	}
-	return apply(ctx, c, desired)
+	if ok, err := upToDate(live, desired); ok || err != nil {
+		return err
+	}
+	return applyTo(ctx, c, live, desired)
 }
 
 // applyTo applies desired to the resource version of live.

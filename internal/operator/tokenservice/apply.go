@@ -4,10 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
-	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -23,16 +19,16 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error
 	if err := r.applyCABundle(ctx, seen, d); err != nil {
 		return err
 	}
-	if err := apply.Object(ctx, r.Client, seen.service, d.service, corev1ac.ExtractService); err != nil {
+	if err := apply.Object(ctx, r.Client, seen.service, d.service); err != nil {
 		return err
 	}
-	if err := apply.Object(ctx, r.Client, seen.networkPolicy, d.networkPolicy, networkingv1ac.ExtractNetworkPolicy); err != nil {
+	if err := apply.Object(ctx, r.Client, seen.networkPolicy, d.networkPolicy); err != nil {
 		return err
 	}
 	if err := r.applyDisruptionBudget(ctx, seen, d); err != nil {
 		return err
 	}
-	return apply.Object(ctx, r.Client, seen.deployment, d.deployment, appsv1ac.ExtractDeployment)
+	return apply.Object(ctx, r.Client, seen.deployment, d.deployment)
 }
 
 // applyCertificates writes the CA first. Each step of a renewal is a single write of the CA, and
@@ -58,7 +54,7 @@ func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d dec
 // the operator did not write stays.
 func (r *Reconciler) applyCABundle(ctx context.Context, seen observed, d decision) error {
 	if d.caBundle != nil {
-		return apply.Object(ctx, r.Client, seen.caBundle, d.caBundle, corev1ac.ExtractConfigMap)
+		return apply.Object(ctx, r.Client, seen.caBundle, d.caBundle)
 	}
 	if seen.caBundle == nil || r.Instance.TLS.Managed != nil || seen.caBundle.Labels[v1alpha1.ManagedByLabel] != v1alpha1.ManagedBy {
 		return nil
@@ -71,7 +67,7 @@ func (r *Reconciler) applyCABundle(ctx context.Context, seen observed, d decisio
 
 func (r *Reconciler) applyDisruptionBudget(ctx context.Context, seen observed, d decision) error {
 	if d.disruptionBudget != nil {
-		return apply.Object(ctx, r.Client, seen.disruptionBudget, d.disruptionBudget, policyv1ac.ExtractPodDisruptionBudget)
+		return apply.Object(ctx, r.Client, seen.disruptionBudget, d.disruptionBudget)
 	}
 	if seen.disruptionBudget == nil {
 		return nil

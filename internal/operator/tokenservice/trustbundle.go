@@ -66,7 +66,7 @@ func (r *Reconciler) applyTrustBundle(ctx context.Context, bundle []byte) error 
 	}
 	desired := certificatesv1beta1ac.ClusterTrustBundle(name).WithLabels(labels()).
 		WithSpec(certificatesv1beta1ac.ClusterTrustBundleSpec().WithSignerName(TrustBundleSigner).WithTrustBundle(string(bundle)))
-	err = apply.Object(ctx, r.Client, live, desired, certificatesv1beta1ac.ExtractClusterTrustBundle)
+	err = apply.Object(ctx, r.Client, live, desired)
 	if live == nil && apierrors.IsNotFound(err) {
 		return errNoTrustBundles
 	}

@@ -20,7 +20,7 @@ func TestStaleChangeFails(t *testing.T) {
 		return corev1ac.ServiceAccount("acme", namespace).WithLabels(map[string]string{"owned": value})
 	}
 	write := func(live *corev1.ServiceAccount, value string) error {
-		return apply.Object(t.Context(), cluster.Client, live, object(value), corev1ac.ExtractServiceAccount)
+		return apply.Object(t.Context(), cluster.Client, live, object(value))
 	}
 	read := func() *corev1.ServiceAccount {
 		live := &corev1.ServiceAccount{}
