@@ -84,16 +84,28 @@ func (l *load) try(ctx context.Context, s *install.TokenServer, trust func(conte
 	l.leaves[state.PeerCertificates[0].Issuer.CommonName] = true
 }
 
-// stop ends the load, and fails the test if a connection failed. It returns the number of connections
-// and of the CAs that signed the serving certificates.
-func (l *load) stop(t *testing.T, who string) (connections, authorities int) {
+// awaitIssuer waits until a connection got a certificate that the CA signed.
+func (l *load) awaitIssuer(t *testing.T, ca *x509.Certificate) {
+	t.Helper()
+	install.Eventually(t, "a client to get a certificate of "+ca.Subject.CommonName, func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.leaves[ca.Subject.CommonName] {
+			return fmt.Errorf("%d connections got none", l.count)
+		}
+		return nil
+	})
+}
+
+// stop ends the load, and fails the test if a connection failed. It returns the number of connections.
+func (l *load) stop(t *testing.T, who string) (connections int) {
 	t.Helper()
 	l.cancel()
 	l.running.Wait()
 	if len(l.failures) > 0 || l.count == 0 {
 		t.Errorf("%s: %d of %d connections failed, want none: %q", who, len(l.failures), l.count, l.failures[:min(len(l.failures), 5)])
 	}
-	return l.count, len(l.leaves)
+	return l.count
 }
 
 // following returns the CAs that a workload trusts if it loads ca.crt of its mounted credentials Secret

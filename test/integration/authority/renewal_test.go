@@ -27,40 +27,42 @@ func TestRenewalsUnderLoad(t *testing.T) {
 	}
 	s := newSite(t, l)
 	clients := s.start(t, "", 2, "billing", "orders")
-	var workloads []func(context.Context) (*x509.CertPool, error)
+	var trust []func(context.Context) (*x509.CertPool, error)
 	for n, part := range []float64{0, 0.25, 0.5, 0.75} {
-		workloads = append(workloads, s.following(t, clients[n%len(clients)], part))
+		trust = append(trust, s.following(t, clients[n%len(clients)], part))
 	}
-	load := s.connect(t, workloads...)
+	workloads := s.connect(t, trust...)
 	began := time.Now()
 	var pinned int
 	for range *renewals {
+		// On a busy machine, the overlap can be over before the test sees the next CA.
+		current := s.current(t)
+		onlyOld := s.connect(t, trusting(current))
+		onlyOld.awaitIssuer(t, current)
+		workloads.awaitIssuer(t, current)
 		if !soak {
 			s.renewNow(t)
 		}
 		old, next := s.awaitPublished(t)
-		one := s.connect(t, trusting(old), trusting(next))
+		onlyNext := s.connect(t, trusting(next))
 		_, to := s.awaitMove(t, old)
 		if !to.Equal(next) {
 			t.Errorf("%s signs, want the published %s", to.Subject, next.Subject)
 		}
 		s.awaitServed(t, next)
+		for _, l := range []*load{workloads, onlyOld, onlyNext} {
+			l.awaitIssuer(t, next)
+		}
 		if soak {
 			await(t, old.NotAfter.Add(-time.Second)) // the last second in which both clients can connect
 		} else {
 			await(t, time.Now().Add(s.overlap/2))
 		}
-		count, authorities := one.stop(t, "clients that trust only one CA")
-		if pinned += count; authorities != 2 {
-			t.Errorf("clients that trust only one CA got certificates of %d CAs, want 2", authorities)
-		}
+		pinned += onlyOld.stop(t, "clients that trust only the old CA") + onlyNext.stop(t, "clients that trust only the next CA")
 	}
-	connections, authorities := load.stop(t, "workloads")
+	connections := workloads.stop(t, "workloads")
 	t.Logf("%d renewals in %s: %d connections of workloads and %d of clients that trust only one CA",
 		*renewals, time.Since(began).Round(time.Second), connections, pinned)
-	if authorities <= *renewals {
-		t.Errorf("workloads got certificates of %d CAs, want more than %d", authorities, *renewals)
-	}
 	s.wantTokens(t, clients)
 }
 
