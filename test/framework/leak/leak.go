@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"os"
@@ -141,6 +142,9 @@ func SnapshotOf(t *testing.T, dir string) string {
 	copied := t.TempDir() // the token server writes to the original
 	for _, file := range files {
 		content, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the token server has just replaced the records by this new file
+		}
 		if err == nil {
 			err = os.WriteFile(filepath.Join(copied, file.Name()), content, 0o600)
 		}

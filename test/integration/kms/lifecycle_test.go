@@ -44,11 +44,11 @@ func TestEncryptionIsEnabledRotatedAndDisabled(t *testing.T) {
 	scenario.AwaitUsable(t, inst, c)
 	clients.expectNoFailures(t)
 	clients.Stop()
+	awaitNone(t, rolledOut.SnapshotDir, before)
 	inst.StopTokenServers(t)
 	for range 2 {
 		inst.StartTokenServer(t)
 	}
-	expectNone(t, rolledOut.SnapshotDir, before)
 
 	clients = startLoad(t, inst, c, inst.Servers()...)
 	rotateSigningKey(t, inst, acme)
