@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -162,6 +161,23 @@ func lostHashed(t *testing.T, inst *install.Installation, name string) *backup {
 	return b
 }
 
+// lostProvided is like lost with a client whose secret is provided. The provided Secret is kept.
+func lostProvided(t *testing.T, inst *install.Installation, name string) *backup {
+	t.Helper()
+	_, value := newVerifier(t)
+	namespace := inst.Env.Namespace(t)
+	provided := scenario.ProvidedSecret(namespace, value)
+	provided.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	realm, c := install.Realm(name), install.ApiClient(namespace, "billing", name, scenario.UseProvidedSecret)
+	inst.Create(t, provided, realm, c)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b := newBackup(t, inst, realm, c, scenario.Credentials(c, value))
+	inst.Delete(t, c)
+	inst.Delete(t, realm)
+	b.awaitGone(t)
+	return b
+}
+
 // The operator doesn't see that a client was recreated. It must not give the restore record to the
 // deleted client, because the new one would then not get it.
 func testStaleClient(t *testing.T, f *faults) {
@@ -185,10 +201,10 @@ func testStaleRestoreRecord(t *testing.T, f *faults) {
 	marker := lost(t, f.inst, "marker")
 	marker.recreate(t)
 	f.inst.AwaitReady(t, marker.client, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	b := lostHashed(t, f.inst, "stalerestore")
-	// With a secret that the spec doesn't list, the restore record stays.
-	removed, _ := newVerifier(t)
-	b.clientRecord.Client.Secrets = append(b.clientRecord.Client.Secrets, record.ClientSecret{ID: "removed", Hash: removed.String(), Source: secrets.SourceSpec})
+	b := lostProvided(t, f.inst, "stalerestore")
+	// With a secret other than the provided one, the restore record stays.
+	another, _ := newVerifier(t)
+	b.clientRecord.Client.Secrets = append(b.clientRecord.Client.Secrets, record.ClientSecret{ID: another.ID(), CreatedAt: time.Now(), Hash: another.String()})
 	b.restoreRecords(t, b.realmRecord, b.clientRecord)
 	marker.restoreRecords(t, marker.clientRecord) // The operator sees it after the others.
 	marker.awaitRestored(t, marker.client, metav1.ConditionTrue, v1alpha1.ReasonRestoredFromBackup)
@@ -202,10 +218,10 @@ func testStaleRestoreRecord(t *testing.T, f *faults) {
 		}
 		return nil
 	})
-	before := f.attemptsAt(b.clientRecord.SecretName())
 	f.inst.Delete(t, b.client)
 	b.client = b.newClient()
 	f.inst.Create(t, b.client)
+	before := f.attemptsAt(b.clientRecord.SecretName()) // including those for the deleted client
 	install.Eventually(t, "the operator to try to adopt the restore record again", func() error {
 		if f.attemptsAt(b.clientRecord.SecretName()) == before {
 			return fmt.Errorf("it has not tried")

@@ -200,18 +200,7 @@ func testCredentialsOfStaleOwner(t *testing.T, inst *install.Installation) {
 
 // A provided secret that is in the backup is accepted once.
 func testProvidedSecret(t *testing.T, inst *install.Installation) {
-	_, value := newVerifier(t)
-	namespace := inst.Env.Namespace(t)
-	provided := scenario.ProvidedSecret(namespace, value)
-	provided.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
-	realm, c := install.Realm("provided"), install.ApiClient(namespace, "billing", "provided", scenario.UseProvidedSecret)
-	inst.Create(t, provided, realm, c)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	b := newBackup(t, inst, realm, c, scenario.Credentials(c, value))
-	inst.Delete(t, c)
-	inst.Delete(t, realm)
-	b.awaitGone(t)
-
+	b := lostProvided(t, inst, "provided")
 	b.restoreRecords(t, b.realmRecord, b.clientRecord)
 	b.recreate(t, scenario.UseProvidedSecret)
 	b.awaitWhole(t)
