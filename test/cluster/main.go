@@ -43,7 +43,7 @@ const usage = `Usage: go run -C test ./cluster [--dir DIR] COMMAND
   load FILE...     import image archives into the node
   exec COMMAND...  run a program of this machine in the node, such as ctr
   stop-apiserver   stop only the API server, like a crash
-  start-apiserver  restart the API server
+  start-apiserver  restart the API server and the programs of the node that use it
 
 `
 

@@ -35,7 +35,9 @@ func StopDetachedAPIServer(dir string) error {
 }
 
 // StartDetachedAPIServer restarts the API server of a detached control plane, with the same
-// address and data, and returns when it is ready. It does nothing if it is running.
+// address and data, and returns when it is ready. It also restarts the controller manager, which
+// otherwise waits for up to a minute before it watches objects again. It does nothing if the API
+// server is running.
 func StartDetachedAPIServer(ctx context.Context, dir string) error {
 	if process.Running(dir, apiServerName) {
 		return nil
@@ -44,7 +46,16 @@ func StartDetachedAPIServer(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("start the API server in %s: %w", dir, err)
 	}
-	return c.StartAPIServer(ctx)
+	if err := c.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	if !c.options.ControllerManager {
+		return nil
+	}
+	if err := process.StopNamed(dir, managerName, grace); err != nil {
+		return err
+	}
+	return c.start(ctx, &c.manager, c.managerCommand(), c.managerReady)
 }
 
 // remember writes the file that reopen reads.

@@ -34,9 +34,6 @@ func corefile() string {
 
 // startDNS starts CoreDNS as a process and returns when it resolves the kubernetes Service.
 func (n *node) startDNS(ctx context.Context) error {
-	if err := n.allowDNS(ctx); err != nil {
-		return fmt.Errorf("grant CoreDNS its permissions: %w", err)
-	}
 	return n.start(ctx, dns, binary(dns), []string{"-conf", configFile(dnsFile)}, func(ctx context.Context) error {
 		dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(Address.String(), "53"))
@@ -63,8 +60,10 @@ func (n *node) allowDNS(ctx context.Context) error {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: dnsUser}},
 	}
 	if _, err := n.clients.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
-		return err
+		return fmt.Errorf("grant CoreDNS its permissions: %w", err)
 	}
-	_, err := n.clients.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
-	return err
+	if _, err := n.clients.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("grant CoreDNS its permissions: %w", err)
+	}
+	return nil
 }

@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,17 +63,19 @@ func hideKernelSettings(ctx context.Context) error {
 	return nil
 }
 
-// startKubelet starts the kubelet and returns when the node is Ready.
+// startKubelet starts the kubelet and returns when the node is Ready and the kubelet knows its Pods.
 func (n *node) startKubelet(ctx context.Context) error {
-	if err := hideKernelSettings(ctx); err != nil {
-		return err
-	}
 	return n.start(ctx, kubelet, binary(kubelet), []string{
 		"--config=" + configFile(kubeletFile),
 		"--kubeconfig=" + kubeconfig(kubelet),
 		"--hostname-override=" + Name,
 		fmt.Sprintf("--node-ip=%s", Address),
-	}, n.nodeReady)
+	}, func(ctx context.Context) error {
+		if err := n.nodeReady(ctx); err != nil {
+			return err
+		}
+		return n.podsKnown(ctx)
+	})
 }
 
 func (n *node) nodeReady(ctx context.Context) error {
@@ -87,4 +91,28 @@ func (n *node) nodeReady(ctx context.Context) error {
 		}
 	}
 	return errors.New("the node has no status yet")
+}
+
+// podsKnown returns an error unless the kubelet knows all Pods of the node. Until then, kubectl exec
+// fails.
+func (n *node) podsKnown(ctx context.Context) error {
+	scheduled, err := n.clients.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + Name})
+	if err != nil {
+		return err
+	}
+	content, err := n.clients.CoreV1().RESTClient().Get().Resource("nodes").Name(Name).SubResource("proxy", "pods").DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	known := &corev1.PodList{}
+	if err := json.Unmarshal(content, known); err != nil {
+		return err
+	}
+	for i := range scheduled.Items {
+		uid := scheduled.Items[i].UID
+		if !slices.ContainsFunc(known.Items, func(p corev1.Pod) bool { return p.UID == uid }) {
+			return fmt.Errorf("the kubelet doesn't know the pod %s yet", scheduled.Items[i].Name)
+		}
+	}
+	return nil
 }

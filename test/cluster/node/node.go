@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/realmkeeper/realmkeeper/test/cluster/enclosure"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
@@ -27,6 +28,8 @@ const (
 
 	// startTimeout limits the start of each program.
 	startTimeout = time.Minute
+	// stopTimeout limits the graceful exit of each program.
+	stopTimeout = 5 * time.Second
 )
 
 // runDir contains the log and the record of each process and the files of the control plane.
@@ -73,9 +76,11 @@ func Start(ctx context.Context, say func(step string)) error {
 		{"Creating the network of the node ...", startNetwork},
 		{"Starting etcd, kube-apiserver and kube-controller-manager ...", n.startControlPlane},
 		{"Starting containerd ...", n.startContainerd},
-		{"Starting kubelet and waiting until the node is Ready ...", n.startKubelet},
+		{"Starting kubelet and waiting until the node is Ready ...", hideKernelSettings},
+		{"", n.startKubelet},
 		{"Starting kube-scheduler, kube-proxy and CoreDNS ...", n.startScheduler},
 		{"", n.startProxy},
+		{"", n.allowDNS},
 		{"", n.startDNS},
 	} {
 		if part.step != "" {
@@ -142,13 +147,41 @@ func Missing() []string {
 // StopAPIServer stops only the API server, like a crash.
 func StopAPIServer() error { return controlplane.StopDetachedAPIServer(runDir) }
 
-// StartAPIServer restarts the API server and returns when it is ready. It does nothing if the
-// API server is running.
+// StartAPIServer restarts the API server and its clients on the node, and returns when they are ready.
+// It does nothing if the API server is running.
+//
+// After a failed attempt, a client waits for up to a minute before it watches objects again. In other
+// clusters, the controller manager and the scheduler don't wait that long, because they exit and are
+// restarted if they can't renew their Leases. No test depends on how the other clients reconnect.
 func StartAPIServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	if process.Running(runDir, APIServer) {
+		return nil
+	}
+	startCtx, cancel := context.WithTimeout(ctx, 2*startTimeout)
 	defer cancel()
-	if err := controlplane.StartDetachedAPIServer(ctx, runDir); err != nil {
+	if err := controlplane.StartDetachedAPIServer(startCtx, runDir); err != nil {
 		return fmt.Errorf("restart the API server: %w", err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", runFile("kubeconfig"))
+	if err != nil {
+		return err
+	}
+	n := &node{}
+	if n.clients, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	for _, client := range []struct {
+		name  string
+		start func(context.Context) error
+	}{
+		{kubelet, n.startKubelet}, {scheduler, n.startScheduler}, {proxy, n.startProxy}, {dns, n.startDNS},
+	} {
+		if err := process.StopNamed(runDir, client.name, stopTimeout); err != nil {
+			return err
+		}
+		if err := client.start(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
