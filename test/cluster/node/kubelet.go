@@ -29,7 +29,7 @@ containerRuntimeEndpoint: unix://%[3]s
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
-syncFrequency: 10s
+syncFrequency: 2s
 clusterDNS: [%[1]s]
 clusterDomain: %[4]s
 resolvConf: ""
