@@ -4,6 +4,8 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,22 +24,63 @@ const release = "realmkeeper"
 // image returns the name of the image with the given version.
 func image(version string) string { return "realmkeeper:" + version }
 
-// install installs the chart with the given version of Helm into a namespace that admits only
-// restricted Pods. At the end of the test, it uninstalls the chart and deletes everything that is
-// left.
-func install(t *testing.T, helm, chart, version string, more ...string) {
+// reusable reports whether Realmkeeper is installed in a way that the next test can use. The tests that
+// need a different installation are in the last files, so that the others share one.
+var reusable bool
+
+// useInstallation installs Realmkeeper, unless an earlier test has left a reusable installation. Most
+// tests share one, because installing and removing it takes longer than most tests. The installation is
+// ready, and it contains nothing that an earlier test created.
+func useInstallation(t *testing.T) {
 	t.Helper()
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	t.Cleanup(func() { finish(t) })
+	if !reusable {
+		start(t, "helm", chart, firstVersion)
+		reusable = true
+	}
+	awaitRollout(t, operator)
+	awaitRollout(t, tokenService)
+	awaitNoObjects(t)
+}
+
+// install installs the chart with the given version of Helm, for only this test.
+func install(t *testing.T, helm, chart, version string) {
+	t.Helper()
+	t.Cleanup(func() { finish(t) })
+	if reusable {
+		reusable = false
+		if err := removeAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, helm, chart, version)
+}
+
+// start installs the chart into a namespace that admits only restricted Pods.
+func start(t *testing.T, helm, chart, version string) {
+	t.Helper()
+	err := cluster.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: systemNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 	}})
-	t.Cleanup(func() { removeAll(t) })
-	t.Cleanup(func() {
-		if t.Failed() {
-			logState(t)
-		}
-	})
-	run(t, tool(helm), installArgs("install", chart, version, more...)...)
-	awaitTokenServers(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, tool(helm), installArgs("install", chart, version)...)
+	awaitTokenServers(t, version)
+}
+
+// finish removes the installation at the end of a test, unless the next test can use it.
+func finish(t *testing.T) {
+	if t.Failed() {
+		logState(t)
+		reusable = false
+	}
+	if reusable {
+		return
+	}
+	if err := removeAll(); err != nil {
+		t.Error(err)
+	}
 }
 
 func installArgs(verb, chart, version string, more ...string) []string {
@@ -50,13 +93,13 @@ func installArgs(verb, chart, version string, more ...string) []string {
 // chart is the path of the chart in the repository.
 var chart = filepath.Join("charts", "realmkeeper")
 
-// awaitTokenServers waits until the token servers are running.
-func awaitTokenServers(t *testing.T) {
+// awaitTokenServers waits until the token servers are running the given version.
+func awaitTokenServers(t *testing.T, version string) {
 	t.Helper()
 	eventually(t, "the token service", func() error {
 		return cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: tokenService}, &corev1.Service{})
 	})
-	awaitRollout(t, tokenService)
+	awaitImage(t, version)
 }
 
 const (
@@ -64,19 +107,31 @@ const (
 	operator     = "realmkeeper-operator"
 )
 
-// removeAll restores the cluster to its state before Realmkeeper was installed.
-func removeAll(t *testing.T) {
+// removeAll restores the cluster to its state before Realmkeeper was installed. It doesn't wait for
+// token servers that drain: TestUpgradeUninstallReinstall tests a graceful uninstallation. Pods are
+// deleted first, because the deletion of a namespace waits for half their grace period.
+func removeAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
+	var errs []error
 	for _, args := range [][]string{
-		{"helm", "uninstall", release, "--namespace", systemNamespace, "--ignore-not-found", "--wait"},
+		{"helm", "uninstall", release, "--namespace", systemNamespace, "--ignore-not-found"},
+		{"kubectl", "delete", "deployments,replicasets", "--namespace", systemNamespace, "--all"},
+		{"kubectl", "delete", "pods", "--namespace", systemNamespace, "--all", "--grace-period=1"},
 		{"kubectl", "delete", "crd", "--ignore-not-found", "realms.auth.realmkeeper.dev", "apiclients.auth.realmkeeper.dev"},
 		{"kubectl", "delete", "namespace", "--ignore-not-found", systemNamespace, recordsNamespace},
 	} {
 		if _, err := try(ctx, tool(args[0]), args[1:]...); err != nil {
-			t.Errorf("remove Realmkeeper: %v", err)
+			errs = append(errs, fmt.Errorf("remove Realmkeeper: %w", err))
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// deletePods replaces all Pods of the installation, without waiting for token servers that drain.
+func deletePods(t *testing.T) {
+	t.Helper()
+	kubectl(t, "delete", "pods", "--namespace", systemNamespace, "--all", "--grace-period=1")
 }
 
 // logState logs the state of the cluster to help debug a failed test.
@@ -97,7 +152,7 @@ func logState(t *testing.T) {
 // TestPodGetsTokenAndCallsAPI installs Realmkeeper and applies the sample. A Pod in a different
 // namespace uses the mounted Secret to get a token and calls an API that requires it.
 func TestPodGetsTokenAndCallsAPI(t *testing.T) {
-	install(t, "helm", chart, firstVersion)
+	useInstallation(t)
 	t.Log(run(t, tool("helm"), "test", release, "--namespace", systemNamespace, "--logs"))
 	// The portal is reachable through its Service.
 	signIn := kubectl(t, "get", "--raw", "/api/v1/namespaces/"+systemNamespace+"/services/realmkeeper-portal:http/proxy/sign-in")
@@ -105,9 +160,10 @@ func TestPodGetsTokenAndCallsAPI(t *testing.T) {
 		t.Errorf("sign-in page is %s, want it to contain the kubectl command", signIn)
 	}
 
+	kubectl(t, "wait", "namespace/acme-apps", "--for=delete", "--timeout=1m") // of an earlier run of this test
 	kubectl(t, "apply", "--kustomize", filepath.Join("config", "samples"))
 	t.Cleanup(func() {
-		_, _ = try(context.Background(), tool("kubectl"), "delete", "--ignore-not-found", "--kustomize", filepath.Join("config", "samples"))
+		_, _ = try(context.Background(), tool("kubectl"), "delete", "--ignore-not-found", "--wait=false", "--kustomize", filepath.Join("config", "samples"))
 	})
 	sample := &v1alpha1.ApiClient{}
 	get(t, "acme-apps", "billing", sample)

@@ -17,10 +17,12 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
-// outage is the duration of the API server outage. It is longer than all Leases.
-var outage = flag.Duration("e2e.outage", 45*time.Second, "Duration of the outage in TestAPIServerOutage")
+// outage is the duration of the API server outage. It is longer than all Leases of Realmkeeper.
+var outage = flag.Duration("e2e.outage", heartbeat.Duration+5*time.Second, "Duration of the outage in TestAPIServerOutage")
 
 // TestAPIServerOutage stops the API server. Token servers must keep serving. If a token server's
 // container is killed, it must serve again before the API server is back.
@@ -59,6 +61,9 @@ func TestAPIServerOutage(t *testing.T) {
 		l.requireNoFailures(t)
 	}
 	awaitReady(t, c)
+	// The next test doesn't wait until the operators watch objects again. After a failed attempt, they
+	// try again after up to a minute.
+	deletePods(t)
 }
 
 // requestToken requests a token from a token server. The Pods of the node are reachable from this

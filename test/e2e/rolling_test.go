@@ -16,10 +16,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
-// inUse installs Realmkeeper and returns a client that is Ready.
-func inUse(t *testing.T, more ...string) *v1alpha1.ApiClient {
+// inUse returns a client of the reusable installation that is Ready.
+func inUse(t *testing.T) *v1alpha1.ApiClient {
 	t.Helper()
-	install(t, "helm", chart, firstVersion, more...)
+	useInstallation(t)
 	c := apiClient(namespace(t, "apps"), "billing", "acme")
 	create(t, realm("acme"), c)
 	awaitReady(t, c)
@@ -42,6 +42,7 @@ func TestNoRequestFails(t *testing.T) {
 			version := []string{firstVersion, secondVersion}[times%2]
 			run(t, tool("helm"), installArgs("upgrade", chart, version)...)
 			awaitImage(t, version)
+			awaitRollout(t, tokenService)
 		},
 		"operator killed every 5 s": func(t *testing.T, _ *load, _ int) {
 			for _, p := range operators(t) {
@@ -71,18 +72,17 @@ func TestNoRequestFails(t *testing.T) {
 	}
 }
 
-// awaitImage waits until all token servers run the given version.
+// awaitImage waits until all token servers run the given version and are ready. Older ones may still
+// drain.
 func awaitImage(t *testing.T, version string) {
 	t.Helper()
 	eventually(t, "token servers of "+version, func() error {
-		for _, p := range tokenServers(t) {
-			if p.Spec.Containers[0].Image != image(version) {
-				return errNotYet
-			}
+		d, err := updated(t, tokenService)
+		if err == nil && d.Spec.Template.Spec.Containers[0].Image != image(version) {
+			return fmt.Errorf("%w: %s", errNotYet, d.Spec.Template.Spec.Containers[0].Image)
 		}
-		return nil
+		return err
 	})
-	awaitRollout(t, tokenService)
 }
 
 // pause waits for a duration that is part of the scenario.

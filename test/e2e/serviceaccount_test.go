@@ -18,7 +18,7 @@ import (
 // the service account token that the kubelet mounts. A Pod that runs as the service account
 // "default" is rejected.
 func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
-	install(t, "helm", chart, firstVersion)
+	useInstallation(t)
 	apps := namespace(t, "apps")
 	c := apiClient(apps, "ledger", "acme")
 	c.Spec.Secret, c.Spec.ServiceAccounts = nil, []v1alpha1.ServiceAccountReference{{Name: "ledger"}}

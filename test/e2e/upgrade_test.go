@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,27 +43,28 @@ func TestUpgradeUninstallReinstall(t *testing.T) {
 					t.Errorf("records, keys or objects changed (-before +now):\n%s", diff)
 				}
 				awaitReady(t, c)
-				callWithToken(t, c, address, old)
-				callWithToken(t, c, address, fetchToken(t, c))
+				callers := []*corev1.Pod{startCall(t, c, address, "--token", old), startCall(t, c, address)}
+				for _, caller := range callers {
+					if printed := succeeds(t, caller); !strings.Contains(printed, "200 OK") {
+						t.Errorf("the API returns %s, want 200 OK", printed)
+					}
+				}
 			}
 			run(t, tool(helm), installArgs("upgrade", chart, secondVersion)...)
 			awaitImage(t, secondVersion)
 			stillTheSame(t)
 
 			run(t, tool(helm), "uninstall", release, "--namespace", systemNamespace, "--wait")
-			eventually(t, "the token servers to be deleted", func() error {
-				err := cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: tokenService}, &appsv1.Deployment{})
-				if apierrors.IsNotFound(err) && len(tokenServers(t)) == 0 {
-					return nil
-				}
-				return errNotYet
-			})
+			awaitTokenServersDeleted(t)
 			if diff := gocmp.Diff(kept, keptObjects(t)); diff != "" {
 				t.Errorf("records, keys or objects changed when uninstalling (-before +now):\n%s", diff)
 			}
 
+			// The operators can't release their Lease, because Helm deletes their permissions first. Without
+			// the Lease, the new operators don't wait until it expires.
+			kubectl(t, "delete", "lease", "--ignore-not-found", "--namespace", systemNamespace, operator)
 			run(t, tool(helm), installArgs("install", chart, secondVersion)...)
-			awaitTokenServers(t)
+			awaitTokenServers(t, secondVersion)
 			stillTheSame(t)
 		})
 	}
@@ -124,13 +126,30 @@ func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
 	return strings.TrimSpace(succeeds(t, p))
 }
 
-// callWithToken calls the API from a Pod with an access token.
-func callWithToken(t *testing.T, c *v1alpha1.ApiClient, address, token string) {
+// startCall starts a Pod that calls the API with a new token, or with the one in more.
+func startCall(t *testing.T, c *v1alpha1.ApiClient, address string, more ...string) *corev1.Pod {
 	t.Helper()
-	p := pod(c.Namespace, "", c.Status.SecretName, "call", "--url", address+"/orders", "--token", token)
+	p := pod(c.Namespace, "", c.Status.SecretName, append([]string{"call", "--url", address + "/orders"}, more...)...)
 	p.GenerateName = "call-"
 	create(t, p)
-	if printed := succeeds(t, p); !strings.Contains(printed, "200 OK") {
-		t.Errorf("the API returns %s, want 200 OK", printed)
-	}
+	return p
+}
+
+// awaitTokenServersDeleted waits until the token servers are deleted. They may still drain.
+func awaitTokenServersDeleted(t *testing.T) {
+	t.Helper()
+	eventually(t, "the token servers to be deleted", func() error {
+		err := cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: tokenService}, &appsv1.Deployment{})
+		if err == nil {
+			return fmt.Errorf("%w: the Deployment exists", errNotYet)
+		} else if !apierrors.IsNotFound(err) {
+			return err
+		}
+		for _, p := range tokenServers(t) {
+			if p.DeletionTimestamp == nil {
+				return fmt.Errorf("%w: %s", errNotYet, p.Name)
+			}
+		}
+		return nil
+	})
 }

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,23 +72,67 @@ func awaitReady(t *testing.T, object conditioned) {
 	})
 }
 
+// awaitNoObjects waits until there are no Realms and ApiClients, and the operator has deleted their
+// records.
+func awaitNoObjects(t *testing.T) {
+	t.Helper()
+	eventually(t, "the Realms, ApiClients, and records to be deleted", func() error {
+		for _, list := range []client.ObjectList{&v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}, &corev1.SecretList{}} {
+			options := []client.ListOption{}
+			if _, secrets := list.(*corev1.SecretList); secrets {
+				options = append(options, client.HasLabels{v1alpha1.RecordLabel})
+			}
+			if err := cluster.List(t.Context(), list, options...); err != nil {
+				return err
+			}
+			if left := meta.LenList(list); left > 0 {
+				return fmt.Errorf("%w: %d left in %T", errNotYet, left, list)
+			}
+		}
+		return nil
+	})
+}
+
 // awaitRollout waits until all Pods of a Deployment run the current template and are ready, and all
-// older Pods have been deleted.
+// older Pods have exited.
 func awaitRollout(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "the rollout of "+name, func() error {
-		d := &appsv1.Deployment{}
-		if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: name}, d); err != nil {
+		d, err := updated(t, name)
+		if err != nil {
 			return err
 		}
-		s, want := d.Status, *d.Spec.Replicas
-		if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.ReadyReplicas != want || s.Replicas != want {
-			return fmt.Errorf("%w: want %d pods, got %+v", errNotYet, want, s)
+		pods := podsOf(t, d.Spec.Selector.MatchLabels)
+		if len(pods) != int(*d.Spec.Replicas) {
+			return fmt.Errorf("%w: got %d pods, want %d", errNotYet, len(pods), *d.Spec.Replicas)
 		}
-		if pods := podsOf(t, d.Spec.Selector.MatchLabels); len(pods) != int(want) {
-			return fmt.Errorf("%w: got %d pods, want %d", errNotYet, len(pods), want)
+		for i := range pods { // the status of the Deployment may be older
+			if !isReady(&pods[i]) {
+				return fmt.Errorf("%w: %s is not ready", errNotYet, pods[i].Name)
+			}
 		}
 		return nil
+	})
+}
+
+// updated returns a Deployment, and an error unless all its Pods run the current template and are
+// ready. Older Pods may still drain.
+func updated(t *testing.T, name string) (*appsv1.Deployment, error) {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: name}, d); err != nil {
+		return nil, err
+	}
+	s, want := d.Status, *d.Spec.Replicas
+	if s.ObservedGeneration != d.Generation || s.UpdatedReplicas != want || s.ReadyReplicas != want || s.Replicas != want {
+		return nil, fmt.Errorf("%w: want %d pods, got %+v", errNotYet, want, s)
+	}
+	return d, nil
+}
+
+func isReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 

@@ -34,6 +34,7 @@ const plugin = "kms-plugin"
 func TestKeyEncryption(t *testing.T) {
 	needsNode(t)
 	c := inUse(t)
+	reusable = false // no other test encrypts keys
 	name, keys := realmRecord(t)
 	private := privateMembers(t, keys)
 	expectSecretsWith(t, private, name)
