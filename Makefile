@@ -18,6 +18,8 @@ LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 # With or without a C compiler, all targets share one build cache. Only the race detector needs
 # cgo.
 export CGO_ENABLED := 0
+# By default, every program with the race detector sleeps for a second before it exits.
+export GORACE := atexit_sleep_ms=0 $(GORACE)
 
 # The tools are pinned in modules of their own. Go builds them once and caches them.
 TOOL := go tool -modfile=hack/tools/go.mod
@@ -66,7 +68,7 @@ cluster-down: ## Stop the cluster and remove everything it created.
 build: ## Build the binaries into bin/.
 	@echo "Building bin/ (version $(VERSION)); about 2 min the first time ..."
 	@mkdir -p bin
-	@go build -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	@go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: image
 image: ## Build the container image for amd64 and arm64 into dist/, without Docker.
@@ -132,6 +134,9 @@ lint: linter ## Lint the Go code, including the import rules of the architecture
 
 ##@ Test
 
+# Without the paths of this checkout, what one checkout has compiled is cached for all. lint runs vet.
+TEST_FLAGS := -trimpath -vet=off
+
 .PHONY: test-unit
 test-unit: ## Run the unit tests. They need only Go.
 	@go test ./...
@@ -145,7 +150,7 @@ test-all: test test-extra ## Run all tests except e2e: test and test-extra.
 .PHONY: test-race
 test-race: c-compiler ## Run the unit tests with the race detector.
 	@echo "Running the unit tests with the race detector; 1 to 3 min, 5 min the first time ..."
-	@CGO_ENABLED=1 go test -race -p 4 ./...
+	@CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 ./...
 
 # The suites share one build of the product with the race detector. Test code itself runs without.
 RACE_BINARIES := $(CURDIR)/.test/bin
@@ -153,7 +158,7 @@ RACE_BINARIES := $(CURDIR)/.test/bin
 # The suites run the binaries and don't import their code, so cached results would be stale:
 # hence -count=1. All of them run at the same time. They keep the CPU busy, so all
 # programs, those of the control plane included, collect garbage less often.
-SUITES := GOGC=400 REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=1 -parallel 8 -timeout 20m
+SUITES := GOGC=400 REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=1 $(TEST_FLAGS) -parallel 8 -timeout 20m
 
 .PHONY: test-integration
 test-integration: control-plane race-binaries softhsm ## Run the operator and token servers against real API servers.
@@ -172,7 +177,7 @@ test-extra: control-plane race-binaries build peers chromium softhsm helm ## Tes
 
 # The attacked servers are ordinary builds, because the race detector takes several times the
 # memory. The attacks need the whole machine, so nothing else runs at the same time.
-ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 -timeout 2h
+ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 $(TEST_FLAGS) -timeout 2h
 
 .PHONY: soak
 soak: control-plane build softhsm c-compiler ## Attack the token server and the portal at full length, as root, and write dist/soak.md (65 min).
@@ -204,7 +209,7 @@ scale: control-plane build ## As root, measure CLIENTS (20000) ApiClients and a 
 .PHONY: race-binaries
 race-binaries: c-compiler
 	@echo "Building the binaries with the race detector; a few seconds, 3 min the first time ..."
-	@CGO_ENABLED=1 go build -race -buildvcs=false -o $(RACE_BINARIES)/ ./cmd/...
+	@CGO_ENABLED=1 go build -race -trimpath -buildvcs=false -o $(RACE_BINARIES)/ ./cmd/...
 
 .PHONY: e2e
 e2e: ## Test in a real cluster: the node of cluster-up, or the cluster of KUBECONFIG.
