@@ -117,7 +117,7 @@ func removeAll() error {
 	for _, args := range [][]string{
 		{"helm", "uninstall", release, "--namespace", systemNamespace, "--ignore-not-found"},
 		{"kubectl", "delete", "deployments,replicasets", "--namespace", systemNamespace, "--all"},
-		{"kubectl", "delete", "pods", "--namespace", systemNamespace, "--all", "--grace-period=1"},
+		{"kubectl", "delete", "pods", "--namespace", systemNamespace, "--all", "--force"},
 		{"kubectl", "delete", "crd", "--ignore-not-found", "realms.auth.realmkeeper.dev", "apiclients.auth.realmkeeper.dev"},
 		{"kubectl", "delete", "namespace", "--ignore-not-found", systemNamespace, recordsNamespace},
 	} {
