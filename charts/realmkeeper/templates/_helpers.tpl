@@ -108,7 +108,7 @@ Arguments: constraints, component.
   "imagePullPolicy" ($settings.imagePullPolicy | default .Values.image.pullPolicy)
   "replicas" (int $settings.replicas)
   "resources" $settings.resources -}}
-{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" "maxStaleness" -}}
+{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "podLabels" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" "maxStaleness" -}}
 {{- with index $settings $key -}}
 {{- $_ := set $tokenServer $key . -}}
 {{- end -}}

@@ -116,6 +116,8 @@ type TokenServer struct {
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
+	// PodLabels are additional labels of the Pods. The operator's own labels take precedence.
+	PodLabels map[string]string `json:"podLabels,omitempty"`
 	// Audit is the destination of audit events: Stdout or None. Defaults to Stdout.
 	Audit AuditSink `json:"audit,omitempty"`
 	// Tracing configures request traces. If unset, tracing is disabled.

@@ -48,6 +48,7 @@ tokenServer:
   priorityClassName: high
   affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
+  podLabels: {cost-center: a1}
   audit: None
   tracing: {endpoint: "http://collector:4318", samplePercentage: 10}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
@@ -112,7 +113,7 @@ func TestParse(t *testing.T) {
 				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 					MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule,
 				}},
-				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"},
+				PriorityClassName: "high", PodAnnotations: map[string]string{"team": "platform"}, PodLabels: map[string]string{"cost-center": "a1"},
 				Tracing: &config.Tracing{Endpoint: "http://collector:4318", SamplePercentage: new(int32(10))},
 				Audit:   config.AuditNone, TrustedProxies: []string{"10.0.0.0/8", "fd00::/8"},
 				ProxyProtocolFrom: []string{"10.1.0.0/16"}, PassthroughProxies: []string{"10.2.0.0/16", "fd01::/64"},
@@ -225,6 +226,8 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"negative staleness":                   {with("10m", "-10m"), "tokenServer.maxStaleness"},
 		"number as staleness":                  {with("10m", "600"), "tokenServer.maxStaleness"},
 		"invalid annotation key":               {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
+		"invalid label key":                    {with("{cost-center: a1}", "{\"cost center\": a1}"), "tokenServer.podLabels"},
+		"invalid label value":                  {with("{cost-center: a1}", "{cost-center: \"a 1\"}"), "tokenServer.podLabels"},
 		"invalid node label key":               {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},
 		"invalid node label value":             {with("{disk: fast}", "{disk: \"very fast\"}"), "tokenServer.nodeSelector"},
 		"unknown toleration operator":          {with("operator: Exists", "operator: Is"), "tokenServer.tolerations[0].operator"},

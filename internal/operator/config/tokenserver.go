@@ -36,11 +36,11 @@ func (s *TokenServer) validate() error {
 			return invalid("tokenServer.podAnnotations key %q: %s", key, problems[0])
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(s.NodeSelector)) {
-		problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(s.NodeSelector[key])...)
-		if len(problems) > 0 {
-			return invalid("tokenServer.nodeSelector %q: %q: %s", key, s.NodeSelector[key], problems[0])
-		}
+	if err := validateLabels("tokenServer.podLabels", s.PodLabels); err != nil {
+		return err
+	}
+	if err := validateLabels("tokenServer.nodeSelector", s.NodeSelector); err != nil {
+		return err
 	}
 	for n, secret := range s.ImagePullSecrets {
 		if problems := validation.IsDNS1123Subdomain(secret.Name); len(problems) > 0 {
@@ -51,6 +51,16 @@ func (s *TokenServer) validate() error {
 		return err
 	}
 	return s.validateScheduling()
+}
+
+func validateLabels(field string, labels map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(labels[key])...)
+		if len(problems) > 0 {
+			return invalid("%s %q: %q: %s", field, key, labels[key], problems[0])
+		}
+	}
+	return nil
 }
 
 func validateResources(key string, resources corev1.ResourceRequirements) error {

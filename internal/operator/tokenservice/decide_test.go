@@ -2,6 +2,7 @@ package tokenservice
 
 import (
 	"crypto/rand"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -75,6 +76,7 @@ tokenServer:
   nodeSelector: {disk: ssd}
   priorityClassName: high
   podAnnotations: {team: platform}
+  podLabels: {cost-center: a1, app.kubernetes.io/component: other}
   audit: None
   tracing: {endpoint: "http://collector:4318", samplePercentage: 5}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
@@ -89,6 +91,11 @@ tokenServer:
 	}
 	spec, template := d.deployment.Spec, d.deployment.Spec.Template
 	pod := template.Spec
+	wantLabels := labels()
+	wantLabels["cost-center"] = "a1"
+	if !maps.Equal(template.Labels, wantLabels) {
+		t.Errorf("Pods have the labels %v, want %v", template.Labels, wantLabels)
+	}
 	if *spec.Replicas != 3 || *pod.PriorityClassName != "high" || pod.NodeSelector["disk"] != "ssd" ||
 		template.Annotations["team"] != "platform" || *pod.Tolerations[0].Key != "dedicated" ||
 		*pod.TopologySpreadConstraints[0].TopologyKey != "zone" || *pod.Volumes[0].Secret.SecretName != "api-tls" ||

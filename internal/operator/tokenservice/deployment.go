@@ -93,7 +93,7 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 	spec.Tolerations = converted[corev1ac.TolerationApplyConfiguration](settings.Tolerations)
 	spec.TopologySpreadConstraints = spread(settings)
 
-	template := corev1ac.PodTemplateSpec().WithLabels(labels()).WithSpec(spec)
+	template := corev1ac.PodTemplateSpec().WithLabels(settings.PodLabels).WithLabels(labels()).WithSpec(spec)
 	if len(settings.PodAnnotations) > 0 {
 		template.WithAnnotations(settings.PodAnnotations)
 	}
