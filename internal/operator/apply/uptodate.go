@@ -63,8 +63,14 @@ func generic(obj any) (map[string]any, error) {
 
 // fieldTree is a set of fields in the format FieldsV1 of managed fields. Its keys are "f:" and the name
 // of a field, "k:" and a JSON object with the keys of an element of a list, "v:" and an element of a list
-// of values as JSON, or ".", the object or element itself.
-type fieldTree map[string]fieldTree
+// of values as JSON, or ".", the object or element itself. Its values are sets, too, but the type isn't
+// recursive, because kube-api-linter never ends for recursive types.
+type fieldTree map[string]any
+
+func (t fieldTree) child(key string) fieldTree {
+	child, _ := t[key].(map[string]any)
+	return child
+}
 
 // appliedFields returns the fields that the operator has applied and still owns.
 func appliedFields(live client.Object) (fieldTree, error) {
@@ -89,19 +95,19 @@ func (t fieldTree) of(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		part := map[string]any{}
-		for key, child := range t {
+		for key := range t {
 			name, ok := strings.CutPrefix(key, "f:")
 			if field, present := value[name]; ok && present {
-				part[name] = child.of(field)
+				part[name] = t.child(key).of(field)
 			}
 		}
 		return part
 	case []any:
 		part := []any{}
 		for _, element := range value {
-			for key, child := range t {
+			for key := range t {
 				if keys, ok := identify(key, element); ok {
-					part = append(part, with(keys, child.of(element)))
+					part = append(part, with(keys, t.child(key).of(element)))
 				}
 			}
 		}
