@@ -32,7 +32,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes hack/image test/promql
+MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/1.36 hack/image test/promql
 
 ##@ General
 

@@ -29,14 +29,14 @@ version_of() { # version_of MODULE DIR: print the version of MODULE in DIR/go.mo
 	[[ -n $version ]] || die "$2/go.mod does not require $1"
 	printf '%s' "$version"
 }
-kubernetes=$(version_of k8s.io/kubernetes kubernetes)
+kubernetes=$(version_of k8s.io/kubernetes kubernetes/1.36)
 etcd=$(version_of go.etcd.io/etcd/server/v3 etcd)
 coredns=$(version_of github.com/coredns/coredns coredns)
 ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$kubernetes"
 
 key=$({
 	printf '%s\n' "$toolchain" "$ldflags"
-	cat "$here"/{kubernetes,etcd,coredns}/go.{mod,sum}
+	cat "$here"/{kubernetes/1.36,etcd,coredns}/go.{mod,sum}
 } | sha256sum | cut -c1-12)
 home=${XDG_CACHE_HOME:-$HOME/.cache}/realmkeeper
 cache=$home/$kubernetes-$key
@@ -76,10 +76,10 @@ build_missing() {
 		case $name in
 		etcd) build etcd "$etcd" etcd go.etcd.io/etcd/server/v3 "30 s" ;;
 		etcdctl | etcdutl) build "$name" "$etcd" etcdtools "go.etcd.io/etcd/$name/v3" "30 s" ;;
-		kube-apiserver) build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "3 min 30 s" ;;
-		kubelet) build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "1 min" ;;
+		kube-apiserver) build "$name" "$kubernetes" kubernetes/1.36 "k8s.io/kubernetes/cmd/$name" "3 min 30 s" ;;
+		kubelet) build "$name" "$kubernetes" kubernetes/1.36 "k8s.io/kubernetes/cmd/$name" "1 min" ;;
 		kube-controller-manager | kube-scheduler | kube-proxy | kubectl)
-			build "$name" "$kubernetes" kubernetes "k8s.io/kubernetes/cmd/$name" "30 s"
+			build "$name" "$kubernetes" kubernetes/1.36 "k8s.io/kubernetes/cmd/$name" "30 s"
 			;;
 		coredns) build "$name" "$coredns" coredns github.com/coredns/coredns "2 min" ;;
 		*) die "unknown binary $name" ;;

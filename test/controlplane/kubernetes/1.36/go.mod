@@ -3,7 +3,7 @@
 //
 // k8s.io/kubernetes names its staging modules as v0.0.0 and replaces them
 // locally; a module that requires it has to require their releases itself.
-module github.com/realmkeeper/realmkeeper/test/controlplane/kubernetes
+module github.com/realmkeeper/realmkeeper/test/controlplane/kubernetes/1.36
 
 go 1.26.0
 
