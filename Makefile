@@ -15,6 +15,11 @@ FUZZTIME ?= 60s
 STAMP := github.com/realmkeeper/realmkeeper/internal/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
+# The supported minor versions of Kubernetes, oldest first. The tests, the demo and the cluster run
+# the newest unless KUBERNETES is another one: `make demo KUBERNETES=1.33`.
+KUBERNETES_VERSIONS := $(shell ls test/controlplane/kubernetes | sort -V)
+export KUBERNETES ?= $(lastword $(KUBERNETES_VERSIONS))
+
 # With or without a C compiler, all targets share one build cache. Only the race detector needs
 # cgo.
 export CGO_ENABLED := 0
@@ -32,7 +37,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/1.36 hack/image test/promql
+MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image test/promql
 
 ##@ General
 
@@ -164,6 +169,24 @@ SUITES := GOGC=400 REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=
 test-integration: control-plane race-binaries softhsm ## Run the operator and token servers against real API servers.
 	@echo "Running the integration tests; 8 min ..."
 	@$(SUITES) -p 8 ./integration/...
+
+# The oldest version differs from the newest mainly in the validation of objects.
+.PHONY: test-oldest
+test-oldest: KUBERNETES = $(firstword $(KUBERNETES_VERSIONS))
+test-oldest: ## Run the API's tests on the oldest supported version of Kubernetes.
+	@echo "Testing the API on Kubernetes $(KUBERNETES); 1 min, 6 min the first time ..."
+	@test/controlplane/build.sh kubectl >/dev/null
+	@$(SUITES) ./integration/api
+
+.PHONY: test-versions
+test-versions: race-binaries softhsm helm ## Run the integration and chart tests on every supported version of Kubernetes, one after the other (10 min each).
+	@failed=0; \
+	for version in $(KUBERNETES_VERSIONS); do \
+		echo "Running the integration and chart tests on Kubernetes $$version; 10 min, 17 min the first time ..."; \
+		export KUBERNETES=$$version; \
+		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -p 8 ./integration/... ./chart || failed=1; \
+	done; \
+	exit $$failed
 
 .PHONY: test-extra
 test-extra: control-plane race-binaries build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, and 1,000 clients, then attack the servers.

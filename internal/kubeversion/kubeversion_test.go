@@ -1,0 +1,75 @@
+package kubeversion_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+)
+
+func TestCheck(t *testing.T) {
+	tests := map[string]struct {
+		gitVersion string
+		want       error
+	}{
+		"oldest":                        {"v1.33.0", nil},
+		"newest":                        {"v1.36.3", nil},
+		"pre-release of the oldest":     {"v1.33.0-rc.1", nil},
+		"GKE":                           {"v1.33.5-gke.100", nil},
+		"EKS":                           {"v1.34.1-eks-3cfe0ce", nil},
+		"k3s":                           {"v1.35.2+k3s1", nil},
+		"OpenShift":                     {"v1.34.4+aba1e8d", nil},
+		"without a patch version":       {"v1.34+", nil},
+		"without the prefix":            {"1.34.0", nil},
+		"before the oldest":             {"v1.32.13", kubeversion.ErrTooOld},
+		"before the oldest, of a cloud": {"v1.32.9-gke.1045000", kubeversion.ErrTooOld},
+		"with one digit":                {"v1.9.0", kubeversion.ErrTooOld},
+		"after the newest":              {"v1.37.0", kubeversion.ErrUntested},
+		"next major version":            {"v2.0.0", kubeversion.ErrUntested},
+		"three digits":                  {"v1.100.0", kubeversion.ErrUntested},
+		"major version only":            {"v1", kubeversion.ErrUntested},
+		"build from source":             {"v0.0.0-master+$Format:%H$", kubeversion.ErrUntested},
+		"empty":                         {"", kubeversion.ErrUntested},
+		"not a version":                 {"unknown", kubeversion.ErrUntested},
+		"number that is too large":      {"v1.99999999999999999999.0", kubeversion.ErrUntested},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := kubeversion.Check(tc.gitVersion); !errors.Is(err, tc.want) {
+				t.Errorf("Check(%q) = %v, want %v", tc.gitVersion, err, tc.want)
+			}
+		})
+	}
+}
+
+// All supported versions have a control plane for tests, and the chart accepts exactly those from
+// the oldest on.
+func TestSupportedVersionsAreTested(t *testing.T) {
+	root := filepath.Join("..", "..")
+	modules, err := filepath.Glob(filepath.Join(root, "test", "controlplane", "kubernetes", "*", "go.mod"))
+	if err != nil || len(modules) == 0 {
+		t.Fatalf("no control planes for tests: %v", err)
+	}
+	oldest, newest := version.MustParseGeneric(kubeversion.Oldest), version.MustParseGeneric(kubeversion.Newest)
+	if got, want := len(modules), int(newest.Minor()-oldest.Minor())+1; got != want {
+		t.Errorf("there are control planes of %d versions, want %d for %s", got, want, kubeversion.Supported)
+	}
+	for _, module := range modules {
+		minor := version.MustParseGeneric(filepath.Base(filepath.Dir(module)))
+		if minor.LessThan(oldest) || minor.GreaterThan(newest) {
+			t.Errorf("there is a control plane of %s, which is not one of %s", minor, kubeversion.Supported)
+		}
+	}
+	chart, err := os.ReadFile(filepath.Join(root, "charts", "realmkeeper", "Chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `kubeVersion: ">=` + kubeversion.Oldest + `.0-0"`; !strings.Contains(string(chart), want) {
+		t.Errorf("Chart.yaml does not contain %s", want)
+	}
+}
