@@ -29,6 +29,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -40,8 +42,9 @@ import (
 // few seconds.
 const startTimeout = 2 * time.Minute
 
-// noIssuers configures no external issuers, so the API server accepts only its own tokens.
-const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: []\n"
+// noIssuers configures no external issuers, so the API server accepts only its own tokens. Kubernetes
+// 1.33 doesn't know v1.
+const noIssuers = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\njwt: []\n"
 
 // Env is the running control plane of this test binary.
 type Env struct {
@@ -56,6 +59,9 @@ type Env struct {
 
 	// BinDir contains etcd, kube-apiserver, kube-controller-manager and kubectl.
 	BinDir string
+
+	// Version is the version of Kubernetes.
+	Version *version.Version
 
 	// AuditLog is the path of the API server's audit log. It is empty without WithAuditLog.
 	AuditLog string
@@ -200,6 +206,9 @@ func startIn(dir string, o *options, snapshot string) (*Env, error) {
 	}
 	env.Config = env.controlPlane.RESTConfig()
 	env.Kubeconfig = env.controlPlane.Kubeconfig()
+	if env.Version, err = serverVersion(ctx, env.Config); err != nil {
+		return nil, errors.Join(err, env.controlPlane.Stop())
+	}
 	if len(crds) > 0 {
 		// The default of 10 s is too short if other test binaries share the two cores.
 		install := envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: time.Minute}
@@ -213,6 +222,18 @@ func startIn(dir string, o *options, snapshot string) (*Env, error) {
 		return nil, errors.Join(err, env.controlPlane.Stop())
 	}
 	return env, nil
+}
+
+func serverVersion(ctx context.Context, config *rest.Config) (*version.Version, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	server, err := client.ServerVersionWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get the version of Kubernetes: %w", err)
+	}
+	return version.ParseSemantic(server.GitVersion)
 }
 
 func stop() error {

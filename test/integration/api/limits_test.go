@@ -9,6 +9,6 @@ var limitValidations = map[string]validation{
 	"limit of zero":                      {spec: "limits: {tokensPerSecond: 0}", wantField: rateField, wantRule: "should be greater than or equal to 1"},
 	"negative limit":                     {spec: "limits: {tokensPerSecond: -1}", wantField: rateField, wantRule: "should be greater than or equal to 1"},
 	"limit of 100,001 tokens per second": {spec: "limits: {tokensPerSecond: 100001}", wantField: rateField, wantRule: "should be less than or equal to 100000"},
-	"fractional limit":                   {spec: "limits: {tokensPerSecond: 0.5}", wantField: rateField, wantRule: "must be of type int32"},
+	"fractional limit":                   {spec: "limits: {tokensPerSecond: 0.5}", wantField: rateField, wantRule: "must be of type int"},
 	"limit as a word":                    {spec: "limits: {tokensPerSecond: few}", wantField: rateField, wantRule: "must be of type integer"},
 }
