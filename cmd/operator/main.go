@@ -181,6 +181,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
+	reportKubernetes(ctx, logger, cfg)
 	logger.Info("Starting operator", "version", version.Version, "revision", version.Revision,
 		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "recordsNamespace", o.records, "tokenServerImage", image)
 	if instance.Testing != (config.Testing{SpeedUp: 1}) {

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 )
 
@@ -51,8 +53,8 @@ type Write struct {
 }
 
 // FaultProxy is a proxy between a program and the API server. It counts the program's writes and
-// makes some of them fail. It can also inject random faults into any request and change the time in
-// responses.
+// makes some of them fail. It can also inject random faults into any request, change the time in
+// responses, and report another version of Kubernetes.
 type FaultProxy struct {
 	// URL is the address that programs use in place of the API server's address.
 	URL string
@@ -62,6 +64,7 @@ type FaultProxy struct {
 	server  *httptest.Server
 	writes  atomic.Int64
 	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
+	version atomic.Pointer[apiversion.Info]
 	random  randomFaults
 	frozen  frozenWatches
 	// hideOthers reports whether it has sent the response. See Beside.
@@ -74,6 +77,11 @@ type FaultProxy struct {
 
 // SetClock sets how far the time in the API server's responses is ahead of the machine's clock.
 func (p *FaultProxy) SetClock(ahead time.Duration) { p.ahead.Store(int64(ahead)) }
+
+// SetVersion sets the version of Kubernetes that the API server reports.
+func (p *FaultProxy) SetVersion(gitVersion string) {
+	p.version.Store(&apiversion.Info{GitVersion: gitVersion})
+}
 
 // StartFaultProxy starts a proxy that injects the given faults.
 func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy {
@@ -117,6 +125,11 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 // ServeHTTP forwards a request or makes it fail.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.hideOthers(w, r) {
+		return
+	}
+	if version := p.version.Load(); version != nil && r.URL.Path == "/version" {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(version) // a closed connection fails the request
 		return
 	}
 	fault := NoFault
