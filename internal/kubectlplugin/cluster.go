@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,6 +73,7 @@ type cluster struct {
 
 	// namespace is the value of --namespace. It defaults to the namespace of the kubeconfig context.
 	namespace string
+	discovery *discovery.DiscoveryClient
 	clock     *serverClock
 }
 
@@ -110,7 +112,11 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	return &cluster{Client: c, namespace: namespace, clock: clock}, nil
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	return &cluster{Client: c, namespace: namespace, discovery: discoverer, clock: clock}, nil
 }
 
 // inNamespace restricts a list to the selected namespace, unless --all-namespaces is set.

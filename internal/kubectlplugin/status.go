@@ -59,6 +59,7 @@ func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 // statusReport is the report of status.
 type statusReport struct {
 	Problems     []problem      `json:"problems"`
+	Kubernetes   string         `json:"kubernetes,omitempty"`
 	Operator     *workload      `json:"operator,omitempty"`
 	TokenService *workload      `json:"tokenService,omitempty"`
 	TokenServers []serverReport `json:"tokenServers"`
@@ -112,9 +113,10 @@ func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) 
 			r.detail = report
 		}
 	}
+	c.kubernetes(ctx, r)
 	c.workloads(ctx, r)
 	r.now = c.clock.now()
-	r.Problems = slices.Concat(r.workloadProblems(), problems.sorted())
+	r.Problems = slices.Concat(r.kubernetesProblems(), r.workloadProblems(), problems.sorted())
 	return r, nil
 }
 

@@ -14,7 +14,7 @@ import (
 func (r *statusReport) text(w *terminal.Writer) {
 	r.problemsText(w)
 	w.Heading("INSTANCE")
-	w.Fields([][2]string{{"Operator", describeWorkload(r.Operator)}, {"Token servers", describeWorkload(r.TokenService)}})
+	w.Fields([][2]string{{"Kubernetes", cmp.Or(r.Kubernetes, "unknown")}, {"Operator", describeWorkload(r.Operator)}, {"Token servers", describeWorkload(r.TokenService)}})
 	r.serversText(w)
 	if r.detail != nil {
 		w.Heading("REALM " + r.Realms[0].Name)

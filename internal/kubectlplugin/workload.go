@@ -2,6 +2,7 @@ package kubectlplugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
 )
 
 // workload is a Deployment of the installation.
@@ -82,6 +84,16 @@ func (c *cluster) workloads(ctx context.Context, r *statusReport) {
 	slices.SortFunc(r.TokenServers, func(a, b serverReport) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// kubernetes adds the version of Kubernetes to a status.
+func (c *cluster) kubernetes(ctx context.Context, r *statusReport) {
+	server, err := c.discovery.ServerVersionWithContext(ctx)
+	if err != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("The version of Kubernetes is missing: %v.", err))
+		return
+	}
+	r.Kubernetes = server.GitVersion
+}
+
 // workload returns the Deployment of a component, or nil if there is none.
 func (c *cluster) workload(ctx context.Context, r *statusReport, component string) *workload {
 	list := &appsv1.DeploymentList{}
@@ -110,6 +122,18 @@ func (r *statusReport) note(part, resource string, err error) {
 		return
 	}
 	r.Notes = append(r.Notes, fmt.Sprintf("The status of the %s is missing: %v.", part, err))
+}
+
+// kubernetesProblems returns a problem if the version of Kubernetes is not supported.
+func (r *statusReport) kubernetesProblems() []problem {
+	if !errors.Is(kubeversion.Check(r.Kubernetes), kubeversion.ErrTooOld) {
+		return nil
+	}
+	return []problem{{
+		Warning: true, Reason: "Kubernetes " + r.Kubernetes + " is not supported",
+		Message: "Realmkeeper is tested with Kubernetes " + kubeversion.Supported + ". Older versions can lack what it needs.",
+		Action:  "Upgrade the cluster.",
+	}}
 }
 
 // workloadProblems returns the problems of the token servers.
