@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -64,7 +65,7 @@ func newHelm(tool string) helm {
 // render returns the manifests of the chart for a namespace.
 func (h helm) render(t *testing.T, namespace string, values ...string) string {
 	t.Helper()
-	return h.run(t, "", slices.Concat([]string{"template", releaseName, chart, "--namespace", namespace, "--kube-version", "1.36"}, values)...)
+	return h.run(t, "", slices.Concat([]string{"template", releaseName, chart, "--namespace", namespace, "--kube-version", kubeversion.Newest}, values)...)
 }
 
 // run returns the standard output of Helm. If kubeconfig is empty, Helm has no access to a cluster.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
@@ -25,6 +26,25 @@ func TestInstanceConfiguration(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Versions of Kubernetes that are too old are rejected. Those of vendors are accepted although they
+// look like pre-releases.
+func TestUnsupportedKubernetesIsRejected(t *testing.T) {
+	for version, accepted := range map[string]bool{
+		"v1.32.13": false, "v1.32.9-gke.100": false,
+		"v1.33.5-gke.100": true, "v1.34.1-eks-3cfe0ce": true, "v1.35.2+k3s1": true, "v1.99.0": true,
+	} {
+		for name, helm := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
+			_, stderr, err := helm.try(t, "", append([]string{"template", releaseName, chart, "--kube-version", version}, values["defaults"]...)...)
+			if accepted && err != nil {
+				t.Errorf("%s rejects Kubernetes %s: %s", name, version, stderr)
+			}
+			if !accepted && (err == nil || !strings.Contains(stderr, "kubeVersion: >="+kubeversion.Oldest)) {
+				t.Errorf("%s accepts Kubernetes %s: %v, %s", name, version, err, stderr)
+			}
+		}
 	}
 }
 
