@@ -25,7 +25,7 @@ const buildTimeout = 15 * time.Minute
 // built contains the binaries that this test binary has already built.
 var built struct {
 	sync.Mutex
-	errs map[string]error // by name
+	errs map[string]error // by path, because each control plane has its own directory
 }
 
 // Binary returns the path of the product's binary with the given name under cmd. A binary that is
@@ -38,13 +38,13 @@ func Binary(t testing.TB, cluster *env.Env, name string) string {
 	path := filepath.Join(filepath.Dir(cluster.Kubeconfig), "bin", name)
 	built.Lock()
 	defer built.Unlock()
-	err, done := built.errs[name]
+	err, done := built.errs[path]
 	if !done {
 		err = build(name, path)
 		if built.errs == nil {
 			built.errs = map[string]error{}
 		}
-		built.errs[name] = err
+		built.errs[path] = err
 	}
 	if err != nil {
 		t.Fatal(err)
