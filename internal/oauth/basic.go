@@ -10,6 +10,17 @@ import (
 type Credentials struct {
 	ClientID     string
 	ClientSecret string
+	// UndecodedSecret is the secret of a client that doesn't form-urlencode it for HTTP Basic. It is
+	// empty if it doesn't differ from ClientSecret, and with other authentication methods.
+	UndecodedSecret string
+}
+
+// Secrets returns the secrets that the client may have sent, the most likely one first.
+func (c *Credentials) Secrets() []string {
+	if c.UndecodedSecret == "" {
+		return []string{c.ClientSecret}
+	}
+	return []string{c.ClientSecret, c.UndecodedSecret}
 }
 
 // ParseBasic parses the value of an Authorization header with the Basic scheme of RFC 7617: the
@@ -17,8 +28,12 @@ type Credentials struct {
 // text at the first colon and form-urldecodes each half once, because RFC 6749 §2.3.1 requires
 // clients to encode both halves.
 //
-// It reports false for anything else: another scheme, invalid Base64 or percent encoding, no colon,
-// an empty ID or secret, invalid UTF-8, or control characters.
+// Many clients don't encode the secret, for example curl. If decoding changes it, the result has
+// both secrets; if it can't be decoded, the result has only the one that was sent. The client ID
+// is always decoded, because it can't contain percent and plus signs.
+//
+// It reports false for anything else: another scheme, invalid Base64, invalid percent encoding in
+// the ID, no colon, an empty ID or secret, invalid UTF-8, or control characters.
 func ParseBasic(header string) (Credentials, bool) {
 	encoded, ok := cutScheme(header, "Basic")
 	if !ok || strings.ContainsAny(encoded, "\r\n") { // the decoder ignores line breaks
@@ -36,11 +51,16 @@ func ParseBasic(header string) (Credentials, bool) {
 	if !ok {
 		return Credentials{}, false
 	}
-	secret, ok := unescapeCredential(rawSecret)
-	if !ok {
+	secret, decodable := unescapeCredential(rawSecret)
+	switch {
+	case !ValidCredential(rawSecret):
 		return Credentials{}, false
+	case !decodable:
+		return Credentials{ClientID: id, ClientSecret: rawSecret}, true
+	case secret == rawSecret:
+		return Credentials{ClientID: id, ClientSecret: secret}, true
 	}
-	return Credentials{ClientID: id, ClientSecret: secret}, true
+	return Credentials{ClientID: id, ClientSecret: secret, UndecodedSecret: rawSecret}, true
 }
 
 // IsBasic reports whether an Authorization header has the Basic scheme, even if the rest is

@@ -3,6 +3,7 @@ package oauth_test
 import (
 	"encoding/base64"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,51 +20,58 @@ func TestParseBasic(t *testing.T) {
 		want   oauth.Credentials
 		reject bool
 	}{
-		"plain":                                  {header: "Basic " + encode("billing:rk_1"), want: oauth.Credentials{ClientID: "billing", ClientSecret: "rk_1"}},
-		"scheme in lower case":                   {header: "basic " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
-		"scheme in upper case":                   {header: "BASIC " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
-		"several spaces":                         {header: "Basic    " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
-		"two characters of padding":              {header: "Basic YTpiYw==", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
-		"both characters of padding omitted":     {header: "Basic YTpiYw", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
-		"one character of padding":               {header: "Basic YTpiY2Q=", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
-		"one character of padding omitted":       {header: "Basic YTpiY2Q", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
-		"split at the first colon":               {header: "Basic " + encode("a:b:c"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b:c"}},
-		"each half decoded once":                 {header: "Basic " + encode("a%3Ab:%25+%2B"), want: oauth.Credentials{ClientID: "a:b", ClientSecret: "% +"}},
-		"decoded once, not twice":                {header: "Basic " + encode("a:%2541"), want: oauth.Credentials{ClientID: "a", ClientSecret: "%41"}},
-		"UTF-8":                                  {header: "Basic " + encode("Jürgen:pässwörd"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "pässwörd"}},
-		"percent-encoded UTF-8":                  {header: "Basic " + encode("J%C3%BCrgen:p"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "p"}},
-		"empty":                                  {header: "", reject: true},
-		"only the scheme":                        {header: "Basic", reject: true},
-		"scheme and a space":                     {header: "Basic ", reject: true},
-		"another scheme":                         {header: "Bearer " + encode("a:b"), reject: true},
-		"scheme with the prefix Basic":           {header: "Basics " + encode("a:b"), reject: true},
-		"no space after the scheme":              {header: "Basic" + encode("a:b"), reject: true},
-		"tab instead of the space":               {header: "Basic\t" + encode("a:b"), reject: true},
-		"not Base64":                             {header: "Basic !!!!", reject: true},
-		"Base64url alphabet":                     {header: "Basic " + base64.URLEncoding.EncodeToString([]byte("a:\u07ff\u07ff")), reject: true},
-		"incomplete Base64 quantum":              {header: "Basic YTpiY", reject: true},
-		"too much padding":                       {header: "Basic YTpiYw===", reject: true},
-		"only padding":                           {header: "Basic ====", reject: true},
-		"padding in the middle":                  {header: "Basic YTpi=YTpi", reject: true},
-		"padding after a full quantum":           {header: "Basic YTpi==", reject: true},
-		"nonzero trailing bits":                  {header: "Basic YTpiYx==", reject: true},
-		"trailing space":                         {header: "Basic YTpi ", reject: true},
-		"line break in the Base64":               {header: "Basic YT\npi", reject: true},
-		"trailing carriage return":               {header: "Basic YTpi\r", reject: true},
-		"no colon":                               {header: "Basic " + encode("ab"), reject: true},
-		"only an encoded colon":                  {header: "Basic " + encode("a%3Ab"), reject: true},
-		"no ID":                                  {header: "Basic " + encode(":b"), reject: true},
-		"no secret":                              {header: "Basic " + encode("a:"), reject: true},
-		"neither ID nor secret":                  {header: "Basic " + encode(":"), reject: true},
-		"invalid percent encoding in the ID":     {header: "Basic " + encode("a%zz:b"), reject: true},
-		"invalid percent encoding in the secret": {header: "Basic " + encode("a:b%2"), reject: true},
-		"NUL":                                    {header: "Basic " + encode("a\x00:b"), reject: true},
-		"encoded NUL":                            {header: "Basic " + encode("a:b%00"), reject: true},
-		"line break in the secret":               {header: "Basic " + encode("a:b\n"), reject: true},
-		"encoded line break":                     {header: "Basic " + encode("a:b%0d%0a"), reject: true},
-		"DEL":                                    {header: "Basic " + encode("a:\x7f"), reject: true},
-		"invalid UTF-8":                          {header: "Basic " + encode("a:\xff"), reject: true},
-		"encoded invalid UTF-8":                  {header: "Basic " + encode("a%ff:b"), reject: true},
+		"plain":                               {header: "Basic " + encode("billing:rk_1"), want: oauth.Credentials{ClientID: "billing", ClientSecret: "rk_1"}},
+		"scheme in lower case":                {header: "basic " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
+		"scheme in upper case":                {header: "BASIC " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
+		"several spaces":                      {header: "Basic    " + encode("a:b"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b"}},
+		"two characters of padding":           {header: "Basic YTpiYw==", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
+		"both characters of padding omitted":  {header: "Basic YTpiYw", want: oauth.Credentials{ClientID: "a", ClientSecret: "bc"}},
+		"one character of padding":            {header: "Basic YTpiY2Q=", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
+		"one character of padding omitted":    {header: "Basic YTpiY2Q", want: oauth.Credentials{ClientID: "a", ClientSecret: "bcd"}},
+		"split at the first colon":            {header: "Basic " + encode("a:b:c"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b:c"}},
+		"each half decoded once":              {header: "Basic " + encode("a%3Ab:%25+%2B"), want: oauth.Credentials{ClientID: "a:b", ClientSecret: "% +", UndecodedSecret: "%25+%2B"}},
+		"decoded once, not twice":             {header: "Basic " + encode("a:%2541"), want: oauth.Credentials{ClientID: "a", ClientSecret: "%41", UndecodedSecret: "%2541"}},
+		"plus sign not encoded":               {header: "Basic " + encode("a:b+c"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b c", UndecodedSecret: "b+c"}},
+		"percent sign not encoded":            {header: "Basic " + encode("a:b%c"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b%c"}},
+		"all three not encoded":               {header: "Basic " + encode("a:b+c:d%e"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b+c:d%e"}},
+		"percent sign that looks encoded":     {header: "Basic " + encode("a:b%41"), want: oauth.Credentials{ClientID: "a", ClientSecret: "bA", UndecodedSecret: "b%41"}},
+		"encoded control characters":          {header: "Basic " + encode("a:b%00"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b%00"}},
+		"encoded line break":                  {header: "Basic " + encode("a:b%0d%0a"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b%0d%0a"}},
+		"encoded invalid UTF-8 in the secret": {header: "Basic " + encode("a:b%ff"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b%ff"}},
+		"incomplete percent encoding":         {header: "Basic " + encode("a:b%2"), want: oauth.Credentials{ClientID: "a", ClientSecret: "b%2"}},
+		"UTF-8":                               {header: "Basic " + encode("Jürgen:pässwörd"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "pässwörd"}},
+		"percent-encoded UTF-8":               {header: "Basic " + encode("J%C3%BCrgen:p"), want: oauth.Credentials{ClientID: "Jürgen", ClientSecret: "p"}},
+		"empty":                               {header: "", reject: true},
+		"only the scheme":                     {header: "Basic", reject: true},
+		"scheme and a space":                  {header: "Basic ", reject: true},
+		"another scheme":                      {header: "Bearer " + encode("a:b"), reject: true},
+		"scheme with the prefix Basic":        {header: "Basics " + encode("a:b"), reject: true},
+		"no space after the scheme":           {header: "Basic" + encode("a:b"), reject: true},
+		"tab instead of the space":            {header: "Basic\t" + encode("a:b"), reject: true},
+		"not Base64":                          {header: "Basic !!!!", reject: true},
+		"Base64url alphabet":                  {header: "Basic " + base64.URLEncoding.EncodeToString([]byte("a:\u07ff\u07ff")), reject: true},
+		"incomplete Base64 quantum":           {header: "Basic YTpiY", reject: true},
+		"too much padding":                    {header: "Basic YTpiYw===", reject: true},
+		"only padding":                        {header: "Basic ====", reject: true},
+		"padding in the middle":               {header: "Basic YTpi=YTpi", reject: true},
+		"padding after a full quantum":        {header: "Basic YTpi==", reject: true},
+		"nonzero trailing bits":               {header: "Basic YTpiYx==", reject: true},
+		"trailing space":                      {header: "Basic YTpi ", reject: true},
+		"line break in the Base64":            {header: "Basic YT\npi", reject: true},
+		"trailing carriage return":            {header: "Basic YTpi\r", reject: true},
+		"no colon":                            {header: "Basic " + encode("ab"), reject: true},
+		"only an encoded colon":               {header: "Basic " + encode("a%3Ab"), reject: true},
+		"no ID":                               {header: "Basic " + encode(":b"), reject: true},
+		"no secret":                           {header: "Basic " + encode("a:"), reject: true},
+		"neither ID nor secret":               {header: "Basic " + encode(":"), reject: true},
+		"invalid percent encoding in the ID":  {header: "Basic " + encode("a%zz:b"), reject: true},
+		"NUL":                                 {header: "Basic " + encode("a\x00:b"), reject: true},
+		"encoded NUL in the ID":               {header: "Basic " + encode("a%00:b"), reject: true},
+		"line break in the secret":            {header: "Basic " + encode("a:b\n"), reject: true},
+		"DEL":                                 {header: "Basic " + encode("a:\x7f"), reject: true},
+		"encoded UTF-8 after an invalid byte": {header: "Basic " + encode("a:\xff%41"), reject: true},
+		"invalid UTF-8":                       {header: "Basic " + encode("a:\xff"), reject: true},
+		"encoded invalid UTF-8 in the ID":     {header: "Basic " + encode("a%ff:b"), reject: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,11 +99,11 @@ func TestIsBasic(t *testing.T) {
 }
 
 // Accepted credentials are valid, and they are parsed to the same values after a client encodes
-// them as RFC 6749 §2.3.1 requires.
+// them as RFC 6749 §2.3.1 requires. The secret that was sent is always one of the two.
 func FuzzParseBasic(f *testing.F) {
 	for _, seed := range []string{
 		"Basic " + encode("a:b"), "basic  YTpiYw", "Basic YTpiYw==", "Basic " + encode("a%3Ab:%25+%2B"),
-		"Basic", "Basic YT\npi", "Bearer x", "Basic " + encode("a:b:c"), "Basic " + encode("a:\xff"), "Basic ====", "Basic YTpiYx==",
+		"Basic", "Basic YT\npi", "Bearer x", "Basic " + encode("a:b:c"), "Basic " + encode("a:\xff"), "Basic ====", "Basic YTpiYx==", "Basic " + encode("a:b+c:%41%"),
 	} {
 		f.Add(seed)
 	}
@@ -110,7 +118,10 @@ func FuzzParseBasic(f *testing.F) {
 		if !oauth.IsBasic(header) {
 			t.Fatal("accepted a header without the Basic scheme")
 		}
-		for _, s := range []string{got.ClientID, got.ClientSecret} {
+		if got.UndecodedSecret == got.ClientSecret {
+			t.Fatalf("both secrets are %q", got.ClientSecret)
+		}
+		for _, s := range append(got.Secrets(), got.ClientID) {
 			if !oauth.ValidCredential(s) {
 				t.Fatalf("accepted %q", s)
 			}
@@ -118,9 +129,15 @@ func FuzzParseBasic(f *testing.F) {
 		if strings.ContainsAny(header, "\r\n\x00") {
 			t.Fatalf("accepted a control character in %q", header)
 		}
-		again, ok := oauth.ParseBasic("Basic " + encode(url.QueryEscape(got.ClientID)+":"+url.QueryEscape(got.ClientSecret)))
-		if !ok || again != got {
-			t.Fatalf("parsing the encoded credentials again returned %+v, %t, want %+v", again, ok, got)
+		for _, secret := range got.Secrets() {
+			again, ok := oauth.ParseBasic("Basic " + encode(url.QueryEscape(got.ClientID)+":"+url.QueryEscape(secret)))
+			if !ok || again.ClientID != got.ClientID || again.ClientSecret != secret {
+				t.Fatalf("parsing the encoded credentials again returned %+v, %t, want the secret %q", again, ok, secret)
+			}
+			sent, ok := oauth.ParseBasic("Basic " + encode(url.QueryEscape(got.ClientID)+":"+secret))
+			if !ok || !slices.Contains(sent.Secrets(), secret) {
+				t.Fatalf("parsing the credentials with the secret %q as it is returned %+v, %t", secret, sent, ok)
+			}
 		}
 	})
 }

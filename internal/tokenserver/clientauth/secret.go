@@ -13,7 +13,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// bySecret authenticates a client by its secret. For an unknown client, it computes one dummy HMAC.
+// bySecret authenticates a client by its secret. For an unknown client, it computes one dummy HMAC
+// for each secret that the client may have meant.
+//
+// If the client may have meant two secrets, both are tried, and if both are wrong, this is one
+// failure. Someone who guesses therefore gets at most two guesses for one failure.
 //
 // A correct secret is accepted regardless of failed attempts. A slow hash is computed only for
 // clients that have one, and only if it is not yet known whether the secret is correct.
@@ -21,12 +25,12 @@ import (
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
 func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Identity, error) {
 	client := realm.Client(credentials.ClientID)
-	matched, slow, err := a.match(ctx, client, credentials.ClientSecret, now)
+	matched, slow, err := a.match(ctx, client, credentials.Secrets(), now)
 	if current := realm.Client(credentials.ClientID); slow && err == nil && current != client {
 		// The client was suspended or changed meanwhile. The result is remembered, so matching again
 		// takes no time if the hash is the same.
 		client = current
-		matched, _, err = a.match(ctx, client, credentials.ClientSecret, now)
+		matched, _, err = a.match(ctx, client, credentials.Secrets(), now)
 	}
 	if err != nil {
 		return Identity{clientID: credentials.ClientID, Client: client}, err
@@ -42,17 +46,19 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	return identity, err
 }
 
-// match returns the unexpired credential of the client that the secret matches, or nil, and whether
-// a slow hash was used. A nil client has no credentials.
+// match returns the unexpired credential of the client that one of the secrets matches, or nil, and
+// whether a slow hash was used. A nil client has no credentials.
 //
 // The error is oauth.ErrBusy.
-func (a *Authenticator) match(ctx context.Context, client *registry.Client, secret string, now time.Time) (matched *clientsecret.Credential, slow bool, err error) {
+func (a *Authenticator) match(ctx context.Context, client *registry.Client, secrets []string, now time.Time) (matched *clientsecret.Credential, slow bool, err error) {
 	var credentials []clientsecret.Credential
 	if client != nil {
 		credentials = client.Secrets
 	}
-	if matched := clientsecret.VerifyHMAC(credentials, secret, now); matched != nil {
-		return matched, false, nil
+	for _, secret := range secrets {
+		if matched := clientsecret.VerifyHMAC(credentials, secret, now); matched != nil {
+			return matched, false, nil
+		}
 	}
 	var (
 		candidates []*clientsecret.Credential
@@ -66,7 +72,7 @@ func (a *Authenticator) match(ctx context.Context, client *registry.Client, secr
 	if len(candidates) == 0 {
 		return nil, false, nil
 	}
-	i, err := a.slowHashes.Check(ctx, client.UID, verifiers, secret)
+	i, err := a.slowHashes.Check(ctx, client.UID, verifiers, secrets...)
 	if i == slowhash.NoMatch {
 		return nil, true, err
 	}

@@ -19,6 +19,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -116,50 +117,83 @@ func slots(cores int) int { return min(max(1, cores-1), maxVerifications) }
 // NoMatch means that a secret is wrong.
 const NoMatch = -1
 
-// Check returns the index of the verifier that the client's secret matches, or NoMatch. It waits up
-// to 2 seconds for the result. The verification goes on even if the context is canceled, and its
-// result is remembered.
+// Check returns the index of the verifier that one of the secrets matches, or NoMatch. It waits up to
+// 2 seconds for the result. A verification goes on even if the context is canceled, and its result is
+// remembered.
 //
-// The result depends only on the secret and the stored hashes. The caller must check everything
+// The secrets are those that the client may have meant, the most likely one first. They wait for
+// their turns one after the other, as if they were sent in several requests, so that a request with
+// two secrets doesn't get more time than two requests with one.
+//
+// The result depends only on the secrets and the stored hashes. The caller must check everything
 // else, such as suspension and expiration, afterwards.
 //
-// There must be at least one verifier. The error is oauth.ErrBusy if there is no result yet.
-func (c *Checker) Check(ctx context.Context, clientUID string, verifiers []Verifier, secret string) (int, error) {
-	if len(secret) > MaxSecretBytes {
-		c.checks.WithLabelValues(outcomeRejected).Inc()
-		return NoMatch, nil
+// There must be at least one verifier and one secret. The error is oauth.ErrBusy if there is no
+// result yet.
+func (c *Checker) Check(ctx context.Context, clientUID string, verifiers []Verifier, secrets ...string) (int, error) {
+	secrets = slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) > MaxSecretBytes })
+	ids := make([][]fingerprint, len(secrets))
+	for i, secret := range secrets {
+		for _, v := range verifiers {
+			ids[i] = append(ids[i], c.fingerprint(clientUID, v, secret))
+		}
 	}
-	ids := make([]fingerprint, len(verifiers))
-	for i, v := range verifiers {
-		ids[i] = c.fingerprint(clientUID, v, secret)
-	}
-	c.mu.Lock()
-	matched, known := c.lookup(ids)
-	var asked *waitingSecret
-	if !known {
-		asked = c.ask(clientUID, ids, verifiers, secret, time.Now())
-	}
-	c.mu.Unlock()
-	switch {
+	switch matched, known := c.remembered(ids); {
 	case known && matched == NoMatch:
 		c.checks.WithLabelValues(outcomeRejected).Inc()
 		return NoMatch, nil
 	case known:
 		c.checks.WithLabelValues(outcomeRemembered).Inc()
 		return matched, nil
-	case asked != nil:
-		if matched, known = c.await(ctx, asked, ids); known {
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	for i, secret := range secrets {
+		matched, known := c.result(ctx, clientUID, ids[i], verifiers, secret)
+		if !known {
+			c.checks.WithLabelValues(outcomeBusy).Inc()
+			return NoMatch, oauth.ErrBusy
+		}
+		if matched != NoMatch {
 			return matched, nil
 		}
 	}
-	c.checks.WithLabelValues(outcomeBusy).Inc()
-	return NoMatch, oauth.ErrBusy
+	return NoMatch, nil
+}
+
+// remembered returns which verifier one of several secrets is known to match. If one does, or if all
+// secrets are known to be wrong, the result is known.
+func (c *Checker) remembered(ids [][]fingerprint) (matched int, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := true
+	for _, of := range ids {
+		matched, known := c.lookup(of)
+		if matched != NoMatch {
+			return matched, true
+		}
+		all = all && known
+	}
+	return NoMatch, all
+}
+
+// result returns the result for one secret. It waits for it until ctx is done.
+func (c *Checker) result(ctx context.Context, clientUID string, ids []fingerprint, verifiers []Verifier, secret string) (matched int, known bool) {
+	c.mu.Lock()
+	matched, known = c.lookup(ids)
+	var asked *waitingSecret
+	if !known {
+		asked = c.ask(clientUID, ids, verifiers, secret, time.Now())
+	}
+	c.mu.Unlock()
+	if asked == nil {
+		return matched, known
+	}
+	return c.await(ctx, asked, ids)
 }
 
 // await waits until the secret has been verified or no longer waits.
 func (c *Checker) await(ctx context.Context, asked *waitingSecret, ids []fingerprint) (matched int, known bool) {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
 	select {
 	case <-asked.done:
 	case <-ctx.Done():

@@ -507,3 +507,48 @@ func TestPatientGuesses(t *testing.T) {
 		}
 	})
 }
+
+// A request with two secrets is like two requests: each secret waits for its turn and its pause. If
+// one is known to be correct, the other one isn't verified.
+func TestTwoPossibleSecrets(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newChecker(2)
+		check := func(want int, secrets ...string) {
+			t.Helper()
+			got, err := c.Check(t.Context(), "a", []slowhash.Verifier{c.hash("a")}, secrets...)
+			if err != nil || got != want {
+				t.Errorf("secrets %q: got %d and error %v, want %d", secrets, got, err, want)
+			}
+		}
+		began := time.Now()
+		check(slowhash.NoMatch, "wrong", "also wrong")
+		if took := time.Since(began); took < 2*hashTime+250*time.Millisecond {
+			t.Errorf("two wrong secrets took %s, so the client did not pause between them", took)
+		}
+		check(slowhash.NoMatch, "also wrong", "wrong")
+		check(0, "wrong", right)
+		check(0, "never verified", right)
+		check(0, right, "never verified")
+		if got := c.log.count("never verified"); got != 0 {
+			t.Errorf("a secret was verified %d times although the other one is known to be correct", got)
+		}
+		check(slowhash.NoMatch, strings.Repeat("x", slowhash.MaxSecretBytes+1), "wrong")
+		c.expectOutcomes(t, map[string]int{"verified": 3, "remembered": 2, "rejected": 2})
+	})
+}
+
+// The time that a request waits for its result is not longer with two secrets.
+func TestTwoPossibleSecretsWaitNoLonger(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newChecker(2)
+		for i := range 12 { // the next pauses are longer
+			_, _ = c.send(t.Context(), "a", strconv.Itoa(i))
+			time.Sleep(time.Minute / 2)
+		}
+		began := time.Now()
+		_, err := c.Check(t.Context(), "a", []slowhash.Verifier{c.hash("a")}, "wrong", "also wrong")
+		if took := time.Since(began); !errors.Is(err, oauth.ErrBusy) || took > 2*time.Second {
+			t.Errorf("got error %v after %s, want %v after 2s", err, took, oauth.ErrBusy)
+		}
+	})
+}
