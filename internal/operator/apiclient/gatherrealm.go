@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -105,7 +106,9 @@ func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *o
 // empty if there can be none. The namespace may not exist.
 func resembledNamespace(c *v1alpha1.ApiClient) string {
 	other, _, found := strings.Cut(c.Spec.ClientID, ".")
-	if !found || other == c.Namespace {
+	// Reading a namespace with an impossible name, such as "a/b", can fail with another error than not
+	// found.
+	if !found || other == c.Namespace || len(validation.IsDNS1123Label(other)) > 0 {
 		return ""
 	}
 	return other
