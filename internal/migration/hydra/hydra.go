@@ -1,0 +1,132 @@
+// Package hydra reads the OAuth 2.0 clients of Ory Hydra: the responses of its admin API, and the
+// hashes of the client secrets, which only its database has.
+package hydra
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/migration"
+)
+
+// Input is what Hydra exported. The names of files are for errors.
+type Input struct {
+	// Clients are files with responses to GET /admin/clients, or with the output of "hydra list
+	// clients --format json".
+	Clients []File
+	// Hashes is a file with the line "<client ID>|<hash>" for each secret. A client can have several.
+	Hashes File
+	// TokenLifetime is the lifetime of the tokens of clients that have none of their own: Hydra's
+	// setting ttl.access_token.
+	TokenLifetime time.Duration
+}
+
+// File is a file and its name.
+type File struct {
+	Name    string
+	Content []byte
+}
+
+// Read returns the clients. A client without a secret in Hashes, for example, is left out, and the
+// reason is in the result.
+//
+// The error is migration.ErrDamaged if a file is incomplete or something else. Then, nothing is
+// returned, because the clients that are missing would look like clients that don't exist.
+func Read(input Input) (*migration.Export, error) {
+	hashes, err := readHashes(input.Hashes)
+	if err != nil {
+		return nil, err
+	}
+	export := &migration.Export{TokenLifetime: input.TokenLifetime}
+	seen, unknown := map[string]bool{}, map[string]int{}
+	for _, file := range input.Clients {
+		raw, err := listed(file.Content)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.Name, err)
+		}
+		for i, r := range raw {
+			var c client
+			if err := migration.Decode(r, &c); err != nil {
+				return nil, fmt.Errorf("reading client %d in %s: %w", i+1, file.Name, err)
+			}
+			if c.ID == "" {
+				return nil, fmt.Errorf("reading client %d in %s: %w: it has no client_id", i+1, file.Name, migration.ErrDamaged)
+			}
+			if seen[c.ID] {
+				return nil, fmt.Errorf("reading client %d in %s: %w: the client %q is in the input twice; pass each page once", i+1, file.Name, migration.ErrDamaged, c.ID)
+			}
+			seen[c.ID] = true
+			if err := members(r, unknown); err != nil {
+				return nil, fmt.Errorf("reading client %d in %s: %w", i+1, file.Name, err)
+			}
+			c.add(export, hashes[c.ID])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(hashes)) {
+		if !seen[id] {
+			export.LeaveOut(id, "there is a hash, but the client is not in the export; pass all pages of GET /admin/clients")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		export.Warn("", "the member %q of %d clients is not known to this version, and is dropped", name, unknown[name])
+	}
+	export.Sort()
+	return export, nil
+}
+
+// listed returns the clients in a file: arrays, or objects with the member items.
+func listed(file []byte) ([]json.RawMessage, error) {
+	values, err := migration.Values(file)
+	if err != nil {
+		return nil, err
+	}
+	var all []json.RawMessage
+	for _, value := range values {
+		var page []json.RawMessage
+		if bytes.HasPrefix(value, []byte("{")) {
+			var list struct {
+				Items *[]json.RawMessage `json:"items"`
+			}
+			if err := migration.Decode(value, &list); err != nil {
+				return nil, err
+			}
+			if list.Items == nil {
+				return nil, fmt.Errorf("%w: it must be an array of clients, or an object with the member \"items\"", migration.ErrDamaged)
+			}
+			page = *list.Items
+		} else if err := migration.Decode(value, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+	}
+	return all, nil
+}
+
+// readHashes returns the hashes by client ID, in the order of the file.
+func readHashes(file File) (map[string][]string, error) {
+	hashes := map[string][]string{}
+	number := 0
+	for line := range strings.SplitSeq(string(migration.WithoutMark(file.Content)), "\n") {
+		number++
+		line = strings.TrimSuffix(line, "\r")
+		if line == "" {
+			continue
+		}
+		separator := strings.LastIndexByte(line, '|') // a client ID can contain it, a hash can't
+		if separator <= 0 {
+			return nil, fmt.Errorf("reading %s: %w: line %d must be <client ID>|<hash>", cmp.Or(file.Name, "the hashes"), migration.ErrDamaged, number)
+		}
+		id, hash := line[:separator], line[separator+1:]
+		// Public clients have no secret. Two lines with the same hash are one secret.
+		if hash != "" && !slices.Contains(hashes[id], hash) {
+			hashes[id] = append(hashes[id], hash)
+		}
+	}
+	return hashes, nil
+}

@@ -1,0 +1,247 @@
+package hydra_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/migration"
+	"github.com/realmkeeper/realmkeeper/internal/migration/hydra"
+)
+
+const hash = "$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8"
+
+func read(hashes string, pages ...string) (*migration.Export, error) {
+	input := hydra.Input{Hashes: hydra.File{Name: "hashes.txt", Content: []byte(hashes)}, TokenLifetime: time.Hour}
+	for _, page := range pages {
+		input.Clients = append(input.Clients, hydra.File{Name: "clients.json", Content: []byte(page)})
+	}
+	return hydra.Read(input)
+}
+
+// client returns the JSON of a client with the ID "a".
+func client(members string) string {
+	if members != "" {
+		members = "," + members
+	}
+	return `[{"client_id":"a","grant_types":["client_credentials"]` + members + `}]`
+}
+
+func messages(findings []migration.Finding) []string {
+	var all []string
+	for _, f := range findings {
+		all = append(all, f.ClientID+": "+f.Message)
+	}
+	return all
+}
+
+// The files in testdata were made by a real Hydra: 37 clients with hashes of PBKDF2 and bcrypt.
+// secrets.json has the secrets of most of them, which mean nothing outside of tests.
+func TestExportOfHydra(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range []string{"clients-1.json", "clients-2.json", "hashes.txt"} {
+		content, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(content)
+	}
+	got, err := read(files["hashes.txt"], files["clients-1.json"], files["clients-2.json"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leftOut []string
+	for _, f := range got.LeftOut {
+		leftOut = append(leftOut, f.ClientID)
+	}
+	want := []string{
+		"fixture+plus", "fixture-bcrypt-cost-13", "fixture-bcrypt-cost-4", "fixture-jwks-uri", "fixture-key-rs512",
+		"fixture-long-lifetime", "fixture-public", "fixture-rotated-twice", "fixture-web", "fixture:colon",
+	}
+	if diff := cmp.Diff(want, leftOut); diff != "" {
+		t.Errorf("Clients that can't move (-want +got):\n%s", diff)
+	}
+	wantWarnings := []string{
+		`fixture-key: its scope "orders.*" can match other scopes in Hydra, but not here; list the scopes that it requests in the ApiClient and the Realm`,
+		"fixture-metadata: only the grant type client_credentials moves, not authorization_code",
+		"fixture-metadata: these settings have no equivalent and are dropped: allowed_cors_origins, contacts, metadata, owner",
+	}
+	if diff := cmp.Diff(wantWarnings, messages(got.Warnings)); diff != "" {
+		t.Errorf("Warnings (-want +got):\n%s", diff)
+	}
+	if len(got.Clients) != 27 {
+		t.Errorf("%d clients can move, want 27", len(got.Clients))
+	}
+	i := slices.IndexFunc(got.Clients, func(c migration.Client) bool { return c.ID == "fixture-pbkdf2-0005" })
+	wantClient := migration.Client{
+		ID: "fixture-pbkdf2-0005", Description: "Fixture 5 (pbkdf2)", Scopes: []string{"orders.read", "orders.write"},
+		Audiences: []string{"https://orders.example.com"}, TokenLifetime: 30 * time.Minute, Hashes: got.Clients[i].Hashes,
+	}
+	if diff := cmp.Diff(wantClient, got.Clients[i]); diff != "" || !strings.Contains(files["hashes.txt"], "fixture-pbkdf2-0005|"+got.Clients[i].Hashes[0]+"\n") {
+		t.Errorf("Client (-want +got):\n%s", diff)
+	}
+	admitted(t, got)
+
+	// Pages in another order, in one file, and with line breaks of Windows give the same.
+	again, err := read("\xef\xbb\xbf"+strings.ReplaceAll(files["hashes.txt"], "\n", "\r\n"), files["clients-2.json"]+"\r\n"+files["clients-1.json"])
+	if diff := cmp.Diff(got, again); err != nil || diff != "" {
+		t.Errorf("Error %v; another order of pages (-first +second):\n%s", err, diff)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	const rsa = `"kty":"RSA","use":"sig","e":"AQAB","n":"pwIXtKESKWe2CML0l587WMAqkjuo04Q-lzm19--KiXDmAOMy5mEIDsZdlUVlm3ZUrAzJA6EOxjrH6nnLLmjUGqVVgVSKYOYOhGf_qt76HBkSK5hHJBtGgvC5pJxJ6du-Nyp2jQ3egSRxDccb6g5M5rppVg9T-KXmCSRwpj6ua74AT08396gdJLB0eQ19ex0uqAdDYAoA6xWpW6FAWfIxVlNw4nIqamkxm7X9jfZacAO0Jb6zUbBDDJAnb5CfBbO2MYeg99CJciA1KS-WYh-keoE4FUeOS_LBRJdz3GHMuKpmyf1cu2l-8xnUTVrCYQl9f2kIHR9tWOG-noQFD4VMGw"`
+	private := `{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A"}`
+	keyed := func(members string) string {
+		return client(`"token_endpoint_auth_method":"private_key_jwt",` + members)
+	}
+	for name, tc := range map[string]struct {
+		hashes, page string
+		want         string // in the only reason; empty: the client moves
+		warning      string
+	}{
+		"secret":                       {"a|" + hash, client(""), "", ""},
+		"no line break at the end":     {"a|" + hash + "\n\n", client(""), "", ""},
+		"same hash twice":              {"a|" + hash + "\na|" + hash, client(""), "", ""},
+		"no hash":                      {"", client(""), "not in the file with the hashes", ""},
+		"empty hash":                   {"a|", client(""), "not in the file with the hashes", ""},
+		"plaintext as hash":            {"a|hunter2", client(""), "hash must have the form", ""},
+		"HMAC":                         {"a|$hmac-sha256$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", client(""), "hash scheme not supported", ""},
+		"too many iterations":          {"a|" + strings.Replace(hash, "25000", "1000001", 1), client(""), "up to 1000000 iterations", ""},
+		"too few iterations":           {"a|" + strings.Replace(hash, "25000", "9999", 1), client(""), "too cheap", ""},
+		"one of two is too cheap":      {"a|" + hash + "\na|" + strings.Replace(hash, "25000", "9999", 1), client(""), "too cheap", ""},
+		"hash of another client":       {"a|" + hash + "\nb|" + hash, client(""), "pass all pages", ""},
+		"items":                        {"a|" + hash, `{"items":` + client("") + `,"next_page_token":"","is_last_page":true}`, "", ""},
+		"unknown method":               {"a|" + hash, client(`"token_endpoint_auth_method":"tls_client_auth"`), "authentication method is not supported", ""},
+		"public":                       {"a|" + hash, client(`"token_endpoint_auth_method":"none"`), "public client", ""},
+		"other grant type":             {"a|" + hash, `[{"client_id":"a","grant_types":["implicit"]}]`, "grant type", ""},
+		"no grant type":                {"a|" + hash, `[{"client_id":"a"}]`, "grant type", ""},
+		"invalid lifetime":             {"a|" + hash, client(`"client_credentials_grant_access_token_lifespan":"soon"`), "not a duration", ""},
+		"null lifetime":                {"a|" + hash, client(`"client_credentials_grant_access_token_lifespan":null`), "", ""},
+		"RSA key, default algorithm":   {"", keyed(`"jwks":{"keys":[{` + rsa + `}]}`), "", ""},
+		"RSA key, PS256":               {"", keyed(`"token_endpoint_auth_signing_alg":"PS256","jwks":{"keys":[{` + rsa + `}]}`), "", ""},
+		"RSA key, RS384":               {"", keyed(`"token_endpoint_auth_signing_alg":"RS384","jwks":{"keys":[{` + rsa + `}]}`), "not supported", ""},
+		"only an encryption key":       {"", keyed(`"jwks":{"keys":[{` + strings.Replace(rsa, "sig", "enc", 1) + `}]}`), "no key that verifies", ""},
+		"private key":                  {"", keyed(`"jwks":{"keys":[` + private + `]}`), "private key", ""},
+		"two keys with the same ID":    {"", keyed(`"jwks":{"keys":[{"kid":"k",` + rsa + `},{"kid":"k",` + rsa + `}]}`), "two keys", ""},
+		"ID of a key with a space":     {"", keyed(`"jwks":{"keys":[{"kid":"k 1",` + rsa + `}]}`), "the ID of key 1", ""},
+		"keys are not keys":            {"", keyed(`"jwks":{"keys":[1]}`), "not a JWK", ""},
+		"no keys":                      {"", keyed(`"jwks":{}`), "no key", ""},
+		"no key set":                   {"", keyed(`"client_name":"x"`), "not a JWK Set", ""},
+		"every scope":                  {"a|" + hash, client(`"scope":"* a"`), "", `its scope "*"`},
+		"unknown member":               {"a|" + hash, client(`"new":1`), "", `the member "new" of 1 clients`},
+		"empty settings":               {"a|" + hash, client(`"metadata":{},"contacts":[],"owner":""`), "", ""},
+		"a setting without equivalent": {"a|" + hash, client(`"logo_uri":"https://a.example"`), "", "dropped: logo_uri"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := read(tc.hashes, tc.page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkFinding(t, "reason", e.LeftOut, tc.want)
+			checkFinding(t, "warning", e.Warnings, tc.warning)
+			if moves := tc.want == "" || strings.HasPrefix(tc.want, "pass all"); moves != (len(e.Clients) == 1) {
+				t.Errorf("%d clients can move, want %t", len(e.Clients), moves)
+			}
+			for _, message := range slices.Concat(messages(e.LeftOut), messages(e.Warnings)) {
+				if strings.Contains(message, "hunter2") || strings.Contains(message, "nWGxne") {
+					t.Errorf("the message %q contains a secret", message)
+				}
+			}
+			admitted(t, e)
+		})
+	}
+}
+
+func checkFinding(t *testing.T, what string, findings []migration.Finding, want string) {
+	t.Helper()
+	if want == "" && len(findings) > 0 || want != "" && (len(findings) != 1 || !strings.Contains(findings[0].Message, want)) {
+		t.Errorf("got the %ss %q, want one with %q", what, messages(findings), want)
+	}
+}
+
+// A file that is damaged could lack clients, so nothing is imported.
+func TestDamagedFiles(t *testing.T) {
+	for name, tc := range map[string]struct{ hashes, page string }{
+		"truncated":               {"", client("")[:20]},
+		"empty":                   {"", ""},
+		"an object":               {"", `{"client_id":"a"}`},
+		"a string":                {"", `"a"`},
+		"numbers":                 {"", `[1]`},
+		"null":                    {"", `[null]`},
+		"no ID":                   {"", `[{}]`},
+		"ID is a number":          {"", `[{"client_id":1}]`},
+		"scope is an array":       {"", client(`"scope":["a"]`)},
+		"items is a string":       {"", `{"items":"a"}`},
+		"HTML":                    {"", "<html>"},
+		"client twice":            {"", `[{"client_id":"a"},{"client_id":"a"}]`},
+		"page twice":              {"", client("") + client("")},
+		"hash without ID":         {"|" + hash, client("")},
+		"line without separator":  {"a\t" + hash, client("")},
+		"JSON instead of hashes":  {client(""), client("")},
+		"table instead of hashes": {" id | client_secret\n----+----\n", client("")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := read(tc.hashes, tc.page)
+			if !errors.Is(err, migration.ErrDamaged) || e != nil {
+				t.Errorf("got %+v and error %v, want %v", e, err, migration.ErrDamaged)
+			}
+		})
+	}
+}
+
+var rules = sync.OnceValues(admission.Load)
+
+// admitted fails the test unless the rules of the API accept the objects.
+func admitted(t testing.TB, e *migration.Export) {
+	t.Helper()
+	if len(e.Clients) == 0 {
+		return
+	}
+	all, err := e.Manifests(migration.Target{Realm: "acme", Namespace: "acme-apps", System: "hydra"})
+	if errors.Is(err, migration.ErrTooMany) {
+		return
+	}
+	loaded, loadErr := rules()
+	if err = errors.Join(err, loadErr); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(m.YAML, &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		if err := loaded.Admit(t.Context(), object, nil); err != nil {
+			t.Errorf("%s: %v\n%s", m.File, err, m.YAML)
+		}
+	}
+}
+
+// Whatever the files contain, the API accepts what is written, and the result doesn't depend on the
+// order of clients.
+func FuzzRead(f *testing.F) {
+	f.Add("a|"+hash+"\n", client(`"scope":"a b","audience":["https://a.example"],"client_name":"x"`))
+	f.Add("a|"+hash+"\r\nb|x", `{"items":[{"client_id":"a","grant_types":["client_credentials"],"client_credentials_grant_access_token_lifespan":"30m"}]}`)
+	f.Add("", client(`"token_endpoint_auth_method":"private_key_jwt","jwks":{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
+	f.Add("a|b|"+hash, `[{"client_id":"a|b","grant_types":["client_credentials"],"new":1}]`)
+	f.Fuzz(func(t *testing.T, hashes, page string) {
+		e, err := read(hashes, page)
+		if err != nil {
+			if !errors.Is(err, migration.ErrDamaged) || e != nil {
+				t.Fatalf("got %+v and error %v", e, err)
+			}
+			return
+		}
+		admitted(t, e)
+	})
+}

@@ -1,0 +1,70 @@
+package migration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrDamaged means that a file isn't what it should be, for example because it is incomplete.
+var ErrDamaged = errors.New("damaged or unexpected input")
+
+// Values returns the JSON values in a file, one after the other. The file may begin with a byte order
+// mark, and must not be empty.
+//
+// The error is ErrDamaged. It contains nothing of the file, because that can be a secret.
+func Values(file []byte) ([]json.RawMessage, error) {
+	file = WithoutMark(file)
+	decoder := json.NewDecoder(bytes.NewReader(file))
+	var values []json.RawMessage
+	for {
+		var value json.RawMessage
+		switch err := decoder.Decode(&value); {
+		case errors.Is(err, io.EOF) && len(values) > 0:
+			return values, nil
+		case errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("%w: the file is empty", ErrDamaged)
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return nil, fmt.Errorf("%w: the JSON ends too early, after %d bytes; export again", ErrDamaged, len(file))
+		case err != nil:
+			return nil, fmt.Errorf("%w: it is not JSON after byte %d", ErrDamaged, decoder.InputOffset())
+		}
+		values = append(values, value)
+	}
+}
+
+// Decode decodes a value. Members that target doesn't have are ignored.
+//
+// The error is ErrDamaged. It names the member, but contains nothing of its value.
+func Decode(value json.RawMessage, target any) error {
+	err := json.Unmarshal(value, target)
+	if typed, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if typed.Field == "" {
+			return fmt.Errorf("%w: it must be %s", ErrDamaged, kindOf(typed))
+		}
+		return fmt.Errorf("%w: the member %q must be %s", ErrDamaged, typed.Field, kindOf(typed))
+	}
+	if err != nil {
+		return fmt.Errorf("%w: a member has an unexpected value", ErrDamaged)
+	}
+	return nil
+}
+
+func kindOf(err *json.UnmarshalTypeError) string {
+	switch err.Type.Kind().String() {
+	case "struct", "map":
+		return "a JSON object"
+	case "slice":
+		return "a JSON array"
+	case "string":
+		return "a string"
+	case "bool":
+		return "true or false"
+	}
+	return "a number"
+}
+
+// WithoutMark returns a file without its byte order mark.
+func WithoutMark(file []byte) []byte { return bytes.TrimPrefix(file, []byte("\xef\xbb\xbf")) }

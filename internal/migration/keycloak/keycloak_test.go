@@ -1,0 +1,259 @@
+package keycloak_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/migration"
+	"github.com/realmkeeper/realmkeeper/internal/migration/keycloak"
+)
+
+// secret is in the exports of the tests. It must not appear in anything that is written.
+const secret = "a canary, which is not a secret"
+
+// zeros is a source of salts, so that hashes are the same each time.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func read(content, realm string) (*migration.Export, error) {
+	return keycloak.Read(keycloak.Input{Name: "realm.json", Content: []byte(content), Realm: realm, Random: zeros{}})
+}
+
+// export returns an export with the client "a".
+func export(members string) string {
+	if members != "" {
+		members = "," + members
+	}
+	return `{"realm":"shop","clients":[{"clientId":"a","serviceAccountsEnabled":true` + members + `}]}`
+}
+
+func attributes(all string) string {
+	return export(`"clientAuthenticatorType":"client-jwt","attributes":{` + all + `}`)
+}
+
+func messages(findings []migration.Finding) []string {
+	var all []string
+	for _, f := range findings {
+		all = append(all, f.ClientID+": "+f.Message)
+	}
+	return all
+}
+
+// The export in testdata has the form of Keycloak 26. Its secrets mean nothing.
+func TestExportOfRealm(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("testdata", "realm.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := read(string(content), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var moved []string
+	for _, c := range e.Clients {
+		moved = append(moved, fmt.Sprintf("%s scopes=%s audiences=%s lifetime=%s secrets=%d keys=%d disabled=%t bound=%t %s",
+			c.ID, strings.Join(c.Scopes, ","), strings.Join(c.Audiences, ","), c.TokenLifetime, len(c.Hashes), len(c.PublicKeys), c.Disabled, c.BindTokens, c.Description))
+	}
+	const both = "scopes=orders.read,orders.write audiences="
+	want := []string{
+		"Invoices_Service " + both + "https://orders.example.com lifetime=30m0s secrets=1 keys=0 disabled=false bound=false Invoices",
+		"audience-of-a-client " + both + "orders-api lifetime=0s secrets=1 keys=0 disabled=false bound=false ",
+		"billing " + both + " lifetime=0s secrets=1 keys=0 disabled=false bound=false Charges customers",
+		"certificate " + both + " lifetime=0s secrets=0 keys=1 disabled=false bound=false ",
+		"disabled " + both + " lifetime=0s secrets=1 keys=0 disabled=true bound=false ",
+		"dpop " + both + " lifetime=0s secrets=1 keys=0 disabled=false bound=true ",
+		"inline-keys " + both + " lifetime=0s secrets=0 keys=1 disabled=false bound=false ",
+		"rotated " + both + " lifetime=0s secrets=1 keys=0 disabled=false bound=false ",
+		"with-roles " + both + " lifetime=0s secrets=1 keys=0 disabled=false bound=false ",
+	}
+	if diff := cmp.Diff(want, moved); diff != "" || e.TokenLifetime != 5*time.Minute {
+		t.Errorf("Default lifetime %s; clients that can move (-want +got):\n%s", e.TokenLifetime, diff)
+	}
+	wantLeftOut := []string{
+		"Invoices Service", "https://shop.example.com/saml", "keys-at-url", "long-lifetime", "masked", "orders-api", "placeholder",
+		"shop", "shop-backend", "short", "signed-with-secret", "without-secret", "x509",
+	}
+	var leftOut []string
+	for _, f := range e.LeftOut {
+		leftOut = append(leftOut, f.ClientID)
+	}
+	if diff := cmp.Diff(wantLeftOut, leftOut); diff != "" {
+		t.Errorf("Clients that can't move (-want +got):\n%s", diff)
+	}
+	i := slices.IndexFunc(e.Clients, func(c migration.Client) bool { return c.ID == "billing" })
+	verifier, err := clientsecret.ParseVerifier(e.Clients[i].Hashes[0])
+	if err != nil || !verifier.Verify("not+a%20secret:100%-billing") {
+		t.Errorf("the hash of a client doesn't accept its secret, error %v", err)
+	}
+	admitted(t, e)
+}
+
+func TestReasons(t *testing.T) {
+	const secretMember = `"secret":"` + secret + `"`
+	for name, tc := range map[string]struct {
+		content string
+		want    string // in the only reason; empty: the client moves
+		warning string
+	}{
+		"secret":                     {export(secretMember), "", ""},
+		"no secret":                  {export(""), "kc.sh export", ""},
+		"masked":                     {export(`"secret":"**********"`), "kc.sh export", ""},
+		"placeholder":                {export(`"secret":"${` + secret + `}"`), "placeholder", ""},
+		"short":                      {export(`"secret":"canary"`), "at least 16 characters", ""},
+		"control character":          {export(`"secret":"` + secret + `\u0000"`), "control characters", ""},
+		"protocol":                   {export(secretMember + `,"protocol":"saml"`), "OpenID Connect", ""},
+		"public":                     {export(secretMember + `,"publicClient":true`), "public client", ""},
+		"bearer-only":                {export(secretMember + `,"bearerOnly":true`), "only verifies tokens", ""},
+		"no service account":         {strings.Replace(export(secretMember), "true", "false", 1), "no service account", ""},
+		"built in, with a secret":    {strings.Replace(export(secretMember), `"a"`, `"account"`, 1), "", ""},
+		"built in, without use":      {`{"realm":"shop","clients":[{"clientId":"broker"}]}`, "", ""},
+		"lifetime is text":           {export(secretMember + `,"attributes":{"access.token.lifespan":"long"}`), "number of seconds", ""},
+		"lifetime of the realm":      {export(secretMember + `,"attributes":{"access.token.lifespan":"-1"}`), "", ""},
+		"lifetime overflows":         {export(secretMember + `,"attributes":{"access.token.lifespan":"9223372036854775807"}`), "between 10s and 24h", ""},
+		"no keys":                    {attributes(""), "no certificate", ""},
+		"keys at a URL":              {attributes(`"use.jwks.url":"true"`), "at a URL", ""},
+		"no JWK Set":                 {attributes(`"use.jwks.string":"true"`), "not a JWK Set", ""},
+		"certificate isn't Base64":   {attributes(`"jwt.credential.certificate":"canary!"`), "no certificate", ""},
+		"certificate can't be read":  {attributes(`"jwt.credential.certificate":"AAAA"`), "cannot be read", ""},
+		"Ed25519 key":                {attributes(`"jwt.credential.public.key":"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="`), "", ""},
+		"Ed25519 key as PEM":         {attributes(`"jwt.credential.public.key":"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n","jwt.credential.kid":"k"`), "", ""},
+		"Ed25519 key for RSA":        {attributes(`"jwt.credential.public.key":"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=","token.endpoint.auth.signing.alg":"RS256"`), "not supported", ""},
+		"ID of a key with a space":   {attributes(`"jwt.credential.public.key":"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=","jwt.credential.kid":"k 1"`), "ID of its key", ""},
+		"mapper":                     {export(secretMember + `,"protocolMappers":[{"name":"tenant","protocolMapper":"x"}]`), "", `"tenant"`},
+		"audience not in the token":  {export(secretMember + `,"protocolMappers":[{"protocolMapper":"oidc-audience-mapper","config":{"included.custom.audience":"# #","access.token.claim":"false"}}]`), "", ""},
+		"rotated secret":             {export(secretMember + `,"attributes":{"client.secret.rotated":"` + secret + `"}`), "", "rotated secret"},
+		"certificate-bound tokens":   {export(secretMember + `,"attributes":{"tls.client.certificate.bound.access.tokens":"true"}`), "", "bound to a TLS certificate"},
+		"attributes of another type": {export(secretMember + `,"attributes":{"access.token.lifespan":300}`), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := read(tc.content, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkFinding(t, "reason", e.LeftOut, tc.want)
+			checkFinding(t, "warning", e.Warnings, tc.warning)
+			admitted(t, e)
+		})
+	}
+}
+
+func checkFinding(t *testing.T, what string, findings []migration.Finding, want string) {
+	t.Helper()
+	all := messages(findings)
+	if want == "" && len(findings) > 0 || want != "" && (len(findings) != 1 || !strings.Contains(findings[0].Message, want)) {
+		t.Errorf("got the %ss %q, want one with %q", what, all, want)
+	}
+	if strings.Contains(strings.Join(all, ""), "canary") {
+		t.Errorf("the %ss %q contain a secret", what, all)
+	}
+}
+
+func TestFilesThatAreNotImported(t *testing.T) {
+	two := "[" + export("") + "," + strings.Replace(export(""), "shop", "other", 1) + "]"
+	for name, tc := range map[string]struct {
+		content, realm string
+		want           error // nil: accepted
+	}{
+		"one realm":                {export(""), "", nil},
+		"one realm, selected":      {export(""), "shop", nil},
+		"another realm":            {export(""), "other", keycloak.ErrRealm},
+		"array of one":             {"[" + export("") + "]", "", nil},
+		"array of two":             {two, "", keycloak.ErrRealm},
+		"array of two, selected":   {two, "other", nil},
+		"two objects":              {export("") + strings.Replace(export(""), "shop", "other", 1), "", keycloak.ErrRealm},
+		"empty":                    {"", "", migration.ErrDamaged},
+		"empty array":              {"[]", "", keycloak.ErrRealm},
+		"truncated":                {export(`"secret":"` + secret + `"`)[:100], "", migration.ErrDamaged},
+		"truncated in the secret":  {export(`"secret":"` + secret)[:90], "", migration.ErrDamaged},
+		"users of a realm":         {`{"realm":"shop","users":[]}`, "", migration.ErrDamaged},
+		"secret is an array":       {export(`"secret":["` + secret + `"]`), "", migration.ErrDamaged},
+		"enabled is text":          {export(`"enabled":"` + secret + `"`), "", migration.ErrDamaged},
+		"client twice":             {`{"realm":"shop","clients":[{"clientId":"a"},{"clientId":"a"}]}`, "", migration.ErrDamaged},
+		"client without ID":        {`{"realm":"shop","clients":[{"secret":"` + secret + `"}]}`, "", migration.ErrDamaged},
+		"secret without quotes":    {export(`"secret":` + secret), "", migration.ErrDamaged},
+		"lifespan is not a number": {`{"realm":"shop","clients":[],"accessTokenLifespan":"` + secret + `"}`, "", migration.ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := read(tc.content, tc.realm)
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || (e == nil) == (tc.want == nil) {
+				t.Fatalf("got %+v and error %v, want %v", e, err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "canary") {
+				t.Errorf("the error %q contains a secret", err)
+			}
+		})
+	}
+	for _, seconds := range []string{"0", "9", "86401", "-9223372036854775808"} {
+		if _, err := read(`{"realm":"shop","clients":[],"accessTokenLifespan":`+seconds+`}`, ""); err == nil {
+			t.Errorf("accepted a realm with a token lifetime of %s seconds", seconds)
+		}
+	}
+}
+
+var rules = sync.OnceValues(admission.Load)
+
+// admitted fails the test unless the rules of the API accept the objects, or if they contain a
+// secret.
+func admitted(t testing.TB, e *migration.Export) {
+	t.Helper()
+	if len(e.Clients) == 0 {
+		return
+	}
+	all, err := e.Manifests(migration.Target{Realm: "acme", Namespace: "acme-apps", System: "keycloak"})
+	if errors.Is(err, migration.ErrTooMany) {
+		return
+	}
+	loaded, loadErr := rules()
+	if err = errors.Join(err, loadErr); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(m.YAML, &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		if err := loaded.Admit(t.Context(), object, nil); err != nil {
+			t.Errorf("%s: %v\n%s", m.File, err, m.YAML)
+		}
+		if bytes.Contains(m.YAML, []byte(secret)) {
+			t.Errorf("%s contains a secret:\n%s", m.File, m.YAML)
+		}
+	}
+}
+
+// Whatever the file contains, the API accepts what is written. Secrets are fixed, because hashing is
+// slow.
+func FuzzRead(f *testing.F) {
+	f.Add(export(`"attributes":{"access.token.lifespan":"60"},"defaultClientScopes":["a"]`), "")
+	f.Add(attributes(`"jwt.credential.public.key":"MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE="`), "shop")
+	f.Add("["+export("")+"]", "shop")
+	f.Add(`{"realm":"shop","accessTokenLifespan":60,"clients":[],"clientScopes":[{"name":"a","attributes":{"include.in.token.scope":"false"}}],"users":[{"serviceAccountClientId":"a","realmRoles":["x"]}]}`, "")
+	f.Fuzz(func(t *testing.T, content, realm string) {
+		if strings.Contains(content, `"secret"`) {
+			return
+		}
+		e, err := read(content, realm)
+		if err != nil {
+			return
+		}
+		admitted(t, e)
+	})
+}

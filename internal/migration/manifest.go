@@ -1,0 +1,177 @@
+package migration
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// Target is where clients move to.
+type Target struct {
+	// Realm and Namespace are the names of the realm and of the namespace of the ApiClients.
+	Realm, Namespace string
+	// System is the system that the clients come from. It is part of the IDs of secrets and of the
+	// names of grants.
+	System string
+	// AnyClientID allows the ApiClients of the namespace to have any client ID, instead of listing
+	// those of the clients.
+	AnyClientID bool
+}
+
+// Manifest is the YAML of an object, and the name of its file.
+type Manifest struct {
+	File string
+	YAML []byte
+}
+
+// ErrTooMany means that the clients don't fit into one realm.
+var ErrTooMany = errors.New("the clients do not fit into one realm")
+
+// These are limits of a Realm.
+const (
+	maxGrants         = 32
+	maxGrantClientIDs = 64
+)
+
+// Manifests returns the realm and the ApiClients of an export, which must be sorted. The same export
+// gives the same manifests.
+//
+// The realm has the scopes, audiences, and grants that all clients need to be accepted, and no more.
+//
+// Errors: ErrTooMany; an error about the names in the target.
+func (e *Export) Manifests(target Target) ([]Manifest, error) {
+	for what, name := range map[string]string{"realm": target.Realm, "namespace": target.Namespace} {
+		if !labelPattern.MatchString(name) {
+			return nil, fmt.Errorf("the name of the %s must have at most 63 lowercase letters, digits, and inner hyphens, not %q", what, name)
+		}
+	}
+	clients := slices.Clone(e.Clients)
+	for i := range clients {
+		// A token always has an audience. Without one of its own, a client would have all audiences of
+		// the realm, and its tokens would be accepted by APIs that it never had access to.
+		if len(clients[i].Audiences) == 0 {
+			clients[i].Audiences = []string{target.Realm}
+		}
+		clients[i].TokenLifetime = cmp.Or(clients[i].TokenLifetime, e.TokenLifetime)
+	}
+	realm, err := realmOf(clients, target)
+	if err != nil {
+		return nil, err
+	}
+	manifests := make([]Manifest, 0, len(clients)+1)
+	encoded, err := yaml.Marshal(realm)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the Realm: %w", err)
+	}
+	manifests = append(manifests, Manifest{"realm.yaml", encoded})
+	names := objectNames(clients)
+	for i := range clients {
+		encoded, err := yaml.Marshal(clients[i].object(names[clients[i].ID], target, realm.Spec.TokenLifetime.Duration))
+		if err != nil {
+			return nil, fmt.Errorf("encoding an ApiClient: %w", err)
+		}
+		manifests = append(manifests, Manifest{"apiclient-" + names[clients[i].ID] + ".yaml", encoded})
+	}
+	return manifests, nil
+}
+
+// realmOf returns a realm that accepts the clients. Its lifetime is the longest of theirs.
+func realmOf(clients []Client, target Target) (*v1alpha1.Realm, error) {
+	all := needsOf(clients)
+	perGrant := maxGrantClientIDs
+	if target.AnyClientID {
+		perGrant = max(1, len(clients))
+	}
+	grants := slices.Collect(slices.Chunk(clients, perGrant))
+	switch {
+	case len(clients) == 0:
+		return nil, fmt.Errorf("%w: there are none", ErrTooMany)
+	case len(grants) > maxGrants:
+		return nil, fmt.Errorf("%w: its grants can list %d client IDs, but there are %d clients; use --any-client-id, or split the export and import each part into a realm of its own", ErrTooMany, maxGrants*maxGrantClientIDs, len(clients))
+	case len(all.scopes) > maxScopes:
+		return nil, fmt.Errorf("%w: they have %d scopes, but a realm can have %d; split the export and import each part into a realm of its own", ErrTooMany, len(all.scopes), maxScopes)
+	case len(all.audiences) > maxAudiences:
+		return nil, fmt.Errorf("%w: they have %d audiences, but a realm can have %d (clients without an audience get one, %q); split the export and import each part into a realm of its own", ErrTooMany, len(all.audiences), maxAudiences, target.Realm)
+	}
+	lifetime := v1alpha1.Duration{Duration: all.lifetime}
+	realm := &v1alpha1.Realm{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Realm"},
+		ObjectMeta: metav1.ObjectMeta{Name: target.Realm},
+		Spec:       v1alpha1.RealmSpec{Scopes: all.scopes, Audiences: all.audiences, TokenLifetime: &lifetime},
+	}
+	for i, of := range grants {
+		needs := needsOf(of)
+		grant := v1alpha1.Grant{
+			Name:       fmt.Sprintf("%s-%d", target.System, i+1),
+			Namespaces: v1alpha1.GrantedNamespaces{Names: []string{target.Namespace}},
+			Scopes:     needs.scopes, Audiences: needs.audiences, ClientIDs: needs.ids,
+		}
+		if target.AnyClientID {
+			grant.ClientIDs = []string{"*"}
+		}
+		realm.Spec.Grants = append(realm.Spec.Grants, grant)
+	}
+	return realm, nil
+}
+
+// needs is what a realm or a grant must have for clients.
+type needs struct {
+	ids, scopes, audiences []string
+	lifetime               time.Duration
+}
+
+func needsOf(clients []Client) needs {
+	var n needs
+	for i := range clients {
+		n.ids = append(n.ids, clients[i].ID)
+		n.scopes = append(n.scopes, clients[i].Scopes...)
+		n.audiences = append(n.audiences, clients[i].Audiences...)
+		n.lifetime = max(n.lifetime, clients[i].TokenLifetime)
+	}
+	for _, of := range []*[]string{&n.scopes, &n.audiences} {
+		slices.Sort(*of)
+		*of = slices.Compact(*of)
+	}
+	return n
+}
+
+func (c *Client) object(name string, target Target, realmLifetime time.Duration) *v1alpha1.ApiClient {
+	object := &v1alpha1.ApiClient{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ApiClient"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: target.Namespace},
+		Spec: v1alpha1.ApiClientSpec{
+			RealmRef: v1alpha1.RealmReference{Name: target.Realm}, ClientID: c.ID, Description: c.Description,
+			Scopes: c.Scopes, Audiences: c.Audiences, Suspend: c.Disabled,
+		},
+	}
+	if c.TokenLifetime != realmLifetime {
+		object.Spec.TokenLifetime = &v1alpha1.Duration{Duration: c.TokenLifetime}
+	}
+	if c.BindTokens {
+		object.Spec.SenderConstraint = v1alpha1.SenderConstraintDPoP
+	}
+	if len(c.Hashes) > 0 {
+		object.Spec.Secret = &v1alpha1.ClientSecretSource{}
+	}
+	for i, hash := range c.Hashes {
+		id := target.System
+		if i > 0 {
+			id = fmt.Sprintf("%s-%d", target.System, i+1)
+		}
+		object.Spec.Secret.Hashed = append(object.Spec.Secret.Hashed, v1alpha1.HashedSecret{ID: id, Hash: hash})
+	}
+	for _, key := range c.PublicKeys {
+		object.Spec.PublicKeys = append(object.Spec.PublicKeys, v1alpha1.PublicKey{
+			KeyID: key.ID, Algorithm: v1alpha1.SigningAlgorithm(key.Algorithm),
+			JWK: v1alpha1.JSONWebKey(key.JWK), PEM: v1alpha1.PEMPublicKey(key.PEM),
+		})
+	}
+	return object
+}

@@ -1,0 +1,333 @@
+package migration_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/migration"
+)
+
+const (
+	hash      = "$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8"
+	otherHash = "$2b$08$xDY72mDg7GHRzbxh5IyHOO.qKYos615JPr2CWCVhKwLk1TENWwdGG"
+)
+
+var (
+	target = migration.Target{Realm: "acme", Namespace: "acme-apps", System: "hydra"}
+	rules  = sync.OnceValues(admission.Load)
+)
+
+// export returns a sorted export with the clients. Those without a credential get a secret.
+func export(clients ...migration.Client) *migration.Export {
+	e := &migration.Export{TokenLifetime: time.Hour}
+	for _, c := range clients {
+		if len(c.Hashes)+len(c.PublicKeys) == 0 {
+			c.Hashes = []string{hash}
+		}
+		e.Add(c)
+	}
+	e.Sort()
+	return e
+}
+
+// manifests returns the manifests of an export, after the rules of the API accepted them.
+func manifests(t testing.TB, e *migration.Export, target migration.Target) map[string]string {
+	t.Helper()
+	all, err := e.Manifests(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byFile := map[string]string{}
+	for _, m := range all {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(m.YAML, &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		if err := loaded.Admit(t.Context(), object, nil); err != nil {
+			t.Errorf("%s: %v\n%s", m.File, err, m.YAML)
+		}
+		byFile[m.File] = string(m.YAML)
+	}
+	if len(byFile) != len(all) {
+		t.Errorf("%d manifests have %d names of files", len(all), len(byFile))
+	}
+	return byFile
+}
+
+func TestManifests(t *testing.T) {
+	e := export(
+		migration.Client{ID: "Billing", Description: "Charges: customers", Scopes: []string{"b", "a", "b"}, Audiences: []string{"https://orders.example.com"}, TokenLifetime: 30 * time.Minute, Hashes: []string{hash, otherHash}},
+		migration.Client{ID: "stock", Disabled: true, BindTokens: true, PublicKeys: []migration.PublicKey{{ID: "k", JWK: `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`}}},
+	)
+	want := map[string]string{
+		"realm.yaml": `apiVersion: auth.realmkeeper.dev/v1alpha1
+kind: Realm
+metadata:
+  name: acme
+spec:
+  audiences:
+  - acme
+  - https://orders.example.com
+  grants:
+  - audiences:
+    - acme
+    - https://orders.example.com
+    clientIds:
+    - Billing
+    - stock
+    name: hydra-1
+    namespaces:
+      names:
+      - acme-apps
+    scopes:
+    - a
+    - b
+  scopes:
+  - a
+  - b
+  tokenLifetime: 1h0m0s
+`,
+		"apiclient-billing-3ac8bbca.yaml": `apiVersion: auth.realmkeeper.dev/v1alpha1
+kind: ApiClient
+metadata:
+  name: billing-3ac8bbca
+  namespace: acme-apps
+spec:
+  audiences:
+  - https://orders.example.com
+  clientId: Billing
+  description: 'Charges: customers'
+  realmRef:
+    name: acme
+  scopes:
+  - a
+  - b
+  secret:
+    hashed:
+    - hash: ` + hash + `
+      id: hydra
+    - hash: ` + otherHash + `
+      id: hydra-2
+  tokenLifetime: 30m0s
+`,
+		"apiclient-stock.yaml": `apiVersion: auth.realmkeeper.dev/v1alpha1
+kind: ApiClient
+metadata:
+  name: stock
+  namespace: acme-apps
+spec:
+  audiences:
+  - acme
+  clientId: stock
+  publicKeys:
+  - jwk: '{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}'
+    keyId: k
+  realmRef:
+    name: acme
+  senderConstraint: DPoP
+  suspend: true
+`,
+	}
+	if diff := cmp.Diff(want, manifests(t, e, target)); diff != "" {
+		t.Errorf("Manifests (-want +got):\n%s", diff)
+	}
+}
+
+// The lifetime of the realm is at least that of each client, and no client gets a longer one.
+func TestLifetimesStayTheSame(t *testing.T) {
+	e := export(migration.Client{ID: "long", TokenLifetime: 24 * time.Hour}, migration.Client{ID: "default"})
+	got := manifests(t, e, target)
+	for file, want := range map[string]string{
+		"realm.yaml":             "  tokenLifetime: 24h0m0s\n",
+		"apiclient-default.yaml": "  tokenLifetime: 1h0m0s\n",
+	} {
+		if !strings.Contains(got[file], want) {
+			t.Errorf("%s lacks %q:\n%s", file, want, got[file])
+		}
+	}
+	if strings.Contains(got["apiclient-long.yaml"], "tokenLifetime") {
+		t.Errorf("a client with the lifetime of the realm has its own:\n%s", got["apiclient-long.yaml"])
+	}
+}
+
+// Each grant allows what its clients need, and no more.
+func TestGrantsListClientIDs(t *testing.T) {
+	var clients []migration.Client
+	for i := range 65 {
+		clients = append(clients, migration.Client{ID: fmt.Sprintf("c-%03d", i), Scopes: []string{fmt.Sprintf("s%d", i/64)}})
+	}
+	realm := manifests(t, export(clients...), target)["realm.yaml"]
+	if first, second, found := strings.Cut(realm, "    name: hydra-1\n"); !found || !strings.Contains(first, "- c-063\n") || strings.Contains(first, "s1") || !strings.Contains(second, "    - c-064\n") {
+		t.Errorf("the grants are wrong:\n%s", realm)
+	}
+	any := target
+	any.AnyClientID = true
+	realm = manifests(t, export(clients...), any)["realm.yaml"]
+	if !strings.Contains(realm, "    clientIds:\n    - '*'\n") || strings.Contains(realm, "c-001") || strings.Contains(realm, "hydra-2") {
+		t.Errorf("the only grant does not have any client ID:\n%s", realm)
+	}
+}
+
+func TestRealmsAreLimited(t *testing.T) {
+	many := func(n int, change func(*migration.Client, string)) []migration.Client {
+		clients := make([]migration.Client, n)
+		for i := range clients {
+			clients[i].ID = fmt.Sprintf("c-%d", i)
+			change(&clients[i], clients[i].ID)
+		}
+		return clients
+	}
+	none := func(*migration.Client, string) {}
+	scope := func(c *migration.Client, s string) { c.Scopes = []string{s} }
+	audience := func(c *migration.Client, s string) { c.Audiences = []string{s} }
+	any := target
+	any.AnyClientID = true
+	for name, tc := range map[string]struct {
+		clients []migration.Client
+		target  migration.Target
+		want    error
+	}{
+		"as many client IDs as possible": {many(2048, none), target, nil},
+		"too many client IDs":            {many(2049, none), target, migration.ErrTooMany},
+		"any client ID":                  {many(2049, none), any, nil},
+		"as many scopes as possible":     {many(256, scope), target, nil},
+		"too many scopes":                {many(257, scope), target, migration.ErrTooMany},
+		"as many audiences as possible":  {many(16, audience), target, nil},
+		"too many audiences":             {many(17, audience), target, migration.ErrTooMany},
+		"no clients":                     {nil, target, migration.ErrTooMany},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := export(tc.clients...).Manifests(tc.target); !errors.Is(err, tc.want) {
+				t.Errorf("got error %v, want %v", err, tc.want)
+			}
+		})
+	}
+	for _, invalid := range []migration.Target{{Realm: "Acme", Namespace: "a"}, {Realm: "acme", Namespace: "a.b"}, {Realm: "acme"}} {
+		if _, err := export(migration.Client{ID: "a"}).Manifests(invalid); err == nil {
+			t.Errorf("accepted the target %+v", invalid)
+		}
+	}
+}
+
+// The names of objects are stable and differ, even if someone chose client IDs so that they don't.
+func TestObjectNames(t *testing.T) {
+	clients := []migration.Client{
+		{ID: "a"}, {ID: "A"}, {ID: "a/"}, {ID: "-a-"}, {ID: "a.b-c"}, {ID: "a..b"}, {ID: "@@"}, {ID: strings.Repeat("x", 63)},
+		{ID: strings.Repeat("x", 64)}, {ID: strings.Repeat("X", 255)}, {ID: "realm"},
+	}
+	first := manifests(t, export(clients...), target)
+	for _, file := range []string{"apiclient-a.yaml", "apiclient-a.b-c.yaml", "apiclient-realm.yaml", "apiclient-a-559aead0.yaml", "apiclient-client-3330e5ba.yaml"} {
+		if first[file] == "" {
+			t.Errorf("there is no %s", file)
+		}
+	}
+	// The attacker takes all names that "A" can have.
+	hash := sha256.Sum256([]byte("A"))
+	for digits := 8; digits <= 56; digits += 8 {
+		id := "a-" + hex.EncodeToString(hash[:])[:digits]
+		clients = append(clients, migration.Client{ID: id}, migration.Client{ID: strings.ToUpper(id)})
+	}
+	second := manifests(t, export(clients...), target)
+	changed := 0
+	for file, content := range first {
+		if second[file] != content && file != "realm.yaml" {
+			changed++
+			if file != "apiclient-a-559aead0.yaml" {
+				t.Errorf("%s changed", file)
+			}
+		}
+	}
+	if changed != 1 || len(second) != len(clients)+1 {
+		t.Errorf("%d files changed, and %d exist", changed, len(second))
+	}
+}
+
+func TestClientsThatCannotMove(t *testing.T) {
+	key := migration.PublicKey{ID: "k"}
+	for name, tc := range map[string]struct {
+		client migration.Client
+		want   string // in the message
+	}{
+		"no ID":                {migration.Client{}, "no client ID"},
+		"long ID":              {migration.Client{ID: strings.Repeat("x", 256)}, "255"},
+		"space in the ID":      {migration.Client{ID: "a b"}, "printable ASCII"},
+		"colon in the ID":      {migration.Client{ID: "a:b"}, "colon"},
+		"control in the ID":    {migration.Client{ID: "a\x1b[2J"}, "printable ASCII"},
+		"umlaut in the ID":     {migration.Client{ID: "ä"}, "printable ASCII"},
+		"asterisk in the ID":   {migration.Client{ID: "a*"}, "asterisk"},
+		"three secrets":        {migration.Client{ID: "a", Hashes: []string{"1", "2", "3"}}, "3 valid secrets"},
+		"five keys":            {migration.Client{ID: "a", PublicKeys: []migration.PublicKey{key, key, key, key, key}}, "5 public keys"},
+		"short lifetime":       {migration.Client{ID: "a", TokenLifetime: 9999 * time.Millisecond}, "between 10s and 24h"},
+		"long lifetime":        {migration.Client{ID: "a", TokenLifetime: 24*time.Hour + 1}, "between 10s and 24h"},
+		"negative lifetime":    {migration.Client{ID: "a", TokenLifetime: -time.Hour}, "between 10s and 24h"},
+		"quote in a scope":     {migration.Client{ID: "a", Scopes: []string{`a"`}}, "scope"},
+		"long scope":           {migration.Client{ID: "a", Scopes: []string{strings.Repeat("x", 129)}}, "scope"},
+		"relative audience":    {migration.Client{ID: "a", Audiences: []string{":a"}}, "audience"},
+		"fragment in audience": {migration.Client{ID: "a", Audiences: []string{"https://a#b"}}, "audience"},
+		"space in audience":    {migration.Client{ID: "a", Audiences: []string{"a b"}}, "audience"},
+		"no host":              {migration.Client{ID: "a", Audiences: []string{"https://[a"}}, "audience"},
+		"17 audiences":         {migration.Client{ID: "a", Audiences: slices.Repeat([]string{"a"}, 17)}, "16 audiences"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := export(tc.client)
+			if len(e.Clients) != 0 || len(e.LeftOut) != 1 || !strings.Contains(e.LeftOut[0].Message, tc.want) {
+				t.Errorf("got %d clients and %+v, want a finding with %q", len(e.Clients), e.LeftOut, tc.want)
+			}
+		})
+	}
+	e := &migration.Export{}
+	if e.Add(migration.Client{ID: "a"}); len(e.LeftOut) != 1 {
+		t.Error("a client without a credential can move")
+	}
+}
+
+func TestShortenedSettingsAreReported(t *testing.T) {
+	e := export(migration.Client{ID: "a", Description: strings.Repeat("ä", 257), TokenLifetime: 90*time.Second + 1})
+	if len(e.Clients) != 1 || len(e.Warnings) != 2 || e.Clients[0].TokenLifetime != 90*time.Second {
+		t.Fatalf("got %+v", e)
+	}
+	manifests(t, e, target)
+}
+
+func TestInputThatIsNotJSON(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		want int
+	}{
+		"array":             {`[1]`, 1},
+		"two arrays":        {"[1]\n[2]", 2},
+		"byte order mark":   {"\xef\xbb\xbf[]\r\n", 1},
+		"empty":             {"", 0},
+		"only white space":  {" \n", 0},
+		"truncated":         {`[{"secret":"hunter2"`, 0},
+		"not JSON":          {`hunter2`, 0},
+		"trailing garbage":  {`[] hunter2`, 0},
+		"invalid character": {"[\"a\x00hunter2\"]", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, err := migration.Values([]byte(tc.file))
+			if len(values) != tc.want || errors.Is(err, migration.ErrDamaged) != (tc.want == 0) {
+				t.Errorf("got %d values and error %v, want %d", len(values), err, tc.want)
+			}
+			if err != nil && strings.ContainsAny(err.Error(), "\x00") || err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error %q repeats the input", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package migration
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// These follow the rules of the API; see api/v1alpha1/grant_types.go.
+var (
+	scopePattern    = regexp.MustCompile(`^[!#-\[\]-~]+$`)
+	audiencePattern = regexp.MustCompile(`^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$`)
+	absolutePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:.`)
+	labelPattern    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	namePattern     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+)
+
+func validScope(s string) bool { return len(s) <= maxScope && scopePattern.MatchString(s) }
+
+func validAudience(s string) bool {
+	if len(s) > maxAudience || !audiencePattern.MatchString(s) {
+		return false
+	}
+	_, err := url.Parse(s)
+	return !strings.Contains(s, ":") || err == nil && absolutePattern.MatchString(s)
+}
+
+// maxName is shorter than the API allows, so that a name is also a good file name.
+const maxName = 63
+
+// objectNames returns the names of the objects of clients. A client ID that can be the name of an
+// object is its name. For others, the characters that can't be in one are replaced, and a part of the
+// hash of the client ID is appended. The name of a client therefore stays the same when other clients
+// are added, unless someone chose their IDs for the opposite.
+func objectNames(clients []Client) map[string]string {
+	names, taken := make(map[string]string, len(clients)), make(map[string]bool, len(clients))
+	for i := range clients {
+		if id := clients[i].ID; len(id) <= maxName && namePattern.MatchString(id) {
+			names[id], taken[id] = id, true
+		}
+	}
+	for i := range clients {
+		id := clients[i].ID
+		if names[id] != "" {
+			continue
+		}
+		hash := sha256.Sum256([]byte(id))
+		for digits := 8; names[id] == ""; digits += 8 {
+			if name := derivedName(id, hex.EncodeToString(hash[:])[:digits]); !taken[name] {
+				names[id], taken[name] = name, true
+			}
+		}
+	}
+	return names
+}
+
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+func derivedName(id, suffix string) string {
+	stem := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(id), "-"), "-")
+	stem = strings.Trim(stem[:min(len(stem), max(0, maxName-1-len(suffix)))], "-")
+	if stem == "" {
+		return "client-" + suffix
+	}
+	return stem + "-" + suffix
+}
