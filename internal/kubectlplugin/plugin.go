@@ -48,6 +48,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newBackupCommand(streams),
 		newExplainCommand(streams),
 		newHashCommand(streams),
+		newImportCommand(streams),
 		newRestoreCommand(streams),
 		newResumeCommand(streams),
 		newRevokeCommand(streams),

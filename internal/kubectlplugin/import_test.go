@@ -1,0 +1,164 @@
+package kubectlplugin_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	exportedHash = "$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8"
+	twoClients   = `[{"client_id":"billing","grant_types":["client_credentials"],"metadata":{"a":1}},{"client_id":"web\u001b[2J","grant_types":["authorization_code"]}]`
+)
+
+// exported writes files of an export to a new directory and changes to it.
+func exported(t *testing.T, files map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, content := range files {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func entries(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden, err := filepath.Glob(".*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(all, hidden...)
+}
+
+var hydraArguments = []string{"import", "hydra", "clients.json", "--hashes", "hashes.txt", "--realm", "acme", "-n", "acme-apps"}
+
+func TestImportWritesFiles(t *testing.T) {
+	exported(t, map[string]string{"clients.json": twoClients, "hashes.txt": "billing|" + exportedHash})
+	code, stdout, stderr := run(t, append(hydraArguments, "--output-dir", "acme")...)
+	if code != 1 || stdout != "" {
+		t.Fatalf("Exit code %d, stdout %q; want 1, because a client was left out", code, stdout)
+	}
+	want := `Wrote 1 ApiClients and the Realm acme to acme.
+
+LEFT OUT (1)
+  it does not have the grant type client_credentials, and only this one moves
+    web [2J
+
+WARNINGS (1)
+  these settings have no equivalent and are dropped: metadata
+    billing
+`
+	if diff := cmp.Diff(want, stderr); diff != "" {
+		t.Errorf("Report (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"acme", "clients.json", "hashes.txt"}, entries(t)); diff != "" {
+		t.Errorf("Files (-want +got):\n%s", diff)
+	}
+	written, err := os.ReadFile(filepath.Join("acme", "apiclient-billing.yaml"))
+	if err != nil || !strings.Contains(string(written), exportedHash) {
+		t.Errorf("%v: %s", err, written)
+	}
+
+	// Nothing is overwritten.
+	if err := os.WriteFile(filepath.Join("acme", "apiclient-billing.yaml"), []byte("edited"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr = run(t, append(hydraArguments, "--output-dir", "acme")...)
+	if kept, err := os.ReadFile(filepath.Join("acme", "apiclient-billing.yaml")); code != 1 || err != nil || string(kept) != "edited" || !strings.Contains(stderr, "choose another name") {
+		t.Errorf("Existing directory: exit code %d, %q, the file contains %q, %v", code, stderr, kept, err)
+	}
+
+	// Without a directory, the same objects are written to standard output.
+	_, stdout, _ = run(t, hydraArguments...)
+	if !strings.HasPrefix(stdout, "---\napiVersion: ") || !strings.HasSuffix(stdout, "---\n"+string(written)) {
+		t.Errorf("Standard output is %s", stdout)
+	}
+	if _, again, _ := run(t, hydraArguments...); again != stdout {
+		t.Error("A second import has another result")
+	}
+}
+
+func TestImportReportForPrograms(t *testing.T) {
+	exported(t, map[string]string{"clients.json": twoClients, "hashes.txt": "billing|" + exportedHash})
+	_, _, stderr := run(t, append(hydraArguments, "--report", "json")...)
+	type finding struct{ ClientID, Message string }
+	var got, want struct {
+		Clients           int
+		LeftOut, Warnings []finding
+	}
+	want.Clients = 1
+	want.LeftOut = []finding{{"web\x1b[2J", "it does not have the grant type client_credentials, and only this one moves"}}
+	want.Warnings = []finding{{"billing", "these settings have no equivalent and are dropped: metadata"}}
+	if err := json.Unmarshal([]byte(stderr), &got); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Report (-want +got):\n%s", diff)
+	}
+}
+
+func TestImportOfAllClientsSucceeds(t *testing.T) {
+	all := `[{"client_id":"billing","grant_types":["client_credentials"]}]`
+	exported(t, map[string]string{"clients.json": all, "hashes.txt": "\xef\xbb\xbfbilling|" + exportedHash + "\r\n"})
+	if code, _, stderr := run(t, hydraArguments...); code != 0 || stderr != "Wrote 1 ApiClients and the Realm acme to standard output.\n" {
+		t.Errorf("Exit code %d, %q", code, stderr)
+	}
+}
+
+// If a file is damaged or an argument is wrong, nothing is written.
+func TestImportWritesAllOrNothing(t *testing.T) {
+	realm := `{"realm":"shop","clients":[{"clientId":"billing","serviceAccountsEnabled":true,"secret":"a canary secret, which is long"}]}`
+	files := map[string]string{
+		"clients.json": twoClients, "hashes.txt": "billing|" + exportedHash, "truncated.json": twoClients[:100], "object.json": "{}",
+		"hashes.bad": "billing " + exportedHash, "realm.json": realm, "realm.truncated": realm[:110], "realms.json": "[" + realm + "," + strings.Replace(realm, "shop", "other", 1) + "]",
+		"public.json": `[{"client_id":"a","grant_types":["client_credentials"],"token_endpoint_auth_method":"none"}]`,
+	}
+	exported(t, files)
+	before := entries(t)
+	target := []string{"--realm", "acme", "-n", "acme-apps", "--output-dir", "acme"}
+	for name, tc := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"truncated page":      {append([]string{"hydra", "clients.json", "truncated.json", "--hashes", "hashes.txt"}, target...), "the JSON ends too early"},
+		"not an array":        {append([]string{"hydra", "object.json", "--hashes", "hashes.txt"}, target...), "must be an array of clients"},
+		"damaged hashes":      {append([]string{"hydra", "clients.json", "--hashes", "hashes.bad"}, target...), "line 1 must be <client ID>|<hash>"},
+		"files exchanged":     {append([]string{"hydra", "hashes.txt", "--hashes", "clients.json"}, target...), "line 1 must be <client ID>|<hash>"},
+		"same page twice":     {append([]string{"hydra", "clients.json", "clients.json", "--hashes", "hashes.txt"}, target...), "in the input twice"},
+		"missing file":        {append([]string{"hydra", "missing.json", "--hashes", "hashes.txt"}, target...), "no such file"},
+		"only public clients": {append([]string{"hydra", "public.json", "--hashes", "hashes.txt"}, target...), "No client can move"},
+		"no hashes":           {append([]string{"hydra", "clients.json"}, target...), `required flag(s) "hashes"`},
+		"no realm":            {[]string{"hydra", "clients.json", "--hashes", "hashes.txt", "-n", "a"}, `required flag(s) "realm"`},
+		"invalid realm":       {[]string{"hydra", "clients.json", "--hashes", "hashes.txt", "-n", "a", "--realm", "A/B", "--output-dir", "acme"}, "the name of the realm must"},
+		"invalid lifetime":    {append([]string{"hydra", "clients.json", "--hashes", "hashes.txt", "--token-lifetime", "25h"}, target...), "--token-lifetime must be between"},
+		"invalid report":      {append([]string{"hydra", "clients.json", "--hashes", "hashes.txt", "--report", "xml"}, target...), "--report must be text or json"},
+		"no such directory":   {[]string{"hydra", "clients.json", "--hashes", "hashes.txt", "--realm", "acme", "-n", "a", "--output-dir", "x/y"}, "writing x/y"},
+		"truncated realm":     {append([]string{"keycloak", "realm.truncated"}, target...), "the JSON ends too early"},
+		"two realms":          {append([]string{"keycloak", "realms.json"}, target...), "it has other, shop"},
+		"another realm":       {append([]string{"keycloak", "realm.json", "--from-realm", "acme"}, target...), "it has shop"},
+		"not a realm":         {append([]string{"keycloak", "object.json"}, target...), "must be the export of a realm"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := run(t, append([]string{"import"}, tc.arguments...)...)
+			if code != 1 || stdout != "" || !strings.Contains(stderr, tc.want) || strings.Contains(stderr, "canary") {
+				t.Errorf("Exit code %d, stdout %q, stderr %q; want 1 and %q", code, stdout, stderr, tc.want)
+			}
+			if diff := cmp.Diff(before, entries(t)); diff != "" {
+				t.Errorf("Files (-before +after):\n%s", diff)
+			}
+		})
+	}
+	code, stdout, stderr := run(t, "import", "keycloak", "realms.json", "--from-realm", "shop", "--realm", "acme", "-n", "a")
+	if code != 0 || !strings.Contains(stdout, "$argon2id$") || strings.Contains(stdout+stderr, "canary") {
+		t.Errorf("A selected realm: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}

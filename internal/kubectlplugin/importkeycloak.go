@@ -1,0 +1,64 @@
+package kubectlplugin
+
+import (
+	"crypto/rand"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/realmkeeper/realmkeeper/internal/migration/keycloak"
+)
+
+const importKeycloakUsage = `Turn the confidential clients with a service account of a Keycloak realm into ApiClients to commit,
+and a Realm that accepts them.
+
+The clients are read from a file that "kc.sh export" writes. It contains the client secrets in
+plaintext: protect it, and delete it afterwards. Exports of the admin console have no secrets. Only
+Argon2id hashes of secrets are written.
+
+What cannot move is reported with the reason on standard error, and the exit code is then 1,
+although everything else is written. If a file is damaged, nothing is written.`
+
+const importKeycloakExamples = `  # Export a realm, and write a file for each object to a new directory
+  kc.sh export --realm acme --file realm.json
+  kubectl realmkeeper import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
+
+// importKeycloakOptions are the arguments of the import keycloak subcommand.
+type importKeycloakOptions struct {
+	importOptions
+
+	fromRealm string
+}
+
+func newImportKeycloakCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := importKeycloakOptions{importOptions: importOptions{streams: streams}}
+	o.target.System = "keycloak"
+	command := &cobra.Command{
+		Use:     "keycloak EXPORT --realm NAME --namespace NAME",
+		Short:   "Write ApiClients for the clients of a Keycloak realm",
+		Long:    importKeycloakUsage,
+		Example: importKeycloakExamples,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.read(files[0])
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringVar(&o.fromRealm, "from-realm", "", "Realm of Keycloak, if the file has several")
+	return command
+}
+
+func (o *importKeycloakOptions) read(path string) error {
+	content, err := readImport(path)
+	if err != nil {
+		return err
+	}
+	export, err := keycloak.Read(keycloak.Input{Name: path, Content: content, Realm: o.fromRealm, Random: rand.Reader})
+	if err != nil {
+		return err
+	}
+	return o.run(export)
+}

@@ -1,0 +1,73 @@
+package kubectlplugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/migration"
+)
+
+// importReport is the report of an import for programs.
+type importReport struct {
+	Clients  int                 `json:"clients"`
+	LeftOut  []migration.Finding `json:"leftOut"`
+	Warnings []migration.Finding `json:"warnings"`
+}
+
+func (o *importOptions) writeReport(export *migration.Export) error {
+	if o.report == "json" {
+		encoder := json.NewEncoder(o.streams.ErrOut)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(importReport{
+			Clients: len(export.Clients),
+			LeftOut: append([]migration.Finding{}, export.LeftOut...), Warnings: append([]migration.Finding{}, export.Warnings...),
+		})
+	}
+	w := terminal.NewWriter(o.streams.ErrOut)
+	where := o.outputDir
+	if where == "" {
+		where = "standard output"
+	}
+	if len(export.Clients) > 0 {
+		w.Line(terminal.Plain, "Wrote %d ApiClients and the Realm %s to %s.", len(export.Clients), o.target.Realm, where)
+	} else {
+		w.Line(terminal.Plain, "No client can move, so nothing was written.")
+	}
+	findings(w, "LEFT OUT", export.LeftOut)
+	findings(w, "WARNINGS", export.Warnings)
+	return w.Err()
+}
+
+// findings writes findings, and those with the same message together.
+func findings(w *terminal.Writer, heading string, all []migration.Finding) {
+	if len(all) == 0 {
+		return
+	}
+	w.Heading(fmt.Sprintf("%s (%d)", heading, len(all)))
+	var messages []string
+	clients := map[string][]string{}
+	for _, f := range all {
+		if _, ok := clients[f.Message]; !ok {
+			messages = append(messages, f.Message)
+		}
+		clients[f.Message] = append(clients[f.Message], f.ClientID)
+	}
+	for _, message := range messages {
+		w.Paragraph(2, terminal.Plain, message)
+		for _, id := range clients[message] {
+			if id != "" {
+				w.Line(terminal.Plain, "    %s", id)
+			}
+		}
+	}
+}
+
+func checkLifetime(lifetime time.Duration) error {
+	if lifetime < 10*time.Second || lifetime > 24*time.Hour || lifetime%time.Second != 0 {
+		return fmt.Errorf("%w: --token-lifetime must be between 10s and 24h in whole seconds, got %s", errUsage, lifetime)
+	}
+	return nil
+}
