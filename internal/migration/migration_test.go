@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
+	"github.com/realmkeeper/realmkeeper/internal/migration/migrationtest"
 )
 
 const (
@@ -24,10 +21,7 @@ const (
 	otherHash = "$2b$08$xDY72mDg7GHRzbxh5IyHOO.qKYos615JPr2CWCVhKwLk1TENWwdGG"
 )
 
-var (
-	target = migration.Target{Realm: "acme", Namespace: "acme-apps", System: "hydra"}
-	rules  = sync.OnceValues(admission.Load)
-)
+var target = migrationtest.Target
 
 // export returns a sorted export with the clients. Those without a credential get a secret.
 func export(clients ...migration.Client) *migration.Export {
@@ -40,34 +34,6 @@ func export(clients ...migration.Client) *migration.Export {
 	}
 	e.Sort()
 	return e
-}
-
-// manifests returns the manifests of an export, after the rules of the API accepted them.
-func manifests(t testing.TB, e *migration.Export, target migration.Target) map[string]string {
-	t.Helper()
-	all, err := e.Manifests(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := rules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	byFile := map[string]string{}
-	for _, m := range all {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(m.YAML, &object.Object); err != nil {
-			t.Fatal(err)
-		}
-		if err := loaded.Admit(t.Context(), object, nil); err != nil {
-			t.Errorf("%s: %v\n%s", m.File, err, m.YAML)
-		}
-		byFile[m.File] = string(m.YAML)
-	}
-	if len(byFile) != len(all) {
-		t.Errorf("%d manifests have %d names of files", len(all), len(byFile))
-	}
-	return byFile
 }
 
 func TestManifests(t *testing.T) {
@@ -144,7 +110,7 @@ spec:
   suspend: true
 `,
 	}
-	if diff := cmp.Diff(want, manifests(t, e, target)); diff != "" {
+	if diff := cmp.Diff(want, migrationtest.Manifests(t, e, target)); diff != "" {
 		t.Errorf("Manifests (-want +got):\n%s", diff)
 	}
 }
@@ -152,7 +118,7 @@ spec:
 // The lifetime of the realm is at least that of each client, and no client gets a longer one.
 func TestLifetimesStayTheSame(t *testing.T) {
 	e := export(migration.Client{ID: "long", TokenLifetime: 24 * time.Hour}, migration.Client{ID: "default"})
-	got := manifests(t, e, target)
+	got := migrationtest.Manifests(t, e, target)
 	for file, want := range map[string]string{
 		"realm.yaml":             "  tokenLifetime: 24h0m0s\n",
 		"apiclient-default.yaml": "  tokenLifetime: 1h0m0s\n",
@@ -172,13 +138,13 @@ func TestGrantsListClientIDs(t *testing.T) {
 	for i := range 65 {
 		clients = append(clients, migration.Client{ID: fmt.Sprintf("c-%03d", i), Scopes: []string{fmt.Sprintf("s%d", i/64)}})
 	}
-	realm := manifests(t, export(clients...), target)["realm.yaml"]
+	realm := migrationtest.Manifests(t, export(clients...), target)["realm.yaml"]
 	if first, second, found := strings.Cut(realm, "    name: hydra-1\n"); !found || !strings.Contains(first, "- c-063\n") || strings.Contains(first, "s1") || !strings.Contains(second, "    - c-064\n") {
 		t.Errorf("the grants are wrong:\n%s", realm)
 	}
 	any := target
 	any.AnyClientID = true
-	realm = manifests(t, export(clients...), any)["realm.yaml"]
+	realm = migrationtest.Manifests(t, export(clients...), any)["realm.yaml"]
 	if !strings.Contains(realm, "    clientIds:\n    - '*'\n") || strings.Contains(realm, "c-001") || strings.Contains(realm, "hydra-2") {
 		t.Errorf("the only grant does not have any client ID:\n%s", realm)
 	}
@@ -231,7 +197,7 @@ func TestObjectNames(t *testing.T) {
 		{ID: "a"}, {ID: "A"}, {ID: "a/"}, {ID: "-a-"}, {ID: "a.b-c"}, {ID: "a..b"}, {ID: "@@"}, {ID: strings.Repeat("x", 63)},
 		{ID: strings.Repeat("x", 64)}, {ID: strings.Repeat("X", 255)}, {ID: "realm"},
 	}
-	first := manifests(t, export(clients...), target)
+	first := migrationtest.Manifests(t, export(clients...), target)
 	for _, file := range []string{"apiclient-a.yaml", "apiclient-a.b-c.yaml", "apiclient-realm.yaml", "apiclient-a-559aead0.yaml", "apiclient-client-3330e5ba.yaml"} {
 		if first[file] == "" {
 			t.Errorf("there is no %s", file)
@@ -243,7 +209,7 @@ func TestObjectNames(t *testing.T) {
 		id := "a-" + hex.EncodeToString(hash[:])[:digits]
 		clients = append(clients, migration.Client{ID: id}, migration.Client{ID: strings.ToUpper(id)})
 	}
-	second := manifests(t, export(clients...), target)
+	second := migrationtest.Manifests(t, export(clients...), target)
 	changed := 0
 	for file, content := range first {
 		if second[file] != content && file != "realm.yaml" {
@@ -302,7 +268,7 @@ func TestShortenedSettingsAreReported(t *testing.T) {
 	if len(e.Clients) != 1 || len(e.Warnings) != 2 || e.Clients[0].TokenLifetime != 90*time.Second {
 		t.Fatalf("got %+v", e)
 	}
-	manifests(t, e, target)
+	migrationtest.Manifests(t, e, target)
 }
 
 func TestInputThatIsNotJSON(t *testing.T) {

@@ -6,17 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/migration/hydra"
+	"github.com/realmkeeper/realmkeeper/internal/migration/migrationtest"
 )
 
 const hash = "$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8"
@@ -35,14 +32,6 @@ func client(members string) string {
 		members = "," + members
 	}
 	return `[{"client_id":"a","grant_types":["client_credentials"]` + members + `}]`
-}
-
-func messages(findings []migration.Finding) []string {
-	var all []string
-	for _, f := range findings {
-		all = append(all, f.ClientID+": "+f.Message)
-	}
-	return all
 }
 
 // The files in testdata were made by a real Hydra: 37 clients with hashes of PBKDF2 and bcrypt.
@@ -76,7 +65,7 @@ func TestExportOfHydra(t *testing.T) {
 		"fixture-metadata: only the grant type client_credentials moves, not authorization_code",
 		"fixture-metadata: these settings have no equivalent and are dropped: allowed_cors_origins, contacts, metadata, owner",
 	}
-	if diff := cmp.Diff(wantWarnings, messages(got.Warnings)); diff != "" {
+	if diff := cmp.Diff(wantWarnings, migrationtest.Messages(got.Warnings)); diff != "" {
 		t.Errorf("Warnings (-want +got):\n%s", diff)
 	}
 	if len(got.Clients) != 27 {
@@ -90,7 +79,7 @@ func TestExportOfHydra(t *testing.T) {
 	if diff := cmp.Diff(wantClient, got.Clients[i]); diff != "" || !strings.Contains(files["hashes.txt"], "fixture-pbkdf2-0005|"+got.Clients[i].Hashes[0]+"\n") {
 		t.Errorf("Client (-want +got):\n%s", diff)
 	}
-	admitted(t, got)
+	migrationtest.Manifests(t, got, migrationtest.Target)
 
 	// Pages in another order, in one file, and with line breaks of Windows give the same.
 	again, err := read("\xef\xbb\xbf"+strings.ReplaceAll(files["hashes.txt"], "\n", "\r\n"), files["clients-2.json"]+"\r\n"+files["clients-1.json"])
@@ -148,25 +137,18 @@ func TestReasons(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkFinding(t, "reason", e.LeftOut, tc.want)
-			checkFinding(t, "warning", e.Warnings, tc.warning)
+			migrationtest.CheckFinding(t, "reason", e.LeftOut, tc.want)
+			migrationtest.CheckFinding(t, "warning", e.Warnings, tc.warning)
 			if moves := tc.want == "" || strings.HasPrefix(tc.want, "pass all"); moves != (len(e.Clients) == 1) {
 				t.Errorf("%d clients can move, want %t", len(e.Clients), moves)
 			}
-			for _, message := range slices.Concat(messages(e.LeftOut), messages(e.Warnings)) {
+			for _, message := range slices.Concat(migrationtest.Messages(e.LeftOut), migrationtest.Messages(e.Warnings)) {
 				if strings.Contains(message, "hunter2") || strings.Contains(message, "nWGxne") {
 					t.Errorf("the message %q contains a secret", message)
 				}
 			}
-			admitted(t, e)
+			migrationtest.Manifests(t, e, migrationtest.Target)
 		})
-	}
-}
-
-func checkFinding(t *testing.T, what string, findings []migration.Finding, want string) {
-	t.Helper()
-	if want == "" && len(findings) > 0 || want != "" && (len(findings) != 1 || !strings.Contains(findings[0].Message, want)) {
-		t.Errorf("got the %ss %q, want one with %q", what, messages(findings), want)
 	}
 }
 
@@ -200,33 +182,6 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-var rules = sync.OnceValues(admission.Load)
-
-// admitted fails the test unless the rules of the API accept the objects.
-func admitted(t testing.TB, e *migration.Export) {
-	t.Helper()
-	if len(e.Clients) == 0 {
-		return
-	}
-	all, err := e.Manifests(migration.Target{Realm: "acme", Namespace: "acme-apps", System: "hydra"})
-	if errors.Is(err, migration.ErrTooMany) {
-		return
-	}
-	loaded, loadErr := rules()
-	if err = errors.Join(err, loadErr); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range all {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(m.YAML, &object.Object); err != nil {
-			t.Fatal(err)
-		}
-		if err := loaded.Admit(t.Context(), object, nil); err != nil {
-			t.Errorf("%s: %v\n%s", m.File, err, m.YAML)
-		}
-	}
-}
-
 // Whatever the files contain, the API accepts what is written, and the result doesn't depend on the
 // order of clients.
 func FuzzRead(f *testing.F) {
@@ -242,6 +197,6 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		admitted(t, e)
+		migrationtest.Manifests(t, e, migrationtest.Target)
 	})
 }

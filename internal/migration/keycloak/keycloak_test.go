@@ -1,25 +1,21 @@
 package keycloak_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/migration/keycloak"
+	"github.com/realmkeeper/realmkeeper/internal/migration/migrationtest"
 )
 
 // secret is in the exports of the tests. It must not appear in anything that is written.
@@ -47,14 +43,6 @@ func export(members string) string {
 
 func attributes(all string) string {
 	return export(`"clientAuthenticatorType":"client-jwt","attributes":{` + all + `}`)
-}
-
-func messages(findings []migration.Finding) []string {
-	var all []string
-	for _, f := range findings {
-		all = append(all, f.ClientID+": "+f.Message)
-	}
-	return all
 }
 
 // The export in testdata has the form of Keycloak 26. Its secrets mean nothing.
@@ -148,21 +136,13 @@ func TestReasons(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkFinding(t, "reason", e.LeftOut, tc.want)
-			checkFinding(t, "warning", e.Warnings, tc.warning)
+			migrationtest.CheckFinding(t, "reason", e.LeftOut, tc.want)
+			migrationtest.CheckFinding(t, "warning", e.Warnings, tc.warning)
+			if all := migrationtest.Messages(slices.Concat(e.LeftOut, e.Warnings)); strings.Contains(strings.Join(all, ""), "canary") {
+				t.Errorf("the findings %q contain a secret", all)
+			}
 			admitted(t, e)
 		})
-	}
-}
-
-func checkFinding(t *testing.T, what string, findings []migration.Finding, want string) {
-	t.Helper()
-	all := messages(findings)
-	if want == "" && len(findings) > 0 || want != "" && (len(findings) != 1 || !strings.Contains(findings[0].Message, want)) {
-		t.Errorf("got the %ss %q, want one with %q", what, all, want)
-	}
-	if strings.Contains(strings.Join(all, ""), "canary") {
-		t.Errorf("the %ss %q contain a secret", what, all)
 	}
 }
 
@@ -208,33 +188,13 @@ func TestFilesThatAreNotImported(t *testing.T) {
 	}
 }
 
-var rules = sync.OnceValues(admission.Load)
-
-// admitted fails the test unless the rules of the API accept the objects, or if they contain a
+// admitted fails the test unless the rules of the API accept the objects, or if they contain the
 // secret.
 func admitted(t testing.TB, e *migration.Export) {
 	t.Helper()
-	if len(e.Clients) == 0 {
-		return
-	}
-	all, err := e.Manifests(migration.Target{Realm: "acme", Namespace: "acme-apps", System: "keycloak"})
-	if errors.Is(err, migration.ErrTooMany) {
-		return
-	}
-	loaded, loadErr := rules()
-	if err = errors.Join(err, loadErr); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range all {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(m.YAML, &object.Object); err != nil {
-			t.Fatal(err)
-		}
-		if err := loaded.Admit(t.Context(), object, nil); err != nil {
-			t.Errorf("%s: %v\n%s", m.File, err, m.YAML)
-		}
-		if bytes.Contains(m.YAML, []byte(secret)) {
-			t.Errorf("%s contains a secret:\n%s", m.File, m.YAML)
+	for file, content := range migrationtest.Manifests(t, e, migrationtest.Target) {
+		if strings.Contains(content, secret) {
+			t.Errorf("%s contains a secret:\n%s", file, content)
 		}
 	}
 }
