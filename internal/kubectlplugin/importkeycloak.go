@@ -1,6 +1,7 @@
 package kubectlplugin
 
 import (
+	"context"
 	"crypto/rand"
 
 	"github.com/spf13/cobra"
@@ -39,11 +40,11 @@ func newImportKeycloakCommand(streams genericiooptions.IOStreams) *cobra.Command
 		Long:    importKeycloakUsage,
 		Example: importKeycloakExamples,
 		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, files []string) error {
+		RunE: func(command *cobra.Command, files []string) error {
 			if err := o.complete(); err != nil {
 				return err
 			}
-			return o.read(files[0])
+			return o.read(command.Context(), files[0])
 		},
 	}
 	o.addFlags(command)
@@ -51,12 +52,12 @@ func newImportKeycloakCommand(streams genericiooptions.IOStreams) *cobra.Command
 	return command
 }
 
-func (o *importKeycloakOptions) read(path string) error {
+func (o *importKeycloakOptions) read(ctx context.Context, path string) error {
 	content, err := readImport(path)
 	if err != nil {
 		return err
 	}
-	export, err := keycloak.Read(keycloak.Input{Name: path, Content: content, Realm: o.fromRealm, Random: rand.Reader})
+	export, err := keycloak.Read(ctx, keycloak.Input{Name: path, Content: content, Realm: o.fromRealm, Random: rand.Reader})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package keycloak
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,8 +63,8 @@ type mapper struct {
 
 // Read returns the clients, with hashes of their secrets. Hashing takes about 30 ms for each secret.
 //
-// Errors: migration.ErrDamaged; ErrRealm; an error of reading Random.
-func Read(input Input) (*migration.Export, error) {
+// Errors: migration.ErrDamaged; ErrRealm; an error of reading Random; the error of ctx if it is done.
+func Read(ctx context.Context, input Input) (*migration.Export, error) {
 	r, err := selected(input)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", input.Name, err)
@@ -77,6 +78,9 @@ func Read(input Input) (*migration.Export, error) {
 	}
 	seen := map[string]bool{}
 	for i, raw := range r.Clients {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		var c client
 		if err := migration.Decode(raw, &c); err != nil {
 			return nil, fmt.Errorf("reading client %d in %s: %w", i+1, input.Name, err)

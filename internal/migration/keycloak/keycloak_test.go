@@ -1,6 +1,7 @@
 package keycloak_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 func read(content, realm string) (*migration.Export, error) {
-	return keycloak.Read(keycloak.Input{Name: "realm.json", Content: []byte(content), Realm: realm, Random: zeros{}})
+	return keycloak.Read(context.Background(), keycloak.Input{Name: "realm.json", Content: []byte(content), Realm: realm, Random: zeros{}})
 }
 
 // export returns an export with the client "a".
@@ -196,6 +197,16 @@ func admitted(t testing.TB, e *migration.Export) {
 		if strings.Contains(content, secret) {
 			t.Errorf("%s contains a secret:\n%s", file, content)
 		}
+	}
+}
+
+// Hashing many secrets takes long, so it can be interrupted.
+func TestInterruption(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e, err := keycloak.Read(ctx, keycloak.Input{Content: []byte(export(`"secret":"` + secret + `"`)), Random: zeros{}})
+	if !errors.Is(err, context.Canceled) || e != nil {
+		t.Errorf("got %+v and error %v, want %v", e, err, context.Canceled)
 	}
 }
 
