@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -124,7 +123,7 @@ func (c *Client) problem() string {
 		return "it has no client ID"
 	case len(c.ID) > maxClientID:
 		return fmt.Sprintf("the client ID has more than %d characters", maxClientID)
-	case strings.ContainsFunc(c.ID, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("%*+:", r) }):
+	case !clientIDPattern.MatchString(c.ID):
 		return "the client ID must have printable ASCII characters except space, colon, percent sign, plus sign, and asterisk; register the client again with another ID"
 	case len(c.Hashes) == 0 && len(c.PublicKeys) == 0:
 		return "it has no secret and no public key"
@@ -134,6 +133,13 @@ func (c *Client) problem() string {
 		return fmt.Sprintf("it has %d public keys, but an ApiClient can have %d; delete those that are no longer used", len(c.PublicKeys), maxKeys)
 	case c.TokenLifetime != 0 && (c.TokenLifetime < minLifetime || c.TokenLifetime > maxLifetime):
 		return fmt.Sprintf("the token lifetime is %s, but it must be between 10s and 24h; change it", c.TokenLifetime)
+	}
+	return c.requestProblem()
+}
+
+// requestProblem returns what the client must not be able to request, or an empty string.
+func (c *Client) requestProblem() string {
+	switch {
 	case len(c.Scopes) > maxScopes:
 		return fmt.Sprintf("it has more than %d scopes", maxScopes)
 	case len(c.Audiences) > maxAudiences:

@@ -10,6 +10,7 @@ import (
 
 // These follow the rules of the API; see api/v1alpha1/grant_types.go.
 var (
+	clientIDPattern = regexp.MustCompile(`^[!-$&-),-9;-~]+$`)
 	scopePattern    = regexp.MustCompile(`^[!#-\[\]-~]+$`)
 	audiencePattern = regexp.MustCompile(`^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$`)
 	absolutePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:.`)

@@ -142,6 +142,11 @@ func TestReasons(t *testing.T) {
 			if moves := tc.want == "" || strings.HasPrefix(tc.want, "pass all"); moves != (len(e.Clients) == 1) {
 				t.Errorf("%d clients can move, want %t", len(e.Clients), moves)
 			}
+			for _, c := range e.Clients {
+				if slices.Contains(c.Scopes, "*") { // it would be every scope of the realm in a grant
+					t.Errorf("the client moved with the scopes %q", c.Scopes)
+				}
+			}
 			for _, message := range slices.Concat(migrationtest.Messages(e.LeftOut), migrationtest.Messages(e.Warnings)) {
 				if strings.Contains(message, "hunter2") || strings.Contains(message, "nWGxne") {
 					t.Errorf("the message %q contains a secret", message)
