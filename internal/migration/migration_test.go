@@ -207,8 +207,17 @@ func TestRealmsAreLimited(t *testing.T) {
 // The names of objects are stable and differ, even if someone chose client IDs so that they don't.
 func TestObjectNames(t *testing.T) {
 	clients := []migration.Client{
-		{ID: "a"}, {ID: "A"}, {ID: "a/"}, {ID: "-a-"}, {ID: "a.b-c"}, {ID: "a..b"}, {ID: "@@"}, {ID: strings.Repeat("x", 63)},
-		{ID: strings.Repeat("x", 64)}, {ID: strings.Repeat("X", 255)}, {ID: "realm"},
+		{ID: "a"},
+		{ID: "A"},
+		{ID: "a/"},
+		{ID: "-a-"},
+		{ID: "a.b-c"},
+		{ID: "a..b"},
+		{ID: "@@"},
+		{ID: strings.Repeat("x", 63)},
+		{ID: strings.Repeat("x", 64)},
+		{ID: strings.Repeat("X", 255)},
+		{ID: "realm"},
 	}
 	first := migrationtest.Manifests(t, export(clients...), target)
 	for _, file := range []string{"apiclient-a.yaml", "apiclient-a.b-c.yaml", "apiclient-realm.yaml", "apiclient-a-559aead0.yaml", "apiclient-client-3330e5ba.yaml"} {
