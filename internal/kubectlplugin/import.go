@@ -22,6 +22,10 @@ No cluster access is needed. Only hashes of secrets are written. What cannot mov
 the reason on standard error, and the exit code is then 1, although everything else is written. If
 a file is damaged, nothing is written.`
 
+const importExamples = `  # Write a file for each object to a new directory
+  kubectl realmkeeper import hydra clients.json --hashes hashes.txt --realm acme -n acme-apps --output-dir acme
+  kubectl realmkeeper import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
+
 // importOptions are the arguments that the import subcommands share.
 type importOptions struct {
 	streams   genericiooptions.IOStreams
@@ -32,10 +36,11 @@ type importOptions struct {
 
 func newImportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "import",
-		Short: "Write ApiClients for the clients of Ory Hydra or Keycloak",
-		Long:  importUsage,
-		Args:  cobra.NoArgs,
+		Use:     "import",
+		Short:   "Write ApiClients for the clients of Ory Hydra or Keycloak",
+		Long:    importUsage,
+		Example: importExamples,
+		Args:    cobra.NoArgs,
 	}
 	command.AddCommand(newImportHydraCommand(streams), newImportKeycloakCommand(streams))
 	return command

@@ -10,8 +10,8 @@ import (
 
 // These follow the rules of the API; see api/v1alpha1/grant_types.go.
 var (
-	clientIDPattern = regexp.MustCompile(`^[!-$&-),-9;-~]+$`)
-	scopePattern    = regexp.MustCompile(`^[!#-\[\]-~]+$`)
+	clientIDPattern = regexp.MustCompile(`^[!-$&-),-9;-~]+$`) //nolint:gocritic // The ranges are those of the API.
+	scopePattern    = regexp.MustCompile(`^[!#-\[\]-~]+$`)    //nolint:gocritic // The ranges are those of the API.
 	audiencePattern = regexp.MustCompile(`^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$`)
 	absolutePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:.`)
 	labelPattern    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)

@@ -61,7 +61,7 @@ func (c *client) add(export *migration.Export, r *realm, random io.Reader) error
 		n, err := strconv.ParseInt(lifetime, 10, 64)
 		if err != nil {
 			export.LeaveOut(c.ID, "its attribute access.token.lifespan is not a number of seconds")
-			return nil
+			return nil //nolint:nilerr // The client is left out.
 		}
 		if n > 0 { // Keycloak uses the realm's lifetime for others.
 			moved.TokenLifetime = seconds(n)

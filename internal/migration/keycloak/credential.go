@@ -35,7 +35,7 @@ func hashed(secret string, random io.Reader) (hash, problem string, err error) {
 		return "", "its secret is a placeholder; write the secret to the export, or use the command \"kubectl realmkeeper hash --stdin\"", nil
 	}
 	if err := clientsecret.CheckChosen(secret); err != nil {
-		return "", err.Error() + "; give the client a new secret", nil
+		return "", err.Error() + "; give the client a new secret", nil //nolint:nilerr // The client is left out.
 	}
 	verifier, err := clientsecret.HashArgon2id(secret, random)
 	if err != nil {

@@ -145,7 +145,7 @@ func testCompletion(t *testing.T, inst *install.Installation, sh *shell) {
 // Every verb has help with an example.
 func testHelp(t *testing.T, _ *install.Installation, sh *shell) {
 	root := sh.succeeds(t, "kubectl realmkeeper --help")
-	for _, verb := range []string{"backup", "explain", "hash", "restore", "resume", "revoke", "rotate", "stale", "status", "suspend", "token", "version"} {
+	for _, verb := range []string{"backup", "explain", "hash", "import", "restore", "resume", "revoke", "rotate", "stale", "status", "suspend", "token", "version"} {
 		if !strings.Contains(root, "\n  "+verb+" ") {
 			t.Errorf("The help does not list %s:\n%s", verb, root)
 		}
