@@ -86,6 +86,24 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestOnePlatform writes to a directory that doesn't exist.
+func TestOnePlatform(t *testing.T) {
+	output := filepath.Join(t.TempDir(), "new", "directory")
+	build(t, buildProgram(t), newSource(t), "--only=linux/arm64", "--output="+output)
+	files, err := os.ReadDir(output)
+	must(t, err)
+	var got []string
+	for _, file := range files {
+		got = append(got, file.Name())
+	}
+	if diff := cmp.Diff([]string{"image", "realmkeeper-linux-arm64.tar"}, got); diff != "" {
+		t.Error(diff)
+	}
+	index, err := layout.ImageIndexFromPath(filepath.Join(output, "image"))
+	must(t, err)
+	must(t, validate.Index(index))
+}
+
 func testContent(t *testing.T, image v1.Image, source string) {
 	t.Helper()
 	layers, err := image.Layers()
@@ -177,6 +195,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"no version":      {wantStderr: `--version is not a valid tag: ""`},
 		"invalid version": {flags: []string{"--version=v1+dirty"}, wantStderr: "--version is not a valid tag"},
+		"other platform":  {flags: []string{"--version=v1", "--only=linux/riscv64"}, wantStderr: "--only must be one of [linux/amd64 linux/arm64]"},
 		"dynamic linking": {flags: []string{"--version=v1", "--ldflags=-buildmode=pie"}, wantStderr: "not a static binary"},
 		"compile error":   {flags: []string{"--version=v1", "--ldflags=-nonsense"}, wantStderr: "build for linux/amd64: go build"},
 	}
@@ -313,10 +332,11 @@ func newSource(t *testing.T) string {
 	return source
 }
 
-func build(t *testing.T, program, source string) {
+func build(t *testing.T, program, source string, flags ...string) {
 	t.Helper()
-	out, err := exec.Command(program, "--source="+source, "--version=v1.2.3", "--revision=0123456789ab",
-		fmt.Sprint("--source-date-epoch=", created.Unix()), "--ldflags=-s -w -X main.version=v1.2.3").CombinedOutput()
+	flags = append(flags, "--source="+source, "--version=v1.2.3", "--revision=0123456789ab",
+		fmt.Sprint("--source-date-epoch=", created.Unix()), "--ldflags=-s -w -X main.version=v1.2.3")
+	out, err := exec.Command(program, flags...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -4,7 +4,7 @@
 //	make image
 //
 // The build is reproducible: the same source, flags and Go release produce the same bytes in
-// any directory. The output in dist/ of the source directory:
+// any directory. The output in dist/ of the source directory, or in --output:
 //
 //	image/                      an OCI layout with one entry, the index of both platforms
 //	realmkeeper-linux-ARCH.tar  an archive for container runtimes with the image of a platform
@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -40,7 +41,10 @@ const name = "realmkeeper"
 // tag matches tags as defined in the OCI distribution specification.
 var tag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 
-var errVersion = errors.New("--version is not a valid tag")
+var (
+	errVersion  = errors.New("--version is not a valid tag")
+	errPlatform = errors.New("--only must be one of")
+)
 
 const next = `
 To load the image of one platform into a cluster or Docker without a registry:
@@ -54,6 +58,8 @@ To push the image of both platforms to a registry:
 
 type options struct {
 	source   string // the repository
+	output   string // the directory for the output; empty for dist/ in source
+	only     string // the only platform to build; empty for all
 	version  string // the tag of the image
 	revision string
 	ldflags  string
@@ -86,6 +92,8 @@ func main() {
 	var o options
 	var epoch int64
 	flag.StringVar(&o.source, "source", "../..", "`Directory` of the repository")
+	flag.StringVar(&o.output, "output", "", "`Directory` for the output (default dist/ in --source)")
+	flag.StringVar(&o.only, "only", "", "Build only this `platform`, such as linux/amd64")
 	flag.StringVar(&o.version, "version", "", "`Version` of the product, also used as the tag (required)")
 	flag.StringVar(&o.revision, "revision", "unknown", "`Commit` of the source")
 	flag.StringVar(&o.ldflags, "ldflags", "", "Linker `flags` for go build")
@@ -113,7 +121,15 @@ func run(o options, out io.Writer) error {
 	if !tag.MatchString(o.version) {
 		return fmt.Errorf("%w: %q", errVersion, o.version)
 	}
-	dist, err := filepath.Abs(filepath.Join(o.source, "dist"))
+	selected := slices.DeleteFunc(slices.Clone(platforms), func(p platform) bool { return o.only != "" && o.only != p.String() })
+	if len(selected) == 0 {
+		return fmt.Errorf("%w %v: %q", errPlatform, platforms, o.only)
+	}
+	dist := o.output
+	if dist == "" {
+		dist = filepath.Join(o.source, "dist")
+	}
+	dist, err := filepath.Abs(dist)
 	if err != nil {
 		return err
 	}
@@ -130,7 +146,7 @@ func run(o options, out io.Writer) error {
 	fmt.Fprintf(out, "%s:%s, revision %s, built with %s\n", name, o.version, o.revision, runtime.Version())
 	artifacts := []string{layoutName}
 	index := v1.ImageIndex(empty.Index)
-	for _, p := range platforms {
+	for _, p := range selected {
 		image, err := buildPlatform(ctx, o, p, staging)
 		if err != nil {
 			return fmt.Errorf("build for %s: %w", p, err)
@@ -154,8 +170,10 @@ func run(o options, out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "  both         %s\n", digest)
-	fmt.Fprintf(out, next, platforms[0].archive(), layoutName, name+":"+o.version)
+	fmt.Fprintf(out, "  index        %s\n", digest)
+	if o.output == "" {
+		fmt.Fprintf(out, next, selected[0].archive(), layoutName, name+":"+o.version)
+	}
 	return nil
 }
 
