@@ -4,6 +4,7 @@ package chart_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,19 +28,22 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// chart is the directory of the chart.
-	chart = "../../charts/realmkeeper"
+	// chartDir is the directory of the chart.
+	chartDir = "../../charts/realmkeeper"
 	// releaseName is the name of the release.
 	releaseName = "realmkeeper"
 )
+
+// chart is the chart that the tests render and install.
+var chart = flag.String("chart", chartDir, "The chart to test, such as a package of a release: an absolute path")
 
 // values contains the arguments for Helm: the profiles of the chart, and values that enable every
 // option.
 var values = map[string][]string{
 	"defaults":   {"--set", "instance.domain=example.com"},
-	"testing":    {"--set", "instance.domain=example.com", "--values", chart + "/values-testing.yaml"},
-	"production": {"--set", "instance.domain=example.com", "--values", chart + "/values-production.yaml"},
-	"everything": {"--values", chart + "/ci/everything-values.yaml"},
+	"testing":    {"--set", "instance.domain=example.com", "--values", chartDir + "/values-testing.yaml"},
+	"production": {"--set", "instance.domain=example.com", "--values", chartDir + "/values-production.yaml"},
+	"everything": {"--values", chartDir + "/ci/everything-values.yaml"},
 }
 
 // helm builds Helm of one major version on its first call and returns the path of the binary.
@@ -65,7 +69,7 @@ func newHelm(tool string) helm {
 // render returns the manifests of the chart for a namespace.
 func (h helm) render(t *testing.T, namespace string, values ...string) string {
 	t.Helper()
-	return h.run(t, "", slices.Concat([]string{"template", releaseName, chart, "--namespace", namespace, "--kube-version", kubeversion.Newest}, values)...)
+	return h.run(t, "", slices.Concat([]string{"template", releaseName, *chart, "--namespace", namespace, "--kube-version", kubeversion.Newest}, values)...)
 }
 
 // run returns the standard output of Helm. If kubeconfig is empty, Helm has no access to a cluster.

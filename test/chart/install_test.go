@@ -36,7 +36,7 @@ func installChart(t *testing.T, h helm, values ...string) release {
 		r.helm(t, h, "uninstall", releaseName, "--ignore-not-found")
 		kubectl(t, cluster, "delete", "crd", "--selector=app.kubernetes.io/name=realmkeeper")
 	})
-	r.helm(t, h, "install", slices.Concat([]string{releaseName, chart}, values)...)
+	r.helm(t, h, "install", slices.Concat([]string{releaseName, *chart}, values)...)
 	kubectl(t, cluster, "wait", "crd", "--selector=app.kubernetes.io/name=realmkeeper", "--for=condition=Established", "--timeout=60s")
 	return r
 }
@@ -58,7 +58,7 @@ func TestInstall(t *testing.T) {
 			kept := r.populate(t)
 			service := r.tokenService(t)
 
-			r.helm(t, helms.then, "upgrade", slices.Concat([]string{releaseName, chart}, values["production"])...)
+			r.helm(t, helms.then, "upgrade", slices.Concat([]string{releaseName, *chart}, values["production"])...)
 			for _, obj := range kept {
 				r.wantExists(t, obj)
 			}
@@ -79,7 +79,7 @@ func TestInstall(t *testing.T) {
 			}
 
 			// A new installation adopts the kept CRDs and the kept records namespace.
-			r.helm(t, helms.then, "install", slices.Concat([]string{releaseName, chart}, values["testing"])...)
+			r.helm(t, helms.then, "install", slices.Concat([]string{releaseName, *chart}, values["testing"])...)
 			for _, obj := range kept {
 				r.wantExists(t, obj)
 			}
@@ -183,7 +183,7 @@ func TestSecondReleaseIsRejected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first := installChart(t, h, values["defaults"]...)
 			other := first.cluster.Namespace(t)
-			args := slices.Concat([]string{"install", "second", chart, "--namespace", other}, values["defaults"])
+			args := slices.Concat([]string{"install", "second", *chart, "--namespace", other}, values["defaults"])
 			_, stderr, err := h.try(t, first.cluster.Kubeconfig, args...)
 			if err == nil {
 				t.Fatal("The second release was installed")
@@ -198,7 +198,7 @@ func TestSecondReleaseIsRejected(t *testing.T) {
 			}
 
 			// The same release with another records namespace would not find its records.
-			args = slices.Concat([]string{"upgrade", releaseName, chart, "--namespace", first.namespace, "--set", "recordsNamespace.name=" + other + "-records"}, values["defaults"])
+			args = slices.Concat([]string{"upgrade", releaseName, *chart, "--namespace", first.namespace, "--set", "recordsNamespace.name=" + other + "-records"}, values["defaults"])
 			if _, stderr, err = h.try(t, first.cluster.Kubeconfig, args...); err == nil || !strings.Contains(stderr, "cannot change roleRef") {
 				t.Errorf("Upgrade with another records namespace: got %v, want the instance binding to be rejected:\n%s", err, stderr)
 			}

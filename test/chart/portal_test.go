@@ -51,7 +51,7 @@ func TestInitialAdminIsCreatedOnce(t *testing.T) {
 
 			upgrade := func() {
 				t.Helper()
-				r.helm(t, h, "upgrade", slices.Concat([]string{releaseName, chart}, values["defaults"], []string{"--set", "portal.enabled=true"})...)
+				r.helm(t, h, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "portal.enabled=true"})...)
 			}
 			upgrade() // Enables the portal after the installation.
 			r.wantExists(t, account)

@@ -48,7 +48,7 @@ func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 		}
 	}
 
-	r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, chart}, values["defaults"], []string{"--set", "operator.logLevel=debug,operator.replicas=2"})...)
+	r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "operator.logLevel=debug,operator.replicas=2"})...)
 	stop(t, inst)
 	r.start(t, inst)
 	wantValid()
@@ -63,12 +63,12 @@ func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 	}))
 
 	// A release with another name can't take the records, even without the CRDs.
-	args := slices.Concat([]string{"install", "second", chart, "--namespace", r.namespace, "--set", "crds.enabled=false"}, values["defaults"])
+	args := slices.Concat([]string{"install", "second", *chart, "--namespace", r.namespace, "--set", "crds.enabled=false"}, values["defaults"])
 	_, stderr, err := helm4.try(t, cluster.Kubeconfig, args...)
 	if err == nil || !strings.Contains(stderr, `Namespace "`+r.recordsNamespace()+`"`) || !strings.Contains(stderr, `current value is "`+releaseName+`"`) {
 		t.Errorf("Release with another name: got %v, want it to be rejected because of the namespace:\n%s", err, stderr)
 	}
-	r.helm(t, helm4, "install", slices.Concat([]string{releaseName, chart}, values["defaults"])...)
+	r.helm(t, helm4, "install", slices.Concat([]string{releaseName, *chart}, values["defaults"])...)
 	r.start(t, inst)
 	wantValid()
 

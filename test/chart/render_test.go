@@ -37,7 +37,7 @@ func TestUnsupportedKubernetesIsRejected(t *testing.T) {
 		"v1.33.5-gke.100": true, "v1.34.1-eks-3cfe0ce": true, "v1.35.2+k3s1": true, "v1.99.0": true,
 	} {
 		for name, helm := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
-			_, stderr, err := helm.try(t, "", append([]string{"template", releaseName, chart, "--kube-version", version}, values["defaults"]...)...)
+			_, stderr, err := helm.try(t, "", append([]string{"template", releaseName, *chart, "--kube-version", version}, values["defaults"]...)...)
 			if accepted && err != nil {
 				t.Errorf("%s rejects Kubernetes %s: %s", name, version, stderr)
 			}
