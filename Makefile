@@ -37,7 +37,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . test hack/tools hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image test/promql
+MODULES := . test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release test/promql
 
 ##@ General
 
@@ -90,10 +90,25 @@ chart: ## Package the Helm chart into dist/, for the image of the same version.
 	@echo "Packaging the chart into dist/; a few seconds, 4 min the first time to build Helm ..."
 	@$(HELM) package charts/realmkeeper --destination dist --version "$(CHART_VERSION)" --app-version "$(VERSION)"
 
-.PHONY: krew
-krew: ## Build the kubectl plugin for all platforms and its krew manifest into dist/krew.
-	@echo "Building the kubectl plugin into dist/krew; about 5 min the first time ..."
-	@go run ./hack/krew --version "$(VERSION)" --source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)"
+# A release is published here. SNAPSHOT=1 also builds from a changed working tree, ONLY builds a
+# single platform, and COSIGN_KEY signs with a private key of cosign: a file, or env://VARIABLE.
+REGISTRY ?= ghcr.io/realmkeeper
+RELEASE_FLAGS = $(if $(SNAPSHOT),--snapshot) $(if $(ONLY),--only "$(ONLY)") $(if $(COSIGN_KEY),--key "$(COSIGN_KEY)")
+
+.PHONY: release
+release: ## Build everything that the release page of VERSION holds into dist/release; see docs/release.md.
+	@echo "Building the release $(VERSION) into dist/release; about 3 min, 15 min the first time ..."
+	@go run -C hack/release . --source "$(CURDIR)" --version "$(VERSION)" --revision "$(REVISION)" \
+		--source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)" --registry "$(REGISTRY)" $(RELEASE_FLAGS)
+
+.PHONY: verify-release
+verify-release: ## Build the release twice, in two clones of HEAD, and fail if a checksum differs.
+	@echo "Building the release in two clones; about 6 min, 18 min the first time ..."
+	@hack/verify-release.sh
+
+.PHONY: publish
+publish: ## Push the image and the chart in dist/release to REGISTRY; log in to it before.
+	@hack/publish.sh "$(VERSION)" "$(REGISTRY)"
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubectl, once for each version (5 min).
@@ -189,9 +204,10 @@ test-versions: race-binaries softhsm helm ## Run the integration and chart tests
 	exit $$failed
 
 .PHONY: test-extra
-test-extra: control-plane race-binaries build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, and 1,000 clients, then attack the servers.
+test-extra: control-plane race-binaries build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, the release, and 1,000 clients, then attack the servers.
 	@echo "Running the other tests, the longest first; 5 min ..."
 	@go test -C hack/image ./...
+	@go test -C hack/release ./...
 	@$(SUITES) -p 3 ./{interop,chart,portal} $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 	@echo "Creating 1,000 ApiClients; 1 min ..."
 	@$(ATTACKS) ./integration/scale -run 'TestManyClients$$' -args -clients 1000

@@ -174,6 +174,7 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"no domain":                            {with("instanceDomain: realmkeeper.localhost", ""), "instanceDomain"},
 		"empty domain":                         {with("realmkeeper.localhost", `""`), "instanceDomain"},
 		"URL as domain":                        {with("realmkeeper.localhost", "https://example.com"), "instanceDomain"},
+		"placeholder of install.yaml":          {with("realmkeeper.localhost", "INSTANCE_DOMAIN"), "instanceDomain"},
 		"uppercase domain":                     {with("realmkeeper.localhost", "Example.com"), "instanceDomain"},
 		"domain with a port":                   {with("realmkeeper.localhost", "example.com:8443"), "instanceDomain"},
 		"multiline domain":                     {with("realmkeeper.localhost", `"a\nb"`), "instanceDomain"},

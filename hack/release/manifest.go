@@ -1,5 +1,9 @@
 package main
 
+import "sigs.k8s.io/yaml"
+
+const homepage = "https://github.com/realmkeeper/realmkeeper"
+
 // plugin is a krew plugin manifest (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
 type plugin struct {
 	APIVersion string            `json:"apiVersion"`
@@ -14,10 +18,11 @@ type spec struct {
 	ShortDescription string     `json:"shortDescription"`
 	Description      string     `json:"description"`
 	Caveats          string     `json:"caveats"`
-	Platforms        []platform `json:"platforms"`
+	Platforms        []download `json:"platforms"`
 }
 
-type platform struct {
+// download is an archive of one platform.
+type download struct {
 	Selector selector `json:"selector"`
 	URI      string   `json:"uri"`
 	SHA256   string   `json:"sha256"`
@@ -28,7 +33,7 @@ type selector struct {
 	MatchLabels map[string]string `json:"matchLabels"`
 }
 
-func newPlugin(version string, platforms []platform) plugin {
+func newPlugin(version string) plugin {
 	return plugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2",
 		Kind:       "Plugin",
@@ -41,7 +46,14 @@ func newPlugin(version string, platforms []platform) plugin {
 				"rotates, suspends, and revokes credentials, lists unused ones, and gets tokens.\n",
 			Caveats: "To complete names in your shell, link the plugin in a directory on your PATH:\n" +
 				"  ln -s \"$(command -v kubectl-realmkeeper)\" ~/.local/bin/kubectl_complete-realmkeeper\n",
-			Platforms: platforms,
 		},
 	}
+}
+
+func writeManifest(dir string, manifest plugin) error {
+	content, err := yaml.Marshal(manifest)
+	if err != nil {
+		return err
+	}
+	return writeFile(dir, "krew.yaml", content)
 }

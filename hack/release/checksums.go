@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const checksums = "SHA256SUMS"
+
+// writeChecksums writes the checksums of all files in dir in the format of sha256sum, sorted by
+// name.
+func writeChecksums(dir string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var list strings.Builder
+	for _, file := range files {
+		sum, err := checksum(filepath.Join(dir, file.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&list, "%s  %s\n", sum, file.Name())
+	}
+	return writeFile(dir, checksums, []byte(list.String()))
+}
+
+func checksum(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil)), nil
+}
+
+// sign signs the checksums, and so all files. The signature isn't recorded in a public
+// transparency log, so signing and verification need no network.
+func sign(ctx context.Context, o options, dir string) error {
+	path := filepath.Join(dir, checksums)
+	cosign := command(ctx, o, "go", "tool", "-modfile=hack/tools/cosign/go.mod", "cosign", "sign-blob", "--yes",
+		"--key", o.key, "--use-signing-config=false", "--tlog-upload=false", "--bundle", path+".sigstore.json", path)
+	cosign.Stdin, cosign.SysProcAttr = os.Stdin, nil // A process group of its own can't ask for the password.
+	cosign.Cancel = nil
+	if err := cosign.Run(); err != nil {
+		return fmt.Errorf("sign %s with cosign: %w; check the key and COSIGN_PASSWORD", checksums, err)
+	}
+	return nil
+}

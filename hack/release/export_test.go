@@ -1,0 +1,16 @@
+package main
+
+// Exported for tests.
+var (
+	CheckVersion = checkVersion
+	CheckTree    = checkTree
+	ReleaseNotes = releaseNotes
+	SelectOnly   = selectPlatforms
+	LicensesIn   = licensesIn
+	ErrVersion   = errVersion
+	ErrDirty     = errDirty
+	ErrNotTag    = errNotTag
+	ErrNotes     = errNotes
+	ErrPlatform  = errPlatform
+	Placeholder  = placeholder
+)

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Builds the release of HEAD in two clones and fails if any checksum differs. The clones have
+# different paths, and the builds different file modes, time zones, and locales.
+#
+# Usage: hack/verify-release.sh [FLAG=VALUE...], with variables for `make release`
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+build() { # build CLONE UMASK [VARIABLE=VALUE...] -- [MAKE VARIABLE...]
+	local clone=$work/$1 mask=$2 environment=()
+	shift 2
+	while [[ $1 != -- ]]; do environment+=("$1"); shift; done
+	shift
+	# A clone with an object database of its own, as on another machine.
+	(umask "$mask" && git clone --quiet --no-hardlinks . "$clone")
+	(umask "$mask" && env "${environment[@]}" make -C "$clone" --no-print-directory release VERSION=v0.0.0-verify SNAPSHOT=1 "$@")
+}
+
+build first 022 TZ=UTC LC_ALL=C -- "$@"
+build another/directory/second 077 TZ=Pacific/Auckland LC_ALL=C.UTF-8 GOAMD64=v3 GOFLAGS=-buildvcs=true -- "$@"
+
+if ! diff "$work/first/dist/release/SHA256SUMS" "$work/another/directory/second/dist/release/SHA256SUMS"; then
+	echo "The two builds of the release differ in the files above. Make them reproducible." >&2
+	exit 1
+fi
+(cd "$work/first/dist/release" && sha256sum --check --quiet SHA256SUMS)
+echo "Both builds have the same checksums:"
+cat "$work/first/dist/release/SHA256SUMS"
