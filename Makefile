@@ -263,7 +263,7 @@ bench: ## Measure the token server against limits of this machine.
 	@go run -C test ./bench
 
 .PHONY: verify
-verify: verify-generated verify-format verify-modules vet lint chart-lint ## Fail if anything is stale or untidy: generated files, formatting, modules, vet, lint, and the chart.
+verify: verify-generated verify-format verify-modules vet lint chart-lint workflow-lint ## Fail if anything is stale or untidy: generated files, formatting, modules, vet, lint, the chart, and the workflows.
 
 .PHONY: verify-generated
 verify-generated: generate ## Fail if a generated file differs from the committed one.
@@ -300,6 +300,15 @@ chart-lint: ## Lint the Helm chart with every values file, and run its unit test
 		$(HELM) lint --strict --quiet charts/realmkeeper --values "$$values" --set instance.domain=example.com; \
 	done
 	@$(HELM_TOOL) helm-unittest --strict charts/realmkeeper
+
+.PHONY: workflow-lint
+workflow-lint: ## Lint the GitHub workflows.
+	@$(TOOL) actionlint -shellcheck= -pyflakes=
+
+# The database of vulnerabilities is on the internet, so this target isn't part of verify.
+.PHONY: vulncheck
+vulncheck: ## Fail if the product calls code with a known vulnerability. This needs internet access.
+	@$(TOOL) govulncheck ./...
 
 .PHONY: helm
 helm: ## Build Helm 3 and 4 for the chart tests.
