@@ -190,7 +190,7 @@ func buildPlatform(ctx context.Context, o options, p platform, staging string) (
 	if err := writeArchive(filepath.Join(staging, p.archive()), o.describe(), p, image); err != nil {
 		return nil, fmt.Errorf("write the archive: %w", err)
 	}
-	return image, nil
+	return image, ctx.Err()
 }
 
 func report(out io.Writer, p platform, image v1.Image) error {

@@ -216,10 +216,10 @@ func command(ctx context.Context, o options, program string, args ...string) *ex
 	// As in the Makefile, so that Go builds each tool only once.
 	c.Env = append(os.Environ(), "CGO_ENABLED=0")
 	c.Stdout, c.Stderr = os.Stderr, os.Stderr
-	// An interrupt reaches all programs that the command starts, and they clean up.
+	// An interrupt reaches all programs that the command starts. Wait until they have ended, because
+	// they write to the temporary directory.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGINT) }
-	c.WaitDelay = 10 * time.Second
 	return c
 }
 

@@ -94,7 +94,10 @@ func writeManifests(o options, digest, dir string) error {
 }
 
 func kustomize(tree filesys.FileSystem, path string) ([]byte, error) {
-	objects, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(tree, path)
+	options := krusty.MakeDefaultOptions()
+	// Namespaces come first, because kubectl applies the objects in the order of the file.
+	options.Reorder = krusty.ReorderOptionLegacy
+	objects, err := krusty.MakeKustomizer(options).Run(tree, path)
 	if err != nil {
 		return nil, err
 	}

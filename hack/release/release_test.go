@@ -171,6 +171,10 @@ func testManifests(t *testing.T, dir string) {
 			t.Errorf("install.yaml contains %q %d times, want %d", text, got, want)
 		}
 	}
+	created, used := strings.LastIndex(install, "\nkind: Namespace\n"), strings.Index(install, "\n  namespace: ")
+	if created < 0 || used < created {
+		t.Error("install.yaml uses namespaces before it creates them")
+	}
 	if crds := string(read(t, dir, "crds.yaml")); strings.Count(crds, "\nkind: ") != 2 {
 		t.Errorf("crds.yaml contains %d objects, want 2", strings.Count(crds, "\nkind: "))
 	}
