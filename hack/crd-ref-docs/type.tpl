@@ -19,7 +19,7 @@ Appears in:{{ range . }} {{ markdownRenderTypeLink . }}{{ end }}.
 | `kind` *string* | `{{ $type.GVK.Kind }}` | |
 {{- end }}
 {{- range $type.Members }}
-| `{{ .Name }}` *{{ markdownRenderType .Type }}* | {{ template "type_members" . }} | {{ template "rules" .Validation }} |
+| `{{ .Name }}` *{{ template "field_type" .Type }}* | {{ template "type_members" . }} | {{ template "rules" .Validation }} |
 {{- end }}
 {{- end }}
 {{- if $type.EnumValues }}
@@ -32,9 +32,15 @@ Appears in:{{ range . }} {{ markdownRenderTypeLink . }}{{ end }}.
 {{- end }}
 {{- if and $type.IsAlias (not $type.EnumValues) $type.Validation }}
 
-A {{ markdownRenderTypeLink $type.UnderlyingType }}. Rules: {{ template "rules" $type.Validation }}.
+{{ $underlying := markdownRenderType $type.UnderlyingType -}}
+{{ if hasPrefix "object" $underlying }}An{{ else }}A{{ end }} {{ $underlying }}. Rules: {{ template "rules" $type.Validation }}.
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{- /* Go aliases, such as DNSSubdomain, have no section. Their rules are those of the field. */ -}}
+{{- define "field_type" -}}
+{{- markdownRenderType . | replace "[DNSSubdomain](#dnssubdomain)" "string" -}}
 {{- end -}}
 
 {{- /* The rules of the schema, without CEL expressions, which the descriptions explain. */ -}}
