@@ -4,18 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-)
 
-// timeout limits each browser action.
-const timeout = 30 * time.Second
+	"github.com/realmkeeper/realmkeeper/test/framework/chromium"
+)
 
 // browser is a browser tab with its own cookies.
 type browser struct {
@@ -29,59 +26,25 @@ type browser struct {
 // startBrowser starts Chromium and stops it when the test ends.
 func startBrowser(t *testing.T, url string) *browser {
 	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		t.Fatalf("The portal tests require Chromium; run test/portal/chromium.sh to install it: %v", err)
-	}
-	allocator, stop := chromedp.NewExecAllocator(t.Context(),
-		chromedp.ExecPath("chromium"), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true), chromedp.IgnoreCertErrors,
-		chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(timeout), chromedp.WindowSize(1280, 900),
-	)
-	t.Cleanup(stop)
-	return newTab(t, url, allocator)
+	return &browser{t: t, ctx: chromium.Start(t), url: url}
 }
 
 // tab returns a new tab for a test.
 func (b *browser) tab(t *testing.T) *browser {
 	t.Helper()
-	return newTab(t, b.url, b.ctx, chromedp.WithNewBrowserContext())
-}
-
-func newTab(t *testing.T, url string, parent context.Context, options ...chromedp.ContextOption) *browser { //nolint:revive // t comes first
-	t.Helper()
-	ctx, stop := chromedp.NewContext(parent, options...)
-	t.Cleanup(stop)
-	// Chromium stops when its first context is done, so this context has no deadline.
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("Starting the browser: %v", err)
-	}
-	return &browser{t: t, ctx: ctx, url: url}
+	return &browser{t: t, ctx: chromium.Tab(b.ctx, t, chromedp.WithNewBrowserContext()), url: b.url}
 }
 
 // run runs an action in the browser and returns its result. It fails the test on an error.
 func run[T any](b *browser, what string, action chromedp.Action[T]) T {
 	b.t.Helper()
-	result, err := try(b, action)
-	if err != nil {
-		location, _ := try(b, chromedp.Location())
-		text, _ := try(b, chromedp.Evaluate[string]("document.body.innerText"))
-		b.t.Fatalf("%s: %v\nPage %s shows:\n%s", what, err, location, text)
-	}
-	return result
-}
-
-func try[T any](b *browser, action chromedp.Action[T]) (T, error) {
-	ctx, stop := context.WithTimeout(b.ctx, timeout)
-	defer stop()
-	return chromedp.Run(ctx, action)
+	return chromium.Run(b.ctx, b.t, what, action)
 }
 
 // navigate runs an action that loads a new page and waits for the page.
 func (b *browser) navigate(what string, action chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, stop := context.WithTimeout(b.ctx, timeout)
+	ctx, stop := context.WithTimeout(b.ctx, chromium.Timeout)
 	defer stop()
 	if _, err := chromedp.RunResponse(ctx, action); err != nil {
 		b.t.Fatalf("%s: %v\nPage %s shows:\n%s", what, err, b.path(), b.text())
