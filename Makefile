@@ -37,7 +37,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release test/promql
+MODULES := . test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site test/promql
 
 ##@ General
 
@@ -110,13 +110,36 @@ verify-release: ## Build the release twice, in two clones of HEAD, and fail if a
 publish: ## Push the image and the chart in dist/release to REGISTRY; log in to it before.
 	@hack/publish.sh "$(VERSION)" "$(REGISTRY)"
 
+# The site is published below DOCS_BASE, such as /v0.1/, and is built into that directory of dist/docs.
+DOCS_BASE ?= /
+LINK_CHECK := go tool -modfile=hack/site/go.mod htmltest --conf hack/site/htmltest.yml
+
+.PHONY: docs
+docs: site-packages ## Build the documentation site into dist/docs, and check its links, except those to other sites.
+	@echo "Building the documentation site; 15 s, 1 min the first time ..."
+	@rm -rf dist/docs
+	@cd hack/site && VERSION="$(VERSION)" DOCS_BASE="$(DOCS_BASE)" node_modules/.bin/vitepress build
+	@$(LINK_CHECK) --skip-external
+
+.PHONY: docs-serve
+docs-serve: docs ## Build the documentation site, and serve it on http://127.0.0.1:8000.
+	@cd hack/site && node_modules/.bin/vite preview --outDir ../../dist/docs --host 127.0.0.1 --port 8000 --strictPort
+
+.PHONY: docs-links
+docs-links: docs ## Check the links to other sites; needs access to the internet.
+	@$(LINK_CHECK)
+
+.PHONY: site-packages
+site-packages:
+	@hack/site/packages.sh
+
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubectl, once for each version (5 min).
 	@test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null
 
 .PHONY: clean
 clean: ## Remove build output of this checkout, but not shared caches or a running demo.
-	@rm -rf bin dist .test coverage* test/interop/node/node_modules
+	@rm -rf bin dist .test coverage* test/interop/node/node_modules hack/site/node_modules
 
 ##@ Develop
 
@@ -204,7 +227,7 @@ test-versions: race-binaries softhsm helm ## Run the integration and chart tests
 	exit $$failed
 
 .PHONY: test-extra
-test-extra: control-plane race-binaries build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the demo, the test framework, the image, the release, and 1,000 clients, then attack the servers.
+test-extra: control-plane race-binaries build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the demo, the test framework, the image, the release, and 1,000 clients, then attack the servers.
 	@echo "Running the other tests, the longest first; 5 min ..."
 	@go test -C hack/image ./...
 	@go test -C hack/release -timeout 20m ./...
@@ -333,5 +356,5 @@ softhsm: ## Install SoftHSM, which the tests of key encryption need, if it is mi
 	@test/kms/softhsm.sh
 
 .PHONY: chromium
-chromium: ## Install Chromium, which the portal tests need, if it is missing.
+chromium: ## Install Chromium, which the tests of the portal and the documentation site need, if it is missing.
 	@test/portal/chromium.sh
