@@ -87,6 +87,11 @@ func testHeldClientID(t *testing.T, to *install.Installation, identity, file str
 	if !strings.Contains(strings.Join(strings.Fields(got.Stdout), " "), "ApiClient "+other.Namespace+"/other holds") {
 		t.Errorf("The report does not name the holder of the client ID:\n%s", got.Stdout)
 	}
+	// The realm that is deleted below adopts the backup, and not the one that replaces it.
+	adopted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: to.RecordsNamespace, Name: record.RealmRestoreName("shop")}}
+	install.Eventually(t, "the adoption of the restore record", func() error {
+		return install.NotFound(to.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(adopted), adopted))
+	})
 	for _, obj := range []client.Object{other, install.Realm("shop")} {
 		to.Delete(t, obj)
 		install.Eventually(t, "the deletion of "+obj.GetName(), func() error {
