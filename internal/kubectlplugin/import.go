@@ -15,12 +15,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 )
 
-const importUsage = `Turn the clients of another system into ApiClients to commit, and a Realm that accepts them. Callers
-keep their client IDs and secrets, and change only the URL of the token endpoint.
+const importUsage = `Write ApiClients for the clients of another system, and a Realm that accepts them. Callers keep their
+client IDs and secrets, and change only the URL of the token endpoint.
 
-No cluster access is needed. Only hashes of secrets are written. What cannot move is reported with
-the reason on standard error, and the exit code is then 1, although everything else is written. If
-a file is damaged, nothing is written.`
+The import needs no access to a cluster. The objects contain only hashes of secrets. A report on
+standard error lists the clients that cannot move, with the reasons. If there are any, the exit code
+is 1, but the other clients are written. If a file is damaged, nothing is written.`
 
 const importExamples = `  # Write a file for each object to a new directory
   kubectl realmkeeper import hydra clients.json --hashes hashes.txt --realm acme -n acme-apps --output-dir acme
@@ -48,11 +48,11 @@ func newImportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 func (o *importOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&o.target.Realm, "realm", "", "Name of the Realm that is written, and that the ApiClients are in")
+	flags.StringVar(&o.target.Realm, "realm", "", "Name of the Realm to write, which the ApiClients refer to")
 	flags.StringVarP(&o.target.Namespace, "namespace", "n", "", "Namespace of the ApiClients")
 	flags.StringVar(&o.outputDir, "output-dir", "", "New directory for the files, one for each object. If empty, the objects are written to standard output")
 	flags.StringVar(&o.report, "report", "text", "Format of the report on standard error: text or json")
-	flags.BoolVar(&o.target.AnyClientID, "any-client-id", false, "Let the ApiClients of the namespace have any client ID, instead of listing those of the clients in the Realm. Needed for more than 2048 clients")
+	flags.BoolVar(&o.target.AnyClientID, "any-client-id", false, "Let the ApiClients of the namespace have any client ID, instead of listing the client IDs in the Realm. Required for more than 2048 clients")
 	for _, name := range []string{"realm", "namespace"} {
 		_ = command.MarkFlagRequired(name) // the flag exists
 	}
@@ -112,7 +112,7 @@ func (o *importOptions) write(manifests []migration.Manifest) error {
 	return nil
 }
 
-// writeDirectory creates a directory with files. It appears only when it is complete.
+// writeDirectory creates a directory with files, which appears at its path only when it is complete.
 func writeDirectory(path string, manifests []migration.Manifest) error {
 	temporary, err := os.MkdirTemp(filepath.Dir(filepath.Clean(path)), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -127,8 +127,7 @@ func writeDirectory(path string, manifests []migration.Manifest) error {
 	return os.Rename(temporary, path)
 }
 
-// maxImport is the size of the largest file that is read. An export of 10,000 clients has about
-// 20 MB.
+// maxImport is the size limit of a file in bytes. An export of 10,000 clients has about 20 MB.
 const maxImport = 256 << 20
 
 // readImport reads a file or a pipe, such as the output of another command.
@@ -143,7 +142,7 @@ func readImport(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if content.Len() > maxImport {
-		return nil, fmt.Errorf("reading %s: %w: it has more than %d MiB; split the export", path, migration.ErrDamaged, maxImport>>20)
+		return nil, fmt.Errorf("reading %s: %w: the file has more than %d MiB; split the export", path, migration.ErrDamaged, maxImport>>20)
 	}
 	return content.Bytes(), nil
 }

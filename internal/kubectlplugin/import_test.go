@@ -50,7 +50,8 @@ func TestImportWritesFiles(t *testing.T) {
 	want := `Wrote 1 ApiClients and the Realm acme to acme.
 
 LEFT OUT (1)
-  it does not have the grant type client_credentials, and only this one moves
+  it does not have the grant type client_credentials, and only clients with it
+  can move
     web [2J
 
 WARNINGS (1)
@@ -96,7 +97,7 @@ func TestImportReportForPrograms(t *testing.T) {
 		LeftOut, Warnings []finding
 	}
 	want.Clients = 1
-	want.LeftOut = []finding{{"web\x1b[2J", "it does not have the grant type client_credentials, and only this one moves"}}
+	want.LeftOut = []finding{{"web\x1b[2J", "it does not have the grant type client_credentials, and only clients with it can move"}}
 	want.Warnings = []finding{{"billing", "these settings have no equivalent and are dropped: metadata"}}
 	if err := json.Unmarshal([]byte(stderr), &got); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
@@ -143,8 +144,8 @@ func TestImportWritesAllOrNothing(t *testing.T) {
 		"invalid report":      {append([]string{"hydra", "clients.json", "--hashes", "hashes.txt", "--report", "xml"}, target...), "--report must be text or json"},
 		"no such directory":   {[]string{"hydra", "clients.json", "--hashes", "hashes.txt", "--realm", "acme", "-n", "a", "--output-dir", "x/y"}, "writing x/y"},
 		"truncated realm":     {append([]string{"keycloak", "realm.truncated"}, target...), "the JSON ends too early"},
-		"two realms":          {append([]string{"keycloak", "realms.json"}, target...), "it has other, shop"},
-		"another realm":       {append([]string{"keycloak", "realm.json", "--from-realm", "acme"}, target...), "it has shop"},
+		"two realms":          {append([]string{"keycloak", "realms.json"}, target...), "--from-realm to a realm in the file: other, shop"},
+		"another realm":       {append([]string{"keycloak", "realm.json", "--from-realm", "acme"}, target...), "--from-realm to a realm in the file: shop"},
 		"not a realm":         {append([]string{"keycloak", "object.json"}, target...), "must be the export of a realm"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,16 +9,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/migration/hydra"
 )
 
-const importHydraUsage = `Turn the clients of Ory Hydra into ApiClients to commit, and a Realm that accepts them.
+const importHydraUsage = `Write ApiClients for the clients of Ory Hydra, and a Realm that accepts them.
 
-The clients are read from files with responses of GET /admin/clients, or with the output of "hydra
-list clients --format json". Pass all pages. The hashes of the secrets are only in the database of
-Hydra. They are read from a file with a line "<client ID>|<hash>" for each secret. Clients with
+The clients are read from files with responses to GET /admin/clients, or with the output of "hydra
+list clients --format json". Pass all pages. Only the database of Hydra contains the hashes of the
+secrets. They are read from a file with a line "<client ID>|<hash>" for each secret. Clients with
 private_key_jwt and inline keys need no hash.
 
-Only hashes of secrets are written. What cannot move is reported with the reason on standard error,
-and the exit code is then 1, although everything else is written. If a file is damaged, nothing is
-written.`
+The objects contain only hashes of secrets. A report on standard error lists the clients that cannot
+move, with the reasons. If there are any, the exit code is 1, but the other clients are written. If
+a file is damaged, nothing is written.`
 
 const importHydraExamples = `  # Export the clients and the hashes of their secrets
   curl -sf 'http://hydra-admin:4445/admin/clients?page_size=500' > clients.json
@@ -54,7 +54,7 @@ func newImportHydraCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o.addFlags(command)
 	flags := command.Flags()
 	flags.StringVar(&o.hashes, "hashes", "", "File with a line \"<client ID>|<hash>\" for each secret")
-	flags.DurationVar(&o.tokenLifetime, "token-lifetime", time.Hour, "Token lifetime of clients that have none of their own, which is ttl.access_token in Hydra's configuration")
+	flags.DurationVar(&o.tokenLifetime, "token-lifetime", time.Hour, "Token lifetime of clients that do not set one, which is ttl.access_token in Hydra's configuration")
 	_ = command.MarkFlagRequired("hashes") // the flag exists
 	return command
 }

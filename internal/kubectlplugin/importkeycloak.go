@@ -10,15 +10,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/migration/keycloak"
 )
 
-const importKeycloakUsage = `Turn the confidential clients with a service account of a Keycloak realm into ApiClients to commit,
-and a Realm that accepts them.
+const importKeycloakUsage = `Write ApiClients for the confidential clients of a Keycloak realm that have a service account, and a
+Realm that accepts them.
 
-The clients are read from a file that "kc.sh export" writes. It contains the client secrets in
-plaintext: protect it, and delete it afterwards. Exports of the admin console have no secrets. Only
-Argon2id hashes of secrets are written.
+The clients are read from a file that "kc.sh export" writes. The file contains the client secrets in
+plaintext, so protect it, and delete it afterwards. Exports of the admin console have no secrets. The
+objects contain only Argon2id hashes of secrets.
 
-What cannot move is reported with the reason on standard error, and the exit code is then 1,
-although everything else is written. If a file is damaged, nothing is written.`
+A report on standard error lists the clients that cannot move, with the reasons. If there are any,
+the exit code is 1, but the other clients are written. If a file is damaged, nothing is written.`
 
 const importKeycloakExamples = `  # Export a realm, and write a file for each object to a new directory
   kc.sh export --realm acme --file realm.json
@@ -48,7 +48,7 @@ func newImportKeycloakCommand(streams genericiooptions.IOStreams) *cobra.Command
 		},
 	}
 	o.addFlags(command)
-	command.Flags().StringVar(&o.fromRealm, "from-realm", "", "Realm of Keycloak, if the file has several")
+	command.Flags().StringVar(&o.fromRealm, "from-realm", "", "Keycloak realm to import, if the file contains several")
 	return command
 }
 

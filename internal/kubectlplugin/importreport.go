@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 )
 
-// importReport is the report of an import for programs.
+// importReport is the report of an import in JSON.
 type importReport struct {
 	Clients  int                 `json:"clients"`
 	LeftOut  []migration.Finding `json:"leftOut"`
@@ -34,14 +34,14 @@ func (o *importOptions) writeReport(export *migration.Export) error {
 	if len(export.Clients) > 0 {
 		w.Line(terminal.Plain, "Wrote %d ApiClients and the Realm %s to %s.", len(export.Clients), o.target.Realm, where)
 	} else {
-		w.Line(terminal.Plain, "No client can move, so nothing was written.")
+		w.Line(terminal.Plain, "No client can move. Nothing was written.")
 	}
 	findings(w, "LEFT OUT", export.LeftOut)
 	findings(w, "WARNINGS", export.Warnings)
 	return w.Err()
 }
 
-// findings writes findings, and those with the same message together.
+// findings writes each message once, with all clients that it is about.
 func findings(w *terminal.Writer, heading string, all []migration.Finding) {
 	if len(all) == 0 {
 		return

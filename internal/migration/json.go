@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// ErrDamaged means that a file isn't what it should be, for example because it is incomplete.
+// ErrDamaged means that a file is incomplete, or isn't an export of the system.
 var ErrDamaged = errors.New("damaged or unexpected input")
 
 // Values returns the JSON values in a file, one after the other. The file may begin with a byte order
 // mark, and must not be empty.
 //
-// The error is ErrDamaged. It contains nothing of the file, because that can be a secret.
+// The error is ErrDamaged. It contains no part of the file, because that could be a secret.
 func Values(file []byte) ([]json.RawMessage, error) {
 	file = WithoutMark(file)
 	decoder := json.NewDecoder(bytes.NewReader(file))
@@ -27,9 +27,9 @@ func Values(file []byte) ([]json.RawMessage, error) {
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("%w: the file is empty", ErrDamaged)
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, fmt.Errorf("%w: the JSON ends too early, after %d bytes; export again", ErrDamaged, len(file))
+			return nil, fmt.Errorf("%w: the JSON ends too early, after %d bytes; export the clients again", ErrDamaged, len(file))
 		case err != nil:
-			return nil, fmt.Errorf("%w: it is not JSON after byte %d", ErrDamaged, decoder.InputOffset())
+			return nil, fmt.Errorf("%w: the file is not JSON after byte %d", ErrDamaged, decoder.InputOffset())
 		}
 		values = append(values, value)
 	}
@@ -37,7 +37,7 @@ func Values(file []byte) ([]json.RawMessage, error) {
 
 // Decode decodes a value. Members that target doesn't have are ignored.
 //
-// The error is ErrDamaged. It names the member, but contains nothing of its value.
+// The error is ErrDamaged. It names the member, but contains no part of its value.
 func Decode(value json.RawMessage, target any) error {
 	err := json.Unmarshal(value, target)
 	if typed, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

@@ -14,10 +14,10 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9._~:/+=@-]{1,128}$`)
 // ValidKeyID reports whether an ApiClient can have a public key with this ID.
 func ValidKeyID(id string) bool { return keyIDPattern.MatchString(id) }
 
-// Keys returns the public keys in a JWK Set (RFC 7517 §5) that verify assertions. The algorithm is
-// that of RSA keys that don't state it.
+// Keys returns the public keys in a JWK Set (RFC 7517 §5) that verify assertions. rsaAlgorithm is the
+// algorithm of RSA keys without one.
 //
-// The error says why the keys can't be used, and contains nothing of a key but its ID.
+// The error says why the keys can't be used. It contains no part of a key except for its ID.
 func Keys(set json.RawMessage, rsaAlgorithm signingkey.Algorithm) ([]PublicKey, error) {
 	var parsed struct {
 		Keys []json.RawMessage `json:"keys"`

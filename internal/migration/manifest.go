@@ -82,7 +82,7 @@ func (e *Export) Manifests(target Target) ([]Manifest, error) {
 	return manifests, nil
 }
 
-// realmOf returns a realm that accepts the clients. Its lifetime is the longest of theirs.
+// realmOf returns a realm that accepts the clients. Its token lifetime is the longest of all clients.
 func realmOf(clients []Client, target Target) (*v1alpha1.Realm, error) {
 	all := needsOf(clients)
 	perGrant := maxGrantClientIDs
@@ -121,7 +121,7 @@ func realmOf(clients []Client, target Target) (*v1alpha1.Realm, error) {
 	return realm, nil
 }
 
-// needs is what a realm or a grant must have for clients.
+// needs lists what a realm or a grant must have for clients.
 type needs struct {
 	ids, scopes, audiences []string
 	lifetime               time.Duration

@@ -1,8 +1,8 @@
-// Package migration writes the objects for clients that move here from another system. The packages
-// below it read the exports of one system each.
+// Package migration writes the objects for clients that move here from another system. Each package
+// below it reads the exports of one system.
 //
-// Everything in an export is untrusted: it must not make the import write an object that means more
-// than the client in the export, and secrets must not appear in findings and errors.
+// Everything in an export is untrusted. An imported client must not be able to request more than the
+// client in the export, and secrets must not appear in findings and errors.
 package migration
 
 import (
@@ -21,14 +21,14 @@ type Client struct {
 	ID          string
 	Description string
 	Scopes      []string
-	// Audiences are empty if the client's tokens are for no particular API.
+	// Audiences is empty if the client's tokens are not for a particular API.
 	Audiences []string
 	// TokenLifetime is zero if the client has the default of its system.
 	TokenLifetime time.Duration
 	// Hashes are hashes of the client's secrets that clientsecret.ParseVerifier accepts.
 	Hashes     []string
 	PublicKeys []PublicKey
-	// Disabled means that the client can't get tokens at present.
+	// Disabled means that the client can't get tokens now.
 	Disabled bool
 	// BindTokens means that the client's tokens are bound to a key with DPoP.
 	BindTokens bool
@@ -46,15 +46,15 @@ type PublicKey struct {
 type Export struct {
 	// Clients are those that can move.
 	Clients []Client
-	// LeftOut are those that can't, and other things that would be lost.
+	// LeftOut lists clients that can't move, and hashes without a client.
 	LeftOut []Finding
-	// Warnings are settings of clients that move, and that have no effect any longer.
+	// Warnings lists settings of clients that move without them.
 	Warnings []Finding
-	// TokenLifetime is the lifetime of the tokens of clients that have none of their own.
+	// TokenLifetime is the token lifetime of clients that don't set one.
 	TokenLifetime time.Duration
 }
 
-// Finding is something that doesn't move. It contains no secret.
+// Finding is a client or a setting that doesn't move. It contains no secret.
 type Finding struct {
 	// ClientID is empty if the finding isn't about one client.
 	ClientID string `json:"clientId,omitempty"`
@@ -87,7 +87,7 @@ func (e *Export) LeaveOut(clientID, format string, args ...any) {
 	e.LeftOut = append(e.LeftOut, Finding{clientID, fmt.Sprintf(format, args...)})
 }
 
-// Warn adds a finding about a setting that has no effect any longer.
+// Warn adds a finding about a setting without which a client moves.
 func (e *Export) Warn(clientID, format string, args ...any) {
 	e.Warnings = append(e.Warnings, Finding{clientID, fmt.Sprintf(format, args...)})
 }
@@ -102,7 +102,7 @@ func (e *Export) Sort() {
 	}
 }
 
-// The limits of ApiClients and Realms. test/integration/api tests those of the API.
+// These limits of ApiClients and Realms are the same as in the API, which test/integration/api tests.
 const (
 	maxClientID    = 255
 	maxDescription = 256

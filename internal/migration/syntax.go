@@ -31,10 +31,10 @@ func validAudience(s string) bool {
 // maxName is shorter than the API allows, so that a name is also a good file name.
 const maxName = 63
 
-// objectNames returns the names of the objects of clients. A client ID that can be the name of an
-// object is its name. For others, the characters that can't be in one are replaced, and a part of the
-// hash of the client ID is appended. The name of a client therefore stays the same when other clients
-// are added, unless someone chose their IDs for the opposite.
+// objectNames returns the names of the ApiClients by client ID. If Kubernetes allows the client ID as
+// a name, it is the name. Otherwise, characters that aren't allowed are replaced, and a part of the
+// client ID's hash is appended. Names therefore stay the same when other clients are added, unless an
+// attacker chose a client ID so that the names collide.
 func objectNames(clients []Client) map[string]string {
 	names, taken := make(map[string]string, len(clients)), make(map[string]bool, len(clients))
 	for i := range clients {

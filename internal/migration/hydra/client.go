@@ -49,7 +49,7 @@ const (
 // add adds the client to an export, or the reason why it can't move.
 func (c *client) add(export *migration.Export, hashes []string) {
 	if !slices.Contains(c.GrantTypes, grantClientCredentials) {
-		export.LeaveOut(c.ID, "it does not have the grant type client_credentials, and only this one moves")
+		export.LeaveOut(c.ID, "it does not have the grant type client_credentials, and only clients with it can move")
 		return
 	}
 	moved := migration.Client{ID: c.ID, Description: c.Name, Audiences: c.Audience}
@@ -81,7 +81,7 @@ func (c *client) add(export *migration.Export, hashes []string) {
 	export.Add(moved)
 }
 
-// verified returns the hashes if token servers can verify all of them, or the reason why not.
+// verified returns the hashes if token servers can use all of them, and otherwise the reason why not.
 func verified(hashes []string) ([]string, string) {
 	if len(hashes) == 0 {
 		return nil, "its secret is not in the file with the hashes; export the hashes again"
@@ -109,13 +109,13 @@ func (c *client) publicKeys() ([]migration.PublicKey, string) {
 	return keys, ""
 }
 
-// scopes returns the scopes of the client without "*", which would stand for every scope of the realm
-// in a grant.
+// scopes returns the scopes of the client without "*", which would mean all scopes of the realm in a
+// grant.
 func (c *client) scopes(export *migration.Export) []string {
 	scopes := strings.Fields(c.Scope)
 	for _, scope := range scopes {
 		if strings.Contains(scope, "*") {
-			export.Warn(c.ID, "its scope %q can match other scopes in Hydra, but not here; list the scopes that it requests in the ApiClient and the Realm", scope)
+			export.Warn(c.ID, "its scope %q matches other scopes in Hydra, but not here; add the scopes that it requests to the ApiClient and the Realm", scope)
 		}
 	}
 	return slices.DeleteFunc(scopes, func(s string) bool { return s == "*" })
@@ -138,7 +138,7 @@ func (c *client) warn(export *migration.Export) {
 	}
 	others := slices.DeleteFunc(slices.Clone(c.GrantTypes), func(s string) bool { return s == grantClientCredentials })
 	if slices.Sort(others); len(others) > 0 {
-		export.Warn(c.ID, "only the grant type client_credentials moves, not %s", strings.Join(others, ", "))
+		export.Warn(c.ID, "these grant types have no equivalent and are dropped: %s", strings.Join(others, ", "))
 	}
 }
 

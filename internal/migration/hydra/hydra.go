@@ -15,15 +15,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 )
 
-// Input is what Hydra exported. The names of files are for errors.
+// Input contains the exports of Hydra. The names of files are for errors.
 type Input struct {
 	// Clients are files with responses to GET /admin/clients, or with the output of "hydra list
 	// clients --format json".
 	Clients []File
 	// Hashes is a file with the line "<client ID>|<hash>" for each secret. A client can have several.
 	Hashes File
-	// TokenLifetime is the lifetime of the tokens of clients that have none of their own: Hydra's
-	// setting ttl.access_token.
+	// TokenLifetime is the token lifetime of clients that don't set one, which is Hydra's setting
+	// ttl.access_token.
 	TokenLifetime time.Duration
 }
 
@@ -33,11 +33,11 @@ type File struct {
 	Content []byte
 }
 
-// Read returns the clients. A client without a secret in Hashes, for example, is left out, and the
-// reason is in the result.
+// Read returns the clients. The result also lists the clients that can't move, such as those whose
+// secret is not in Hashes, with the reasons.
 //
-// The error is migration.ErrDamaged if a file is incomplete or something else. Then, nothing is
-// returned, because the clients that are missing would look like clients that don't exist.
+// The error is migration.ErrDamaged if a file is incomplete or isn't an export. In this case, no
+// clients are returned, because the missing ones would look as if they didn't exist.
 func Read(input Input) (*migration.Export, error) {
 	hashes, err := readHashes(input.Hashes)
 	if err != nil {
@@ -70,11 +70,11 @@ func Read(input Input) (*migration.Export, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(hashes)) {
 		if !seen[id] {
-			export.LeaveOut(id, "there is a hash, but the client is not in the export; pass all pages of GET /admin/clients")
+			export.LeaveOut(id, "its hash is in the file with the hashes, but the client is not in the export; pass all pages of GET /admin/clients")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {
-		export.Warn("", "the member %q of %d clients is not known to this version, and is dropped", name, unknown[name])
+		export.Warn("", "the member %q of %d clients is unknown and is dropped", name, unknown[name])
 	}
 	export.Sort()
 	return export, nil

@@ -61,8 +61,8 @@ func TestExportOfHydra(t *testing.T) {
 		t.Errorf("Clients that can't move (-want +got):\n%s", diff)
 	}
 	wantWarnings := []string{
-		`fixture-key: its scope "orders.*" can match other scopes in Hydra, but not here; list the scopes that it requests in the ApiClient and the Realm`,
-		"fixture-metadata: only the grant type client_credentials moves, not authorization_code",
+		`fixture-key: its scope "orders.*" matches other scopes in Hydra, but not here; add the scopes that it requests to the ApiClient and the Realm`,
+		"fixture-metadata: these grant types have no equivalent and are dropped: authorization_code",
 		"fixture-metadata: these settings have no equivalent and are dropped: allowed_cors_origins, contacts, metadata, owner",
 	}
 	if diff := cmp.Diff(wantWarnings, migrationtest.Messages(got.Warnings)); diff != "" {

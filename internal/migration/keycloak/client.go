@@ -45,7 +45,7 @@ func (c *client) attribute(name string) string {
 
 // add adds the client to an export, or the reason why it can't move.
 //
-// It fails only if reading random fails.
+// The error is that of reading random.
 func (c *client) add(export *migration.Export, r *realm, random io.Reader) error {
 	if problem := c.unsuitable(); problem != "" {
 		if !slices.Contains(builtIn, c.ID) {
@@ -98,14 +98,15 @@ func (c *client) unsuitable() string {
 	case c.Public:
 		return "it is a public client, which has no credentials"
 	case c.BearerOnly:
-		return "it only verifies tokens, and gets none; add its name to the audiences of the Realm"
+		return "it is a bearer-only client, which verifies tokens but does not request them; add its name to the audiences of the Realm"
 	case !c.ServiceAccounts:
-		return "it has no service account, so it does not use the client credentials grant, and only this one moves"
+		return "it has no service account, so it cannot use the client credentials grant, and only clients that can use it move"
 	}
 	return ""
 }
 
-// describe returns the description, or else the name. Keycloak translates text in "${...}".
+// describe returns the description, or the name if there is none. Text in "${...}" is a key that only
+// Keycloak translates.
 func (c *client) describe() string {
 	for _, text := range []string{c.Description, c.Name} {
 		if text != "" && !strings.HasPrefix(text, "${") {
@@ -121,7 +122,7 @@ func (c *client) warn(export *migration.Export, r *realm) {
 		export.Warn(c.ID, "its rotated secret does not move; only the current secret is valid")
 	}
 	if c.attribute("client.secret.expiration.time") != "" && c.attribute("client.secret.expiration.time") != "0" {
-		export.Warn(c.ID, "its secret expires in Keycloak, but not here; set spec.expiresAt of the ApiClient, or replace the secret in time")
+		export.Warn(c.ID, "its secret expires in Keycloak, but not here; set spec.expiresAt of the ApiClient, or replace the secret before that time")
 	}
 	if c.attribute("tls.client.certificate.bound.access.tokens") == "true" {
 		export.Warn(c.ID, "its tokens are bound to a TLS certificate in Keycloak, but not here; use senderConstraint: DPoP if its software supports it")

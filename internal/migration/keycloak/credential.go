@@ -32,7 +32,7 @@ func hashed(secret string, random io.Reader) (hash, problem string, err error) {
 	case secret == masked:
 		return "", "its secret is masked; export the realm with \"kc.sh export\" instead of the admin console or API", nil
 	case strings.HasPrefix(secret, "${") && strings.HasSuffix(secret, "}"):
-		return "", "its secret is a placeholder; write the secret to the export, or use the command \"kubectl realmkeeper hash --stdin\"", nil
+		return "", "its secret is a placeholder; replace it in the export with the secret, and import again", nil
 	}
 	if err := clientsecret.CheckChosen(secret); err != nil {
 		return "", err.Error() + "; give the client a new secret", nil //nolint:nilerr // The client is left out.
@@ -65,7 +65,7 @@ func (c *client) publicKeys() ([]migration.PublicKey, string) {
 		der = certificate.RawSubjectPublicKeyInfo
 	}
 	block := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
-	// Without an ID, Keycloak and its adapters use the hash of the key.
+	// If the key has no ID, Keycloak and its adapters use its hash.
 	hash := sha256.Sum256(der)
 	id := cmp.Or(c.attribute("jwt.credential.kid"), base64.RawURLEncoding.EncodeToString(hash[:]))
 	if !migration.ValidKeyID(id) {
@@ -86,7 +86,7 @@ func (c *client) publicKeys() ([]migration.PublicKey, string) {
 	return []migration.PublicKey{{ID: key.ID(), Algorithm: key.Algorithm(), PEM: block}}, ""
 }
 
-// unarmored returns the Base64 in a PEM block, or of one without its first and last line.
+// unarmored returns the Base64 text of a PEM block, with or without the first and last lines.
 func unarmored(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

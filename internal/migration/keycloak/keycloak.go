@@ -27,8 +27,8 @@ type Input struct {
 	Random io.Reader
 }
 
-// ErrRealm means that the file doesn't have the realm, or has several and none was selected.
-var ErrRealm = errors.New("select a realm of the file with --from-realm")
+// ErrRealm means that the file doesn't contain the realm, or contains several and none was selected.
+var ErrRealm = errors.New("set --from-realm to a realm in the file")
 
 // defaultLifetime is the lifetime of tokens in a new realm of Keycloak.
 const defaultLifetime = 5 * time.Minute
@@ -100,7 +100,7 @@ func Read(ctx context.Context, input Input) (*migration.Export, error) {
 	return export, nil
 }
 
-// selected returns the realm in a file: an object, or one of an array.
+// selected returns the selected realm in a file, which contains realms or an array of realms.
 func selected(input Input) (*realm, error) {
 	values, err := migration.Values(input.Content)
 	if err != nil {
@@ -130,7 +130,7 @@ func selected(input Input) (*realm, error) {
 	}
 	if found == nil || input.Realm == "" && len(names) > 1 {
 		slices.Sort(names)
-		return nil, fmt.Errorf("%w: it has %s", ErrRealm, strings.Join(names, ", "))
+		return nil, fmt.Errorf("%w: %s", ErrRealm, strings.Join(names, ", "))
 	}
 	return found, nil
 }

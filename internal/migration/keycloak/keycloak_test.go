@@ -110,7 +110,7 @@ func TestReasons(t *testing.T) {
 		"control character":          {export(`"secret":"` + secret + `\u0000"`), "control characters", ""},
 		"protocol":                   {export(secretMember + `,"protocol":"saml"`), "OpenID Connect", ""},
 		"public":                     {export(secretMember + `,"publicClient":true`), "public client", ""},
-		"bearer-only":                {export(secretMember + `,"bearerOnly":true`), "only verifies tokens", ""},
+		"bearer-only":                {export(secretMember + `,"bearerOnly":true`), "bearer-only client", ""},
 		"no service account":         {strings.Replace(export(secretMember), "true", "false", 1), "no service account", ""},
 		"built in, with a secret":    {strings.Replace(export(secretMember), `"a"`, `"account"`, 1), "", ""},
 		"built in, without use":      {`{"realm":"shop","clients":[{"clientId":"broker"}]}`, "", ""},
