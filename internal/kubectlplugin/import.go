@@ -40,7 +40,9 @@ func newImportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:   "Write ApiClients for the clients of Ory Hydra or Keycloak",
 		Long:    importUsage,
 		Example: importExamples,
-		Args:    cobra.NoArgs,
+		// An unknown system is an error, as are unknown commands.
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(newImportHydraCommand(streams), newImportKeycloakCommand(streams))
 	return command

@@ -137,6 +137,7 @@ func TestImportWritesAllOrNothing(t *testing.T) {
 		"same page twice":     {append([]string{"hydra", "clients.json", "clients.json", "--hashes", "hashes.txt"}, target...), "in the input twice"},
 		"missing file":        {append([]string{"hydra", "missing.json", "--hashes", "hashes.txt"}, target...), "no such file"},
 		"only public clients": {append([]string{"hydra", "public.json", "--hashes", "hashes.txt"}, target...), "No client can move"},
+		"unknown system":      {[]string{"auth0", "clients.json"}, `unknown command "auth0"`},
 		"no hashes":           {append([]string{"hydra", "clients.json"}, target...), `required flag(s) "hashes"`},
 		"no realm":            {[]string{"hydra", "clients.json", "--hashes", "hashes.txt", "-n", "a"}, `required flag(s) "realm"`},
 		"invalid realm":       {[]string{"hydra", "clients.json", "--hashes", "hashes.txt", "-n", "a", "--realm", "A/B", "--output-dir", "acme"}, "the name of the realm must"},
