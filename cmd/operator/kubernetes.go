@@ -12,9 +12,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
 )
 
-// reportKubernetes logs whether the version of Kubernetes is supported. The operator starts in any
-// case: without it, the certificates and keys of a running instance would expire. Helm doesn't
-// install the chart in a cluster that is too old.
+// reportKubernetes logs whether the version of Kubernetes is supported. The operator starts with any
+// version, because the certificates and keys of a running instance would expire without it. Helm
+// doesn't install the chart in a cluster that is too old.
 func reportKubernetes(ctx context.Context, logger logr.Logger, cfg *rest.Config) {
 	logger = logger.WithValues("supported", kubeversion.Supported)
 	gitVersion, err := kubernetesVersion(ctx, cfg)

@@ -88,7 +88,7 @@ func (c *cluster) workloads(ctx context.Context, r *statusReport) {
 func (c *cluster) kubernetes(ctx context.Context, r *statusReport) {
 	server, err := c.discovery.ServerVersionWithContext(ctx)
 	if err != nil {
-		r.Notes = append(r.Notes, fmt.Sprintf("The version of Kubernetes is missing: %v.", err))
+		r.Notes = append(r.Notes, fmt.Sprintf("The version of Kubernetes is unknown: %v.", err))
 		return
 	}
 	r.Kubernetes = server.GitVersion
@@ -131,7 +131,7 @@ func (r *statusReport) kubernetesProblems() []problem {
 	}
 	return []problem{{
 		Warning: true, Reason: "Kubernetes " + r.Kubernetes + " is not supported",
-		Message: "Realmkeeper is tested with Kubernetes " + kubeversion.Supported + ". Older versions can lack what it needs.",
+		Message: "Realmkeeper is tested with Kubernetes " + kubeversion.Supported + ". Older versions may lack features that it needs.",
 		Action:  "Upgrade the cluster.",
 	}}
 }

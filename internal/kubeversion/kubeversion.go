@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Oldest and Newest are the minor versions of Kubernetes between which all are supported: the four
-// newest for which the tests can run a control plane.
+// Oldest and Newest are the oldest and the newest supported minor versions of Kubernetes. All versions
+// between them are supported. They are the four newest for which the tests can run a control plane.
 const (
 	Oldest = "1.33"
 	Newest = "1.36"
@@ -22,8 +22,8 @@ var (
 	// ErrTooOld is returned for versions before Oldest.
 	ErrTooOld = errors.New("unsupported version of Kubernetes")
 	// ErrUntested is returned for versions after Newest, and for values that are not versions. Both
-	// are expected to work: Kubernetes keeps its stable APIs, and some distributions have versions of
-	// their own.
+	// are expected to work, because Kubernetes keeps its stable APIs, and some distributions have a
+	// version scheme of their own.
 	ErrUntested = errors.New("untested version of Kubernetes")
 )
 

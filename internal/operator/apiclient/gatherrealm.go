@@ -106,7 +106,7 @@ func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *o
 // empty if there can be none. The namespace may not exist.
 func resembledNamespace(c *v1alpha1.ApiClient) string {
 	other, _, found := strings.Cut(c.Spec.ClientID, ".")
-	// Reading a namespace with an impossible name, such as "a/b", can fail with another error than not
+	// Reading a namespace with an invalid name, such as "a/b", can fail with an error other than not
 	// found.
 	if !found || other == c.Namespace || len(validation.IsDNS1123Label(other)) > 0 {
 		return ""

@@ -16,8 +16,8 @@ import (
 // bySecret authenticates a client by its secret. For an unknown client, it computes one dummy HMAC
 // for each secret that the client may have meant.
 //
-// If the client may have meant two secrets, both are tried, and if both are wrong, this is one
-// failure. Someone who guesses therefore gets at most two guesses for one failure.
+// If the client may have meant two secrets, both are tried. If both are wrong, this is one failure,
+// so attackers get at most two guesses for each failure.
 //
 // A correct secret is accepted regardless of failed attempts. A slow hash is computed only for
 // clients that have one, and only if it is not yet known whether the secret is correct.
