@@ -131,7 +131,7 @@ func (r *statusReport) kubernetesProblems() []problem {
 	}
 	return []problem{{
 		Warning: true, Reason: "Kubernetes " + r.Kubernetes + " is not supported",
-		Message: "Realmkeeper is tested with Kubernetes " + kubeversion.Supported + ". Older versions may lack features that it needs.",
+		Message: "Realmkeeper supports Kubernetes " + kubeversion.Supported + ". Older versions may lack features that it needs.",
 		Action:  "Upgrade the cluster.",
 	}}
 }
