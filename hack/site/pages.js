@@ -1,5 +1,5 @@
-// Which Markdown files of the repository are pages, where the site has them, and where their links
-// lead. The files stay as they are, so that GitHub shows them, too.
+// Decides which Markdown files of the repository are pages, and where the site has them and their links
+// lead. The files don't change, so that GitHub also displays them.
 
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -10,7 +10,7 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 export const landing = 'hack/site/index.md'
 export const repository = 'https://github.com/realmkeeper/realmkeeper'
 
-// renamed has the pages that are not in docs/ and don't keep their name.
+// renamed lists the pages whose paths in the site are not derived from those of their files.
 const renamed = {
   [landing]: 'index.md',
   'README.md': 'introduction.md',

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Records hack/site/demo.cast, which the landing page plays, from the real demo: starts the demo,
-# runs the commands below in a recorded terminal, and stops the demo. It takes about 1 min, and 12 min
-# if the control plane isn't built yet. It needs asciinema and curl, which it installs on Debian.
+# Records hack/site/demo.cast, which the landing page plays. It starts the real demo, runs the commands
+# below in a recorded terminal, and stops the demo. It takes about 1 min, and 12 min if the control
+# plane isn't built yet. It needs asciinema and curl, which it installs on Debian.
 #
-# What commands print is redacted before the recorded terminal displays it, so neither tokens, nor
-# secrets, nor paths of this machine are ever in the file.
+# The output of commands is redacted before the recorded terminal displays it. The file therefore never
+# contains tokens, secrets, or paths of this machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 checkout=$PWD
@@ -32,8 +32,8 @@ run() {
 	sleep "${2:-2}"
 }
 
-# The recording ends the output of make demo, which goes on with a token and commands to try, after
-# its last step. Which kubectl it uses depends on the machine.
+# make cuts the output of make demo after the last step, because a token and commands to try follow. It
+# also removes the line about kubectl, which depends on the machine.
 make() {
 	command make --no-print-directory "$@" 2>&1 | sed -u -e '/ Using kubectl /d' -e '/ Done\.$/,${/ Done\.$/!d}'
 }
@@ -81,8 +81,8 @@ spec:
   secret: {generated: {}}
 YAML
 
-# Waiting is shortened to two seconds.
-TERM=xterm-256color asciinema rec --quiet --env TERM --idle-time-limit 2 --cols 88 --rows 24 \
+# Pauses are shortened to two seconds.
+TERM=xterm-256color asciinema rec --quiet --env TERM --idle-time-limit 2 --cols 96 --rows 24 \
 	--command "hack/site/record.sh play" "$RECORDING/demo.cast"
 if [[ ! -e $RECORDING/complete ]]; then
 	asciinema cat "$RECORDING/demo.cast"
