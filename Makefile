@@ -15,8 +15,8 @@ FUZZTIME ?= 60s
 STAMP := github.com/realmkeeper/realmkeeper/internal/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
-# The supported minor versions of Kubernetes, oldest first. The tests, the demo and the cluster run
-# the newest unless KUBERNETES is another one: `make demo KUBERNETES=1.33`.
+# The supported minor versions of Kubernetes, oldest first. The tests, the demo, and the cluster run
+# the newest one unless KUBERNETES is set, as in `make demo KUBERNETES=1.33`.
 KUBERNETES_VERSIONS := $(shell ls test/controlplane/kubernetes | sort -V)
 export KUBERNETES ?= $(lastword $(KUBERNETES_VERSIONS))
 
@@ -90,13 +90,13 @@ chart: ## Package the Helm chart into dist/, for the image of the same version.
 	@echo "Packaging the chart into dist/; a few seconds, 4 min the first time to build Helm ..."
 	@$(HELM) package charts/realmkeeper --destination dist --version "$(CHART_VERSION)" --app-version "$(VERSION)"
 
-# A release is published here. SNAPSHOT=1 also builds from a changed working tree, ONLY builds a
-# single platform, and COSIGN_KEY signs with a private key of cosign: a file, or env://VARIABLE.
+# REGISTRY is where a release is published. SNAPSHOT=1 also builds a working tree with changes. ONLY is
+# the only platform to build. COSIGN_KEY is the private key of cosign, as a file or as env://VARIABLE.
 REGISTRY ?= ghcr.io/realmkeeper
 RELEASE_FLAGS = $(if $(SNAPSHOT),--snapshot) $(if $(ONLY),--only "$(ONLY)") $(if $(COSIGN_KEY),--key "$(COSIGN_KEY)")
 
 .PHONY: release
-release: ## Build everything that the release page of VERSION holds into dist/release; see docs/release.md.
+release: ## Build all files of the release VERSION into dist/release; see docs/release.md.
 	@echo "Building the release $(VERSION) into dist/release; about 3 min, 15 min the first time ..."
 	@go run -C hack/release . --source "$(CURDIR)" --version "$(VERSION)" --revision "$(REVISION)" \
 		--source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)" --registry "$(REGISTRY)" $(RELEASE_FLAGS)
@@ -107,26 +107,26 @@ verify-release: ## Build the release twice, in two clones of HEAD, and fail if a
 	@hack/verify-release.sh
 
 .PHONY: publish
-publish: ## Push the image and the chart in dist/release to REGISTRY; log in to it before.
+publish: ## Push the image and the chart in dist/release to REGISTRY; log in first.
 	@hack/publish.sh "$(VERSION)" "$(REGISTRY)"
 
-# The site is published below DOCS_BASE, such as /v0.1/, and is built into that directory of dist/docs.
+# DOCS_BASE is the path of the published site, such as /v0.1/. The site is built into dist/docs/v0.1/.
 DOCS_BASE ?= /
 LINK_CHECK := go tool -modfile=hack/site/go.mod htmltest --conf hack/site/htmltest.yml
 
 .PHONY: docs
-docs: site-packages ## Build the documentation site into dist/docs, and check its links, except those to other sites.
+docs: site-packages ## Build the documentation site into dist/docs, and check its internal links.
 	@echo "Building the documentation site; 15 s, 1 min the first time ..."
 	@rm -rf dist/docs
 	@cd hack/site && VERSION="$(VERSION)" DOCS_BASE="$(DOCS_BASE)" node_modules/.bin/vitepress build
 	@$(LINK_CHECK) --skip-external
 
 .PHONY: docs-serve
-docs-serve: docs ## Build the documentation site, and serve it on http://127.0.0.1:8000.
+docs-serve: docs ## Build the documentation site, and serve it at http://127.0.0.1:8000.
 	@cd hack/site && node_modules/.bin/vite preview --outDir ../../dist/docs --host 127.0.0.1 --port 8000 --strictPort
 
 .PHONY: docs-links
-docs-links: docs ## Check the links to other sites; needs access to the internet.
+docs-links: docs ## Build the documentation site, and also check its links to other sites; needs internet access.
 	@$(LINK_CHECK)
 
 .PHONY: site-packages
@@ -330,7 +330,7 @@ workflow-lint: ## Lint the GitHub workflows.
 
 # The database of vulnerabilities is on the internet, so this target isn't part of verify.
 .PHONY: vulncheck
-vulncheck: ## Fail if the product calls code with a known vulnerability. This needs internet access.
+vulncheck: ## Fail if the product calls code with a known vulnerability; needs internet access.
 	@$(TOOL) govulncheck ./...
 
 .PHONY: helm

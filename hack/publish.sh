@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pushes the image and the chart of dist/release to a registry. Log in to the registry before, for
+# Pushes the image and the chart in dist/release to a registry. Log in to the registry first, for
 # example with docker login.
 #
 # Usage: hack/publish.sh VERSION REGISTRY, such as v1.2.3 ghcr.io/realmkeeper
@@ -10,7 +10,7 @@ version=${1:?usage: hack/publish.sh VERSION REGISTRY}
 registry=${2:?usage: hack/publish.sh VERSION REGISTRY}
 chart=dist/release/realmkeeper-${version#v}.tgz
 
-[[ -f $chart ]] || { echo "$chart is missing; run make release VERSION=$version." >&2; exit 1; }
+[[ -f $chart ]] || { echo "$chart is missing. Run make release VERSION=$version." >&2; exit 1; }
 (cd dist/release && sha256sum --check --quiet SHA256SUMS)
 
 layout=$(mktemp -d)

@@ -1,5 +1,5 @@
-// Command release builds everything that a release page holds into dist/release, without network
-// access once the modules are cached.
+// Command release builds all files of a release into dist/release. It needs no network access if the
+// modules are cached.
 //
 //	make release VERSION=v1.2.3
 //
