@@ -14,7 +14,7 @@ import (
 var errRepository = errors.New("values.yaml does not set the default image.repository once")
 
 // packageChart packages the chart for the published image. Helm keeps the timestamps of files, so it
-// packages a copy in which they are those of the release.
+// gets a copy whose files have the timestamp of the release.
 func packageChart(ctx context.Context, o options, staging, dir string) error {
 	chart := filepath.Join(staging, name)
 	if err := os.CopyFS(chart, os.DirFS(filepath.Join(o.source, "charts", name))); err != nil {

@@ -13,7 +13,7 @@ import (
 var (
 	errVersion = errors.New("VERSION must be a semantic version that starts with v, such as v1.2.3 or v1.2.3-rc.1")
 	errDirty   = errors.New("the working tree has uncommitted changes")
-	errNotTag  = errors.New("the tag of the version is another commit")
+	errNotTag  = errors.New("the tag of the version points to another commit")
 )
 
 // checkVersion rejects versions that Helm, krew, or a registry would reject or change. A tag of an
@@ -25,8 +25,8 @@ func checkVersion(version string) error {
 	return nil
 }
 
-// checkTree requires that the working tree is what the tag of the version contains. A version
-// without a tag can be built before it is tagged.
+// checkTree requires that the working tree is the same as the tag of the version. You can build a
+// version before you create its tag.
 func checkTree(ctx context.Context, source, version string) error {
 	changes, err := git(ctx, source, "status", "--porcelain")
 	if err != nil {

@@ -43,13 +43,13 @@ func checksum(path string) (string, error) {
 	return fmt.Sprintf("%x", hash.Sum(nil)), nil
 }
 
-// sign signs the checksums, and so all files. The signature isn't recorded in a public
+// sign signs the checksums, which cover all other files. The signature isn't recorded in a public
 // transparency log, so signing and verification need no network.
 func sign(ctx context.Context, o options, dir string) error {
 	path := filepath.Join(dir, checksums)
 	cosign := command(ctx, o, "go", "tool", "-modfile=hack/tools/cosign/go.mod", "cosign", "sign-blob", "--yes",
 		"--key", o.key, "--use-signing-config=false", "--tlog-upload=false", "--bundle", path+".sigstore.json", path)
-	cosign.Stdin, cosign.SysProcAttr = os.Stdin, nil // A process group of its own can't ask for the password.
+	cosign.Stdin, cosign.SysProcAttr = os.Stdin, nil // In its own process group, cosign can't ask for the password.
 	cosign.Cancel = nil
 	if err := cosign.Run(); err != nil {
 		return fmt.Errorf("sign %s with cosign: %w; check the key and COSIGN_PASSWORD", checksums, err)

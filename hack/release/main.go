@@ -86,7 +86,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if o.output, err = filepath.Abs(o.output); err != nil {
 		return err
 	}
-	// Check everything that can be wrong before the build, which takes minutes.
+	// Check the input before the build, which takes minutes.
 	if err := checkVersion(o.version); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func writeFile(dir, name string, content []byte) error {
 }
 
 // command returns a command that runs in the repository. Its output goes to standard error, because
-// it is of interest only if something fails.
+// users need it only if something fails.
 func command(ctx context.Context, o options, program string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, program, args...)
 	c.Dir = o.source

@@ -12,7 +12,7 @@ import (
 )
 
 // placeholder is in the instance configuration of install.yaml. It isn't a valid domain, so the
-// operator doesn't start if nobody replaces it.
+// operator doesn't start until you replace it.
 const placeholder = "INSTANCE_DOMAIN"
 
 var errConfig = errors.New("config/overlays/production/config.yaml does not set instanceDomain: example.com once")

@@ -47,8 +47,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// All supported versions have a control plane for tests, and the chart accepts exactly those from
-// the oldest on.
+// All supported versions have a control plane for tests, and the chart requires the oldest one or
+// later.
 func TestSupportedVersionsAreTested(t *testing.T) {
 	root := filepath.Join("..", "..")
 	modules, err := filepath.Glob(filepath.Join(root, "test", "controlplane", "kubernetes", "*", "go.mod"))

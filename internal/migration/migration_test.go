@@ -204,7 +204,7 @@ func TestRealmsAreLimited(t *testing.T) {
 	}
 }
 
-// The names of objects are stable and differ, even if someone chose client IDs so that they don't.
+// Names of objects are stable and unique, even if an attacker chooses client IDs whose names collide.
 func TestObjectNames(t *testing.T) {
 	clients := []migration.Client{
 		{ID: "a"},

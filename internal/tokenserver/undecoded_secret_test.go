@@ -18,7 +18,7 @@ import (
 const undecodedPath = "/undecoded/oauth2/token"
 
 // awkwardSecrets are secrets that clients send differently if they don't form-urlencode them. The
-// last one is what another one is after decoding.
+// last one is the decoded form of another one.
 var awkwardSecrets = map[string]string{
 	"plus":          "a+long+secret+of+an+old+client",
 	"percent":       "100% of a secret, or more",

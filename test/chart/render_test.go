@@ -29,7 +29,7 @@ func TestInstanceConfiguration(t *testing.T) {
 	}
 }
 
-// Versions of Kubernetes that are too old are rejected. Those of vendors are accepted although they
+// Helm rejects versions of Kubernetes that are too old. It accepts versions of vendors, although they
 // look like pre-releases.
 func TestUnsupportedKubernetesIsRejected(t *testing.T) {
 	for version, accepted := range map[string]bool{

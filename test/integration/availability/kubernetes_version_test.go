@@ -11,8 +11,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// An operator logs at its start whether the version of Kubernetes is supported, and works in any
-// case. The plugin shows an unsupported version as the first problem.
+// An operator logs at its start whether the version of Kubernetes is supported, and works with any
+// version. The plugin shows an unsupported version as the first problem.
 func TestUnsupportedKubernetesIsReported(t *testing.T) {
 	cluster := env.Start(t)
 	inst, _, c := scenario.InUse(t, cluster)
