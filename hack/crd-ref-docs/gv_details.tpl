@@ -1,7 +1,7 @@
 {{- define "gvDetails" -}}
 {{- $gv := . -}}
 The resources of `{{ $gv.GroupVersionString }}`:
-{{- range $gv.SortedKinds }} {{ $gv.TypeForKind . | markdownRenderTypeLink }}{{ end }}.
+{{- range $i, $kind := $gv.SortedKinds }}{{ if $i }},{{ end }} {{ $gv.TypeForKind $kind | markdownRenderTypeLink }}{{ end }}.
 
 Fields are optional unless their rules include *required*. Rules that span several
 fields, and the error messages of all rules, are in the custom resource definitions.

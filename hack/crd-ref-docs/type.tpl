@@ -8,7 +8,7 @@
 {{ $type.Doc | replace "<" "\\<" }}
 {{- with $type.SortedReferences }}
 
-Appears in:{{ range . }} {{ markdownRenderTypeLink . }}{{ end }}.
+Appears in:{{ range $i, $reference := . }}{{ if $i }},{{ end }} {{ markdownRenderTypeLink $reference }}{{ end }}.
 {{- end }}
 {{- if $type.Members }}
 
