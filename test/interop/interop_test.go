@@ -19,6 +19,7 @@ func TestThirdParties(t *testing.T) {
 		{"oauth4webapi", testOAuth4WebAPI},
 		{"jose across a key rotation", testJoseAcrossRotation},
 		{"documented curl commands", testDocumentedCurl},
+		{"curl with secrets as they are", testCurlUser},
 		{"forged tokens", testForgedTokens},
 		{"tokens of a deleted predecessor", testPredecessor},
 		{"access token as client assertion", testTokenAsAssertion},
