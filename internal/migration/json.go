@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	kjson "sigs.k8s.io/json"
 )
 
 // ErrDamaged means that a file is incomplete, or isn't an export of the system.
@@ -35,11 +37,12 @@ func Values(file []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// Decode decodes a value. Members that target doesn't have are ignored.
+// Decode decodes a value. Members that target doesn't have are ignored. The names of members are
+// case-sensitive, and none may appear twice, so that everyone who reads the file understands the same.
 //
 // The error is ErrDamaged. It names the member, but contains no part of its value.
 func Decode(value json.RawMessage, target any) error {
-	err := json.Unmarshal(value, target)
+	duplicates, err := kjson.UnmarshalStrict(value, target, kjson.DisallowDuplicateFields)
 	if typed, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if typed.Field == "" {
 			return fmt.Errorf("%w: it must be %s", ErrDamaged, kindOf(typed))
@@ -48,6 +51,9 @@ func Decode(value json.RawMessage, target any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%w: a member has an unexpected value", ErrDamaged)
+	}
+	if len(duplicates) > 0 {
+		return fmt.Errorf("%w: %w", ErrDamaged, duplicates[0])
 	}
 	return nil
 }

@@ -91,17 +91,17 @@ func listed(file []byte) ([]json.RawMessage, error) {
 		var page []json.RawMessage
 		if bytes.HasPrefix(value, []byte("{")) {
 			var list struct {
-				Items *[]json.RawMessage `json:"items"`
+				Items []json.RawMessage `json:"items"`
 			}
 			if err := migration.Decode(value, &list); err != nil {
 				return nil, err
 			}
-			if list.Items == nil {
-				return nil, fmt.Errorf("%w: it must be an array of clients, or an object with the member \"items\"", migration.ErrDamaged)
-			}
-			page = *list.Items
+			page = list.Items
 		} else if err := migration.Decode(value, &page); err != nil {
 			return nil, err
+		}
+		if page == nil {
+			return nil, fmt.Errorf("%w: it must be an array of clients, or an object with the member \"items\"", migration.ErrDamaged)
 		}
 		all = append(all, page...)
 	}

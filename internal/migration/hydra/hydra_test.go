@@ -128,6 +128,7 @@ func TestReasons(t *testing.T) {
 		"no keys":                      {"", keyed(`"jwks":{}`), "no key", ""},
 		"no key set":                   {"", keyed(`"client_name":"x"`), "not a JWK Set", ""},
 		"every scope":                  {"a|" + hash, client(`"scope":"* a"`), "", `its scope "*"`},
+		"member in another case":       {"a|" + hash, client(`"scope":"a","Scope":"admin"`), "", `the member "Scope" of 1 clients`},
 		"unknown member":               {"a|" + hash, client(`"new":1`), "", `the member "new" of 1 clients`},
 		"empty settings":               {"a|" + hash, client(`"metadata":{},"contacts":[],"owner":""`), "", ""},
 		"a setting without equivalent": {"a|" + hash, client(`"logo_uri":"https://a.example"`), "", "dropped: logo_uri"},
@@ -143,6 +144,9 @@ func TestReasons(t *testing.T) {
 				t.Errorf("%d clients can move, want %t", len(e.Clients), moves)
 			}
 			for _, c := range e.Clients {
+				if slices.Contains(c.Scopes, "admin") {
+					t.Errorf("the client moved with the scope %q, which it did not have", "admin")
+				}
 				if slices.Contains(c.Scopes, "*") { // it would be every scope of the realm in a grant
 					t.Errorf("the client moved with the scopes %q", c.Scopes)
 				}
@@ -168,6 +172,9 @@ func TestDamagedFiles(t *testing.T) {
 		"null":                    {"", `[null]`},
 		"no ID":                   {"", `[{}]`},
 		"ID is a number":          {"", `[{"client_id":1}]`},
+		"member twice":            {"", client(`"scope":"a","scope":"b"`)},
+		"items twice":             {"", `{"items":[],"items":[]}`},
+		"null instead of a page":  {"", "null"},
 		"scope is an array":       {"", client(`"scope":["a"]`)},
 		"items is a string":       {"", `{"items":"a"}`},
 		"HTML":                    {"", "<html>"},
@@ -181,7 +188,7 @@ func TestDamagedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e, err := read(tc.hashes, tc.page)
 			if !errors.Is(err, migration.ErrDamaged) || e != nil {
-				t.Errorf("got %+v and error %v, want %v", e, err, migration.ErrDamaged)
+				t.Fatalf("got %+v and error %v, want %v", e, err, migration.ErrDamaged)
 			}
 		})
 	}
