@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 )
 
@@ -123,10 +125,19 @@ func readHashes(file File) (map[string][]string, error) {
 			return nil, fmt.Errorf("reading %s: %w: line %d must be <client ID>|<hash>", cmp.Or(file.Name, "the hashes"), migration.ErrDamaged, number)
 		}
 		id, hash := line[:separator], line[separator+1:]
+		if slices.ContainsFunc(strings.Split(id, "|"), isHash) { // findings contain the client ID
+			return nil, fmt.Errorf("reading %s: %w: line %d has a hash where the client ID must be; export only the columns id and client_secret, in this order", cmp.Or(file.Name, "the hashes"), migration.ErrDamaged, number)
+		}
 		// Public clients have no secret. Two lines with the same hash are one secret.
 		if hash != "" && !slices.Contains(hashes[id], hash) {
 			hashes[id] = append(hashes[id], hash)
 		}
 	}
 	return hashes, nil
+}
+
+// isHash reports whether s is a hash, even if it is one that token servers don't verify.
+func isHash(s string) bool {
+	_, err := clientsecret.ParseVerifier(s)
+	return err == nil || errors.Is(err, clientsecret.ErrHashTooWeak) || errors.Is(err, clientsecret.ErrHashParameters)
 }

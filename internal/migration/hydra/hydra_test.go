@@ -164,31 +164,37 @@ func TestReasons(t *testing.T) {
 // A file that is damaged could lack clients, so nothing is imported.
 func TestDamagedFiles(t *testing.T) {
 	for name, tc := range map[string]struct{ hashes, page string }{
-		"truncated":               {"", client("")[:20]},
-		"empty":                   {"", ""},
-		"an object":               {"", `{"client_id":"a"}`},
-		"a string":                {"", `"a"`},
-		"numbers":                 {"", `[1]`},
-		"null":                    {"", `[null]`},
-		"no ID":                   {"", `[{}]`},
-		"ID is a number":          {"", `[{"client_id":1}]`},
-		"member twice":            {"", client(`"scope":"a","scope":"b"`)},
-		"items twice":             {"", `{"items":[],"items":[]}`},
-		"null instead of a page":  {"", "null"},
-		"scope is an array":       {"", client(`"scope":["a"]`)},
-		"items is a string":       {"", `{"items":"a"}`},
-		"HTML":                    {"", "<html>"},
-		"client twice":            {"", `[{"client_id":"a"},{"client_id":"a"}]`},
-		"page twice":              {"", client("") + client("")},
-		"hash without ID":         {"|" + hash, client("")},
-		"line without separator":  {"a\t" + hash, client("")},
-		"JSON instead of hashes":  {client(""), client("")},
-		"table instead of hashes": {" id | client_secret\n----+----\n", client("")},
+		"truncated":                  {"", client("")[:20]},
+		"empty":                      {"", ""},
+		"an object":                  {"", `{"client_id":"a"}`},
+		"a string":                   {"", `"a"`},
+		"numbers":                    {"", `[1]`},
+		"null":                       {"", `[null]`},
+		"no ID":                      {"", `[{}]`},
+		"ID is a number":             {"", `[{"client_id":1}]`},
+		"member twice":               {"", client(`"scope":"a","scope":"b"`)},
+		"items twice":                {"", `{"items":[],"items":[]}`},
+		"null instead of a page":     {"", "null"},
+		"another column":             {"a|" + hash + "|b", client("")},
+		"columns swapped":            {hash + "|a", client("")},
+		"columns swapped, weak hash": {strings.Replace(hash, "25000", "9999", 1) + "|a", client("")},
+		"scope is an array":          {"", client(`"scope":["a"]`)},
+		"items is a string":          {"", `{"items":"a"}`},
+		"HTML":                       {"", "<html>"},
+		"client twice":               {"", `[{"client_id":"a"},{"client_id":"a"}]`},
+		"page twice":                 {"", client("") + client("")},
+		"hash without ID":            {"|" + hash, client("")},
+		"line without separator":     {"a\t" + hash, client("")},
+		"JSON instead of hashes":     {client(""), client("")},
+		"table instead of hashes":    {" id | client_secret\n----+----\n", client("")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := read(tc.hashes, tc.page)
 			if !errors.Is(err, migration.ErrDamaged) || e != nil {
 				t.Fatalf("got %+v and error %v, want %v", e, err, migration.ErrDamaged)
+			}
+			if strings.Contains(err.Error(), hash) {
+				t.Errorf("the error %q contains a hash", err)
 			}
 		})
 	}
