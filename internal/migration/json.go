@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -13,12 +14,26 @@ import (
 // ErrDamaged means that a file is incomplete, or isn't an export of the system.
 var ErrDamaged = errors.New("damaged or unexpected input")
 
-// Values returns the JSON values in a file, one after the other. The file may begin with a byte order
-// mark, and must not be empty.
+// Text returns the content of a file without its byte order mark.
+//
+// The error is ErrDamaged if the content is not UTF-8, such as the UTF-16 that PowerShell writes.
+// Replacing what isn't would change names.
+func Text(file []byte) ([]byte, error) {
+	if !utf8.Valid(file) {
+		return nil, fmt.Errorf("%w: the file must be encoded as UTF-8", ErrDamaged)
+	}
+	return bytes.TrimPrefix(file, []byte("\xef\xbb\xbf")), nil
+}
+
+// Values returns the JSON values in a file, one after the other. The file must be UTF-8, and
+// must not be empty.
 //
 // The error is ErrDamaged. It contains no part of the file, because that could be a secret.
 func Values(file []byte) ([]json.RawMessage, error) {
-	file = WithoutMark(file)
+	file, err := Text(file)
+	if err != nil {
+		return nil, err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(file))
 	var values []json.RawMessage
 	for {
@@ -71,6 +86,3 @@ func kindOf(err *json.UnmarshalTypeError) string {
 	}
 	return "a number"
 }
-
-// WithoutMark returns a file without its byte order mark.
-func WithoutMark(file []byte) []byte { return bytes.TrimPrefix(file, []byte("\xef\xbb\xbf")) }

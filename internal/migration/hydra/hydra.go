@@ -112,9 +112,14 @@ func listed(file []byte) ([]json.RawMessage, error) {
 
 // readHashes returns the hashes by client ID, in the order of the file.
 func readHashes(file File) (map[string][]string, error) {
+	name := cmp.Or(file.Name, "the hashes")
+	text, err := migration.Text(file.Content)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
 	hashes := map[string][]string{}
 	number := 0
-	for line := range strings.SplitSeq(string(migration.WithoutMark(file.Content)), "\n") {
+	for line := range strings.SplitSeq(string(text), "\n") {
 		number++
 		line = strings.TrimSuffix(line, "\r")
 		if line == "" {
@@ -122,11 +127,11 @@ func readHashes(file File) (map[string][]string, error) {
 		}
 		separator := strings.LastIndexByte(line, '|') // a client ID can contain it, a hash can't
 		if separator <= 0 {
-			return nil, fmt.Errorf("reading %s: %w: line %d must be <client ID>|<hash>", cmp.Or(file.Name, "the hashes"), migration.ErrDamaged, number)
+			return nil, fmt.Errorf("reading %s: %w: line %d must be <client ID>|<hash>", name, migration.ErrDamaged, number)
 		}
 		id, hash := line[:separator], line[separator+1:]
 		if slices.ContainsFunc(strings.Split(id, "|"), isHash) { // findings contain the client ID
-			return nil, fmt.Errorf("reading %s: %w: line %d has a hash where the client ID must be; export only the columns id and client_secret, in this order", cmp.Or(file.Name, "the hashes"), migration.ErrDamaged, number)
+			return nil, fmt.Errorf("reading %s: %w: line %d has a hash where the client ID must be; export only the columns id and client_secret, in this order", name, migration.ErrDamaged, number)
 		}
 		// Public clients have no secret. Two lines with the same hash are one secret.
 		if hash != "" && !slices.Contains(hashes[id], hash) {
