@@ -146,6 +146,9 @@ func (c *Client) requestProblem() string {
 		return fmt.Sprintf("it has more than %d audiences", maxAudiences)
 	}
 	for _, scope := range c.Scopes {
+		if scope == "*" {
+			return `the scope "*" would stand for every scope of the realm in a grant; give the client the scopes that it requests`
+		}
 		if !validScope(scope) {
 			return fmt.Sprintf("the scope %q must have at most %d printable ASCII characters except space, double quote, and backslash", scope, maxScope)
 		}

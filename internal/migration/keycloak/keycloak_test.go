@@ -131,6 +131,7 @@ func TestReasons(t *testing.T) {
 		"rotated secret":             {export(secretMember + `,"attributes":{"client.secret.rotated":"` + secret + `"}`), "", "rotated secret"},
 		"certificate-bound tokens":   {export(secretMember + `,"attributes":{"tls.client.certificate.bound.access.tokens":"true"}`), "", "bound to a TLS certificate"},
 		"attributes of another type": {export(secretMember + `,"attributes":{"access.token.lifespan":300}`), "", ""},
+		"every scope":                {export(secretMember + `,"defaultClientScopes":["*"]`), "every scope of the realm", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := read(tc.content, "")
