@@ -54,7 +54,7 @@ func (c *client) add(export *migration.Export, r *realm, random io.Reader) error
 		return nil
 	}
 	moved := migration.Client{
-		ID: c.ID, Description: c.describe(), Disabled: c.Enabled != nil && !*c.Enabled,
+		ID: c.ID, Description: c.describe(), Disabled: c.disabled(r),
 		BindTokens: c.attribute("dpop.bound.access.tokens") == "true",
 	}
 	if lifetime := c.attribute("access.token.lifespan"); lifetime != "" {
@@ -88,6 +88,13 @@ func (c *client) add(export *migration.Export, r *realm, random io.Reader) error
 	c.warn(export, r)
 	export.Add(moved)
 	return nil
+}
+
+// disabled reports whether the client can't get tokens in Keycloak at present.
+func (c *client) disabled(r *realm) bool {
+	isFalse := func(enabled *bool) bool { return enabled != nil && !*enabled }
+	return isFalse(c.Enabled) || isFalse(r.Enabled) ||
+		slices.ContainsFunc(r.Users, func(u user) bool { return u.Client == c.ID && isFalse(u.Enabled) })
 }
 
 // unsuitable returns why a client can't get tokens with the client credentials grant.

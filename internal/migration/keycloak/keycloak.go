@@ -36,6 +36,7 @@ const defaultLifetime = 5 * time.Minute
 // realm has the members of a realm that matter for the client credentials grant.
 type realm struct {
 	Name          string            `json:"realm"`
+	Enabled       *bool             `json:"enabled"`
 	TokenLifetime *int64            `json:"accessTokenLifespan"` // seconds
 	Clients       []json.RawMessage `json:"clients"`
 	Scopes        []clientScope     `json:"clientScopes"`
@@ -51,6 +52,7 @@ type clientScope struct {
 // user may be the user of a service account.
 type user struct {
 	Client      string         `json:"serviceAccountClientId"`
+	Enabled     *bool          `json:"enabled"`
 	RealmRoles  []string       `json:"realmRoles"`
 	ClientRoles map[string]any `json:"clientRoles"`
 }

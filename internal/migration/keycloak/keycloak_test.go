@@ -190,6 +190,32 @@ func TestFilesThatAreNotImported(t *testing.T) {
 	}
 }
 
+// Clients that get no tokens in Keycloak are suspended, whatever the reason.
+func TestDisabledClients(t *testing.T) {
+	const enabled = `{"realm":"shop","enabled":true,"clients":[{"clientId":"a","enabled":true,"serviceAccountsEnabled":true,"secret":"` + secret + `"}],` +
+		`"users":[{"serviceAccountClientId":"a","enabled":true},{"enabled":false},{"serviceAccountClientId":"b","enabled":false}]}`
+	for name, tc := range map[string]struct {
+		change, by string
+		want       bool
+	}{
+		"all are enabled": {"shop", "shop", false},
+		"unset":           {`"enabled":true,`, "", false},
+		"client":          {`"clientId":"a","enabled":true`, `"clientId":"a","enabled":false`, true},
+		"service account": {`"serviceAccountClientId":"a","enabled":true`, `"serviceAccountClientId":"a","enabled":false`, true},
+		"realm":           {`"realm":"shop","enabled":true`, `"realm":"shop","enabled":false`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := read(strings.ReplaceAll(enabled, tc.change, tc.by), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(e.Clients) != 1 || e.Clients[0].Disabled != tc.want {
+				t.Errorf("got the clients %+v, want one with disabled %t", e.Clients, tc.want)
+			}
+		})
+	}
+}
+
 // admitted fails the test unless the rules of the API accept the objects, or if they contain the
 // secret.
 func admitted(t testing.TB, e *migration.Export) {
