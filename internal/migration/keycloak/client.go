@@ -12,20 +12,20 @@ import (
 
 // client has the members of a client that matter for the client credentials grant.
 type client struct {
-	ID              string         `json:"clientId"`
-	Name            string         `json:"name"`
-	Description     string         `json:"description"`
-	Enabled         *bool          `json:"enabled"`
-	Protocol        string         `json:"protocol"`
-	Public          bool           `json:"publicClient"`
-	BearerOnly      bool           `json:"bearerOnly"`
-	ServiceAccounts bool           `json:"serviceAccountsEnabled"`
-	Authenticator   string         `json:"clientAuthenticatorType"`
-	Secret          string         `json:"secret"`
-	Attributes      map[string]any `json:"attributes"`
-	DefaultScopes   []string       `json:"defaultClientScopes"`
-	OptionalScopes  []string       `json:"optionalClientScopes"`
-	Mappers         []mapper       `json:"protocolMappers"`
+	ID              string            `json:"clientId"`
+	Name            string            `json:"name"`
+	Description     string            `json:"description"`
+	Enabled         *bool             `json:"enabled"`
+	Protocol        string            `json:"protocol"`
+	Public          bool              `json:"publicClient"`
+	BearerOnly      bool              `json:"bearerOnly"`
+	ServiceAccounts bool              `json:"serviceAccountsEnabled"`
+	Authenticator   string            `json:"clientAuthenticatorType"`
+	Secret          string            `json:"secret"`
+	Attributes      map[string]string `json:"attributes"`
+	DefaultScopes   []string          `json:"defaultClientScopes"`
+	OptionalScopes  []string          `json:"optionalClientScopes"`
+	Mappers         []mapper          `json:"protocolMappers"`
 }
 
 // The authenticators of Keycloak that are supported.
@@ -36,12 +36,6 @@ const (
 
 // builtIn are the clients that Keycloak creates in each realm.
 var builtIn = []string{"account", "account-console", "admin-cli", "broker", "realm-management", "security-admin-console"}
-
-// attribute returns an attribute, which is a string in an export, or empty.
-func (c *client) attribute(name string) string {
-	value, _ := c.Attributes[name].(string)
-	return value
-}
 
 // add adds the client to an export, or the reason why it can't move.
 //
@@ -55,9 +49,9 @@ func (c *client) add(export *migration.Export, r *realm, random io.Reader) error
 	}
 	moved := migration.Client{
 		ID: c.ID, Description: c.describe(), Disabled: c.disabled(r),
-		BindTokens: c.attribute("dpop.bound.access.tokens") == "true",
+		BindTokens: c.Attributes["dpop.bound.access.tokens"] == "true",
 	}
-	if lifetime := c.attribute("access.token.lifespan"); lifetime != "" {
+	if lifetime := c.Attributes["access.token.lifespan"]; lifetime != "" {
 		n, err := strconv.ParseInt(lifetime, 10, 64)
 		if err != nil {
 			export.LeaveOut(c.ID, "its attribute access.token.lifespan is not a number of seconds")
@@ -125,13 +119,13 @@ func (c *client) describe() string {
 
 // warn adds the settings that have no equivalent.
 func (c *client) warn(export *migration.Export, r *realm) {
-	if c.attribute("client.secret.rotated") != "" {
+	if c.Attributes["client.secret.rotated"] != "" {
 		export.Warn(c.ID, "its rotated secret does not move; only the current secret is valid")
 	}
-	if c.attribute("client.secret.expiration.time") != "" && c.attribute("client.secret.expiration.time") != "0" {
+	if c.Attributes["client.secret.expiration.time"] != "" && c.Attributes["client.secret.expiration.time"] != "0" {
 		export.Warn(c.ID, "its secret expires in Keycloak, but not here; set spec.expiresAt of the ApiClient, or replace the secret before that time")
 	}
-	if c.attribute("tls.client.certificate.bound.access.tokens") == "true" {
+	if c.Attributes["tls.client.certificate.bound.access.tokens"] == "true" {
 		export.Warn(c.ID, "its tokens are bound to a TLS certificate in Keycloak, but not here; use senderConstraint: DPoP if its software supports it")
 	}
 	var lost []string

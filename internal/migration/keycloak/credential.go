@@ -46,18 +46,18 @@ func hashed(secret string, random io.Reader) (hash, problem string, err error) {
 
 // publicKeys returns the keys of a client with signed assertions, or why they can't be used.
 func (c *client) publicKeys() ([]migration.PublicKey, string) {
-	algorithm := signingkey.Algorithm(cmp.Or(c.attribute("token.endpoint.auth.signing.alg"), string(signingkey.RS256)))
+	algorithm := signingkey.Algorithm(cmp.Or(c.Attributes["token.endpoint.auth.signing.alg"], string(signingkey.RS256)))
 	switch {
-	case c.attribute("use.jwks.url") == "true":
+	case c.Attributes["use.jwks.url"] == "true":
 		return nil, "its public keys are at a URL, and the operator does not fetch them; list them in spec.publicKeys of an ApiClient"
-	case c.attribute("use.jwks.string") == "true":
-		keys, err := migration.Keys(json.RawMessage(c.attribute("jwks.string")), algorithm)
+	case c.Attributes["use.jwks.string"] == "true":
+		keys, err := migration.Keys(json.RawMessage(c.Attributes["jwks.string"]), algorithm)
 		if err != nil {
 			return nil, err.Error()
 		}
 		return keys, ""
 	}
-	der, err := base64.StdEncoding.DecodeString(unarmored(cmp.Or(c.attribute("jwt.credential.certificate"), c.attribute("jwt.credential.public.key"))))
+	der, err := base64.StdEncoding.DecodeString(unarmored(cmp.Or(c.Attributes["jwt.credential.certificate"], c.Attributes["jwt.credential.public.key"])))
 	if err != nil || len(der) == 0 {
 		return nil, "it has no certificate and no public key in the export"
 	}
@@ -67,14 +67,14 @@ func (c *client) publicKeys() ([]migration.PublicKey, string) {
 	block := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 	// If the key has no ID, Keycloak and its adapters use its hash.
 	hash := sha256.Sum256(der)
-	id := cmp.Or(c.attribute("jwt.credential.kid"), base64.RawURLEncoding.EncodeToString(hash[:]))
+	id := cmp.Or(c.Attributes["jwt.credential.kid"], base64.RawURLEncoding.EncodeToString(hash[:]))
 	if !migration.ValidKeyID(id) {
 		return nil, "the ID of its key must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
 	}
 	if _, err := x509.ParsePKIXPublicKey(der); err != nil {
 		return nil, "its certificate or public key cannot be read"
 	}
-	used := signingkey.Algorithm(c.attribute("token.endpoint.auth.signing.alg"))
+	used := signingkey.Algorithm(c.Attributes["token.endpoint.auth.signing.alg"])
 	key, err := signingkey.ImportPEM([]byte(block), id, used)
 	if err != nil && used == "" {
 		used = signingkey.RS256

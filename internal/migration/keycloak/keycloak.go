@@ -44,9 +44,9 @@ type realm struct {
 }
 
 type clientScope struct {
-	Name       string         `json:"name"`
-	Attributes map[string]any `json:"attributes"`
-	Mappers    []mapper       `json:"protocolMappers"`
+	Name       string            `json:"name"`
+	Attributes map[string]string `json:"attributes"`
+	Mappers    []mapper          `json:"protocolMappers"`
 }
 
 // user may be the user of a service account.
@@ -58,9 +58,9 @@ type user struct {
 }
 
 type mapper struct {
-	Name   string         `json:"name"`
-	Type   string         `json:"protocolMapper"`
-	Config map[string]any `json:"config"`
+	Name   string            `json:"name"`
+	Type   string            `json:"protocolMapper"`
+	Config map[string]string `json:"config"`
 }
 
 // Read returns the clients, with hashes of their secrets. Hashing takes about 30 ms for each secret.

@@ -34,7 +34,7 @@ func (c *client) audiences(r *realm) []string {
 		}
 		// Keycloak uses the custom audience only if there is no client.
 		for _, name := range []string{"included.client.audience", "included.custom.audience"} {
-			if audience, _ := m.Config[name].(string); audience != "" {
+			if audience := m.Config[name]; audience != "" {
 				audiences = append(audiences, audience)
 				break
 			}
