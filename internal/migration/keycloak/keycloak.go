@@ -125,6 +125,9 @@ func selected(input Input) (*realm, error) {
 		if r.Name == "" || r.Clients == nil {
 			return nil, fmt.Errorf("%w: it must be the export of a realm, with the members \"realm\" and \"clients\"", migration.ErrDamaged)
 		}
+		if slices.Contains(names, r.Name) {
+			return nil, fmt.Errorf("%w: the realm %q is in the file twice", migration.ErrDamaged, r.Name)
+		}
 		names = append(names, r.Name)
 		if input.Realm == r.Name || input.Realm == "" {
 			found = &r

@@ -173,6 +173,7 @@ func TestFilesThatAreNotImported(t *testing.T) {
 		"attribute is a number":    {export(`"attributes":{"access.token.lifespan":300}`), "", migration.ErrDamaged},
 		"attribute is a Boolean":   {export(`"attributes":{"dpop.bound.access.tokens":true}`), "", migration.ErrDamaged},
 		"attribute is null":        {export(`"attributes":{"access.token.lifespan":null}`), "", nil},
+		"realm twice":              {"[" + export("") + "," + export("") + "]", "shop", migration.ErrDamaged},
 		"lifespan is not a number": {`{"realm":"shop","clients":[],"accessTokenLifespan":"` + secret + `"}`, "", migration.ErrDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
