@@ -3,8 +3,6 @@ package portal
 import (
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
 
@@ -131,14 +129,8 @@ func (p *portal) readAll(req *request, q listQuery, visit func(row)) (scanned in
 	}
 }
 
-// read passes a chunk of the list, filtered by realm, to visit. API servers before Kubernetes 1.31
-// don't support this filter, so matches also filters by realm.
+// read passes a chunk of the list, filtered by realm, to visit.
 func (req *request) read(q listQuery, limit int, token string, visit func(*listItem) bool) (next string, err error) {
 	page := access.Page{Namespace: q.Namespace, Realm: q.Realm, Limit: limit, Continue: token}
-	next, err = access.ListApiClients(req.ctx(), req.api, page, visit)
-	if page.Realm != "" && apierrors.IsBadRequest(err) {
-		page.Realm = ""
-		next, err = access.ListApiClients(req.ctx(), req.api, page, visit)
-	}
-	return next, err
+	return access.ListApiClients(req.ctx(), req.api, page, visit)
 }

@@ -25,12 +25,16 @@ import (
 
 const day = 24 * time.Hour
 
-// serveClients makes the API server return the clients, in their order, in chunks of the requested
-// size.
-func (s *apiServer) serveClients(clients []v1alpha1.ApiClient) {
+// serveClients makes the API server return the clients of the requested realm, in their order, in
+// chunks of the requested size.
+func (s *apiServer) serveClients(all []v1alpha1.ApiClient) {
 	s.handle(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/apiclients") {
 			return false
+		}
+		clients := all
+		if realm, ok := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "spec.realmRef.name="); ok {
+			clients = slices.DeleteFunc(slices.Clone(all), func(c v1alpha1.ApiClient) bool { return c.Spec.RealmRef.Name != realm })
 		}
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 		start, _ := strconv.Atoi(r.URL.Query().Get("continue"))

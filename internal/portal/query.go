@@ -111,9 +111,9 @@ func (q listQuery) sortsHere() bool {
 	return q.Sort != sorting{} && (q.Namespace == "" || q.Sort != sorting{key: "name"})
 }
 
-// matches reports whether a client matches the filters.
+// matches reports whether a client matches the filters that the API server doesn't support.
 func (q listQuery) matches(r *row) bool {
-	if q.Realm != "" && r.Realm != q.Realm || q.State != "" && r.State.Name != q.State {
+	if q.State != "" && r.State.Name != q.State {
 		return false
 	}
 	if a, ok := attentionFor(q.Attention); ok && !a.needed(r) {
