@@ -34,6 +34,9 @@ type Manifest struct {
 // ErrTooMany means that the clients don't fit into one realm.
 var ErrTooMany = errors.New("the clients do not fit into one realm")
 
+// ErrAudience means that clients without an audience would get the audience of an API.
+var ErrAudience = errors.New("an audience is also the name of the realm")
+
 // These are limits of a Realm.
 const (
 	maxGrants         = 32
@@ -45,12 +48,15 @@ const (
 //
 // The realm has the scopes, audiences, and grants that all clients need to be accepted, and no more.
 //
-// Errors: ErrTooMany; an error about the names in the target.
+// Errors: ErrTooMany; ErrAudience; an error about the names in the target.
 func (e *Export) Manifests(target Target) ([]Manifest, error) {
 	for what, name := range map[string]string{"realm": target.Realm, "namespace": target.Namespace} {
 		if !labelPattern.MatchString(name) {
 			return nil, fmt.Errorf("the name of the %s must have at most 63 lowercase letters, digits, and inner hyphens, not %q", what, name)
 		}
+	}
+	if err := checkAudiences(e.Clients, target.Realm); err != nil {
+		return nil, err
 	}
 	clients := slices.Clone(e.Clients)
 	for i := range clients {
@@ -80,6 +86,18 @@ func (e *Export) Manifests(target Target) ([]Manifest, error) {
 		manifests = append(manifests, Manifest{"apiclient-" + names[clients[i].ID] + ".yaml", encoded})
 	}
 	return manifests, nil
+}
+
+// checkAudiences fails if a client has the name of the realm as an audience, and another client, which
+// has none, would get it.
+func checkAudiences(clients []Client, realm string) error {
+	named := slices.IndexFunc(clients, func(c Client) bool { return slices.Contains(c.Audiences, realm) })
+	none := slices.IndexFunc(clients, func(c Client) bool { return len(c.Audiences) == 0 })
+	if named < 0 || none < 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the client %q has the audience %q, and clients without an audience, such as %q, would get it, too; choose another name with --realm",
+		ErrAudience, clients[named].ID, realm, clients[none].ID)
 }
 
 // realmOf returns a realm that accepts the clients. Its token lifetime is the longest of all clients.

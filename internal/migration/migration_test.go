@@ -134,6 +134,20 @@ func TestLifetimesStayTheSame(t *testing.T) {
 	}
 }
 
+// The audience of clients that have none must not be that of an API.
+func TestAudienceIsNameOfRealm(t *testing.T) {
+	with := migration.Client{ID: "a", Audiences: []string{"acme"}}
+	without := migration.Client{ID: "b"}
+	if _, err := export(with, without).Manifests(target); !errors.Is(err, migration.ErrAudience) || !strings.Contains(err.Error(), "--realm") {
+		t.Errorf("a client without an audience, and one with that of the realm: error %v, want %v", err, migration.ErrAudience)
+	}
+	for name, clients := range map[string][]migration.Client{"all have it": {with}, "all have none": {without}} {
+		if _, err := export(clients...).Manifests(target); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Each grant allows what its clients need, and no more.
 func TestGrantsListClientIDs(t *testing.T) {
 	var clients []migration.Client

@@ -20,12 +20,12 @@ var Target = migration.Target{Realm: "acme", Namespace: "acme-apps", System: "hy
 var rules = sync.OnceValues(admission.Load)
 
 // Manifests returns the manifests of an export by file. The test fails unless the rules of the API
-// accept all of them. If the clients don't fit into one realm, there are none.
+// accept all of them. If the clients don't fit into the realm, there are none.
 func Manifests(t testing.TB, e *migration.Export, target migration.Target) map[string]string {
 	t.Helper()
 	byFile := map[string]string{}
 	all, err := e.Manifests(target)
-	if errors.Is(err, migration.ErrTooMany) {
+	if errors.Is(err, migration.ErrTooMany) || errors.Is(err, migration.ErrAudience) {
 		return byFile
 	}
 	loaded, loadErr := rules()
