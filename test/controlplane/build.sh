@@ -30,7 +30,7 @@ home=${XDG_CACHE_HOME:-$HOME/.cache}/realmkeeper
 
 mapfile -t supported < <(cd "$here/kubernetes" && printf '%s\n' * | sort -V)
 minor=${KUBERNETES:-${supported[-1]}}
-[[ " ${supported[*]} " == *" $minor "* ]] ||
+printf '%s\n' "${supported[@]}" | grep -qxF -- "$minor" ||
 	die "KUBERNETES is $minor, which is not supported; set it to one of: ${supported[*]}"
 
 assets=
