@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+head=$(git rev-parse HEAD)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -14,8 +15,9 @@ build() { # build CLONE UMASK [VARIABLE=VALUE...] -- [MAKE VARIABLE...]
 	shift 2
 	while [[ $1 != -- ]]; do environment+=("$1"); shift; done
 	shift
-	# A clone with an object database of its own, as on another machine.
-	(umask "$mask" && git clone --quiet --no-hardlinks . "$clone")
+	# A clone with an object database of its own, as on another machine. Both build the same commit,
+	# even if HEAD changes meanwhile.
+	(umask "$mask" && git clone --quiet --no-hardlinks --no-checkout . "$clone" && git -C "$clone" checkout --quiet --detach "$head")
 	(umask "$mask" && env "${environment[@]}" make -C "$clone" --no-print-directory release VERSION=v0.0.0-verify SNAPSHOT=1 "$@")
 }
 
