@@ -97,13 +97,13 @@ RELEASE_FLAGS = $(if $(SNAPSHOT),--snapshot) $(if $(ONLY),--only "$(ONLY)") $(if
 
 .PHONY: release
 release: ## Build all files of the release VERSION into dist/release; see docs/release.md.
-	@echo "Building the release $(VERSION) into dist/release; about 3 min, 15 min the first time ..."
+	@echo "Building the release $(VERSION) into dist/release; 1 min, up to 15 min the first time ..."
 	@go run -C hack/release . --source "$(CURDIR)" --version "$(VERSION)" --revision "$(REVISION)" \
 		--source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)" --registry "$(REGISTRY)" $(RELEASE_FLAGS)
 
 .PHONY: verify-release
 verify-release: ## Build the release twice, in two clones of HEAD, and fail if a checksum differs.
-	@echo "Building the release in two clones; about 6 min, 18 min the first time ..."
+	@echo "Building the release in two clones; 2 min, up to 18 min the first time ..."
 	@hack/verify-release.sh
 
 .PHONY: publish
