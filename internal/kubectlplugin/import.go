@@ -78,7 +78,7 @@ func (o *importOptions) complete() error {
 	return nil
 }
 
-// run writes the objects and the report. If something was left out, the error is errReported.
+// run writes the objects and the report. If something was not imported, the error is errReported.
 func (o *importOptions) run(export *migration.Export) error {
 	var manifests []migration.Manifest
 	if len(export.Clients) > 0 {
@@ -93,7 +93,7 @@ func (o *importOptions) run(export *migration.Export) error {
 	if err := o.writeReport(export); err != nil {
 		return err
 	}
-	if len(export.LeftOut) > 0 || len(export.Clients) == 0 {
+	if len(export.NotImported) > 0 || len(export.Clients) == 0 {
 		return errReported
 	}
 	return nil

@@ -45,11 +45,11 @@ func TestImportWritesFiles(t *testing.T) {
 	exported(t, map[string]string{"clients.json": twoClients, "hashes.txt": "billing|" + exportedHash})
 	code, stdout, stderr := run(t, append(hydraArguments, "--output-dir", "acme")...)
 	if code != 1 || stdout != "" {
-		t.Fatalf("Exit code %d, stdout %q; want 1, because a client was left out", code, stdout)
+		t.Fatalf("Exit code %d, stdout %q; want 1, because a client was not imported", code, stdout)
 	}
 	want := `Wrote 1 ApiClients and the Realm acme to acme.
 
-LEFT OUT (1)
+NOT IMPORTED (1)
   it does not have the grant type client_credentials, and only clients with it
   can move
     web [2J
@@ -93,11 +93,11 @@ func TestImportReportForPrograms(t *testing.T) {
 	_, _, stderr := run(t, append(hydraArguments, "--report", "json")...)
 	type finding struct{ ClientID, Message string }
 	var got, want struct {
-		Clients           int
-		LeftOut, Warnings []finding
+		Clients               int
+		NotImported, Warnings []finding
 	}
 	want.Clients = 1
-	want.LeftOut = []finding{{"web\x1b[2J", "it does not have the grant type client_credentials, and only clients with it can move"}}
+	want.NotImported = []finding{{"web\x1b[2J", "it does not have the grant type client_credentials, and only clients with it can move"}}
 	want.Warnings = []finding{{"billing", "these settings have no equivalent and are dropped: metadata"}}
 	if err := json.Unmarshal([]byte(stderr), &got); err != nil {
 		t.Fatalf("%v: %s", err, stderr)

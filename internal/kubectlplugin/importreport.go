@@ -11,9 +11,9 @@ import (
 
 // importReport is the report of an import in JSON.
 type importReport struct {
-	Clients  int                 `json:"clients"`
-	LeftOut  []migration.Finding `json:"leftOut"`
-	Warnings []migration.Finding `json:"warnings"`
+	Clients     int                 `json:"clients"`
+	NotImported []migration.Finding `json:"notImported"`
+	Warnings    []migration.Finding `json:"warnings"`
 }
 
 func (o *importOptions) writeReport(export *migration.Export) error {
@@ -22,8 +22,8 @@ func (o *importOptions) writeReport(export *migration.Export) error {
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(importReport{
-			Clients: len(export.Clients),
-			LeftOut: append([]migration.Finding{}, export.LeftOut...), Warnings: append([]migration.Finding{}, export.Warnings...),
+			Clients:     len(export.Clients),
+			NotImported: append([]migration.Finding{}, export.NotImported...), Warnings: append([]migration.Finding{}, export.Warnings...),
 		})
 	}
 	w := terminal.NewWriter(o.streams.ErrOut)
@@ -36,7 +36,7 @@ func (o *importOptions) writeReport(export *migration.Export) error {
 	} else {
 		w.Line(terminal.Plain, "No client can move. Nothing was written.")
 	}
-	findings(w, "LEFT OUT", export.LeftOut)
+	findings(w, "NOT IMPORTED", export.NotImported)
 	findings(w, "WARNINGS", export.Warnings)
 	return w.Err()
 }

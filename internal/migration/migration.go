@@ -46,8 +46,8 @@ type PublicKey struct {
 type Export struct {
 	// Clients are those that can move.
 	Clients []Client
-	// LeftOut lists clients that can't move, and hashes without a client.
-	LeftOut []Finding
+	// NotImported lists clients that can't move, and hashes without a client.
+	NotImported []Finding
 	// Warnings lists settings of clients that move without them.
 	Warnings []Finding
 	// TokenLifetime is the token lifetime of clients that don't set one.
@@ -64,7 +64,7 @@ type Finding struct {
 // Add adds a client if it can move, and a finding otherwise.
 func (e *Export) Add(client Client) {
 	if problem := client.problem(); problem != "" {
-		e.LeaveOut(client.ID, "%s", problem)
+		e.Skip(client.ID, "%s", problem)
 		return
 	}
 	for _, of := range []*[]string{&client.Scopes, &client.Audiences} {
@@ -82,9 +82,9 @@ func (e *Export) Add(client Client) {
 	e.Clients = append(e.Clients, client)
 }
 
-// LeaveOut adds a finding about a client that can't move.
-func (e *Export) LeaveOut(clientID, format string, args ...any) {
-	e.LeftOut = append(e.LeftOut, Finding{clientID, fmt.Sprintf(format, args...)})
+// Skip adds a finding about a client that can't move, so it is not imported.
+func (e *Export) Skip(clientID, format string, args ...any) {
+	e.NotImported = append(e.NotImported, Finding{clientID, fmt.Sprintf(format, args...)})
 }
 
 // Warn adds a finding about a setting without which a client moves.
@@ -95,7 +95,7 @@ func (e *Export) Warn(clientID, format string, args ...any) {
 // Sort sorts clients and findings, so that the same export gives the same output.
 func (e *Export) Sort() {
 	slices.SortFunc(e.Clients, func(a, b Client) int { return cmp.Compare(a.ID, b.ID) })
-	for _, findings := range [][]Finding{e.LeftOut, e.Warnings} {
+	for _, findings := range [][]Finding{e.NotImported, e.Warnings} {
 		slices.SortFunc(findings, func(a, b Finding) int {
 			return cmp.Or(cmp.Compare(a.ClientID, b.ClientID), cmp.Compare(a.Message, b.Message))
 		})
@@ -147,7 +147,7 @@ func (c *Client) requestProblem() string {
 	}
 	for _, scope := range c.Scopes {
 		if scope == "*" {
-			return `the scope "*" would stand for every scope of the realm in a grant; give the client the scopes that it requests`
+			return `the scope "*" would mean every scope of the realm in a grant; give the client the scopes that it requests`
 		}
 		if !validScope(scope) {
 			return fmt.Sprintf("the scope %q must have at most %d printable ASCII characters except space, double quote, and backslash", scope, maxScope)

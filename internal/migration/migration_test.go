@@ -288,13 +288,13 @@ func TestClientsThatCannotMove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := export(tc.client)
-			if len(e.Clients) != 0 || len(e.LeftOut) != 1 || !strings.Contains(e.LeftOut[0].Message, tc.want) {
-				t.Errorf("got %d clients and %+v, want a finding with %q", len(e.Clients), e.LeftOut, tc.want)
+			if len(e.Clients) != 0 || len(e.NotImported) != 1 || !strings.Contains(e.NotImported[0].Message, tc.want) {
+				t.Errorf("got %d clients and %+v, want a finding with %q", len(e.Clients), e.NotImported, tc.want)
 			}
 		})
 	}
 	e := &migration.Export{}
-	if e.Add(migration.Client{ID: "a"}); len(e.LeftOut) != 1 {
+	if e.Add(migration.Client{ID: "a"}); len(e.NotImported) != 1 {
 		t.Error("a client without a credential can move")
 	}
 }

@@ -49,14 +49,14 @@ const (
 // add adds the client to an export, or the reason why it can't move.
 func (c *client) add(export *migration.Export, hashes []string) {
 	if !slices.Contains(c.GrantTypes, grantClientCredentials) {
-		export.LeaveOut(c.ID, "it does not have the grant type client_credentials, and only clients with it can move")
+		export.Skip(c.ID, "it does not have the grant type client_credentials, and only clients with it can move")
 		return
 	}
 	moved := migration.Client{ID: c.ID, Description: c.Name, Audiences: c.Audience}
 	if c.TokenLifetime != "" {
 		lifetime, err := time.ParseDuration(c.TokenLifetime)
 		if err != nil {
-			export.LeaveOut(c.ID, "its token lifetime is not a duration")
+			export.Skip(c.ID, "its token lifetime is not a duration")
 			return
 		}
 		moved.TokenLifetime = lifetime
@@ -73,7 +73,7 @@ func (c *client) add(export *migration.Export, hashes []string) {
 		problem = "its authentication method is not supported; use client_secret_basic, client_secret_post, or private_key_jwt"
 	}
 	if problem != "" {
-		export.LeaveOut(c.ID, "%s", problem)
+		export.Skip(c.ID, "%s", problem)
 		return
 	}
 	moved.Scopes = c.scopes(export)

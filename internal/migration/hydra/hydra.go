@@ -72,7 +72,7 @@ func Read(input Input) (*migration.Export, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(hashes)) {
 		if !seen[id] {
-			export.LeaveOut(id, "its hash is in the file with the hashes, but the client is not in the export; pass all pages of GET /admin/clients")
+			export.Skip(id, "its hash is in the file with the hashes, but the client is not in the export; pass all pages of GET /admin/clients")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(unknown)) {

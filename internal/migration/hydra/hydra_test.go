@@ -49,15 +49,15 @@ func TestExportOfHydra(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var leftOut []string
-	for _, f := range got.LeftOut {
-		leftOut = append(leftOut, f.ClientID)
+	var notImported []string
+	for _, f := range got.NotImported {
+		notImported = append(notImported, f.ClientID)
 	}
 	want := []string{
 		"fixture+plus", "fixture-bcrypt-cost-13", "fixture-bcrypt-cost-4", "fixture-jwks-uri", "fixture-key-rs512",
 		"fixture-long-lifetime", "fixture-public", "fixture-rotated-twice", "fixture-web", "fixture:colon",
 	}
-	if diff := cmp.Diff(want, leftOut); diff != "" {
+	if diff := cmp.Diff(want, notImported); diff != "" {
 		t.Errorf("Clients that can't move (-want +got):\n%s", diff)
 	}
 	wantWarnings := []string{
@@ -138,7 +138,7 @@ func TestReasons(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			migrationtest.CheckFinding(t, "reason", e.LeftOut, tc.want)
+			migrationtest.CheckFinding(t, "reason", e.NotImported, tc.want)
 			migrationtest.CheckFinding(t, "warning", e.Warnings, tc.warning)
 			if moves := tc.want == "" || strings.HasPrefix(tc.want, "pass all"); moves != (len(e.Clients) == 1) {
 				t.Errorf("%d clients can move, want %t", len(e.Clients), moves)
@@ -151,7 +151,7 @@ func TestReasons(t *testing.T) {
 					t.Errorf("the client moved with the scopes %q", c.Scopes)
 				}
 			}
-			for _, message := range slices.Concat(migrationtest.Messages(e.LeftOut), migrationtest.Messages(e.Warnings)) {
+			for _, message := range slices.Concat(migrationtest.Messages(e.NotImported), migrationtest.Messages(e.Warnings)) {
 				if strings.Contains(message, "hunter2") || strings.Contains(message, "nWGxne") {
 					t.Errorf("the message %q contains a secret", message)
 				}

@@ -43,7 +43,7 @@ var builtIn = []string{"account", "account-console", "admin-cli", "broker", "rea
 func (c *client) add(export *migration.Export, r *realm, random io.Reader) error {
 	if problem := c.unsuitable(); problem != "" {
 		if !slices.Contains(builtIn, c.ID) {
-			export.LeaveOut(c.ID, "%s", problem)
+			export.Skip(c.ID, "%s", problem)
 		}
 		return nil
 	}
@@ -54,8 +54,8 @@ func (c *client) add(export *migration.Export, r *realm, random io.Reader) error
 	if lifetime := c.Attributes["access.token.lifespan"]; lifetime != "" {
 		n, err := strconv.ParseInt(lifetime, 10, 64)
 		if err != nil {
-			export.LeaveOut(c.ID, "its attribute access.token.lifespan is not a number of seconds")
-			return nil //nolint:nilerr // The client is left out.
+			export.Skip(c.ID, "its attribute access.token.lifespan is not a number of seconds")
+			return nil //nolint:nilerr // The client is not imported.
 		}
 		if n > 0 { // Keycloak uses the realm's lifetime for others.
 			moved.TokenLifetime = seconds(n)
@@ -75,7 +75,7 @@ func (c *client) add(export *migration.Export, r *realm, random io.Reader) error
 		problem = "its authenticator is not supported; use client-secret, or client-jwt with keys in the client"
 	}
 	if problem != "" {
-		export.LeaveOut(c.ID, "%s", problem)
+		export.Skip(c.ID, "%s", problem)
 		return nil
 	}
 	moved.Scopes, moved.Audiences = c.scopes(r), c.audiences(r)

@@ -35,7 +35,7 @@ func hashed(secret string, random io.Reader) (hash, problem string, err error) {
 		return "", "its secret is a placeholder; replace it in the export with the secret, and import again", nil
 	}
 	if err := clientsecret.CheckChosen(secret); err != nil {
-		return "", err.Error() + "; give the client a new secret", nil //nolint:nilerr // The client is left out.
+		return "", err.Error() + "; give the client a new secret", nil //nolint:nilerr // The client is not imported.
 	}
 	verifier, err := clientsecret.HashArgon2id(secret, random)
 	if err != nil {

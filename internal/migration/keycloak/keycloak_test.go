@@ -76,15 +76,15 @@ func TestExportOfRealm(t *testing.T) {
 	if diff := cmp.Diff(want, moved); diff != "" || e.TokenLifetime != 5*time.Minute {
 		t.Errorf("Default lifetime %s; clients that can move (-want +got):\n%s", e.TokenLifetime, diff)
 	}
-	wantLeftOut := []string{
+	wantNotImported := []string{
 		"Invoices Service", "https://shop.example.com/saml", "keys-at-url", "long-lifetime", "masked", "orders-api", "placeholder",
 		"shop", "shop-backend", "short", "signed-with-secret", "without-secret", "x509",
 	}
-	var leftOut []string
-	for _, f := range e.LeftOut {
-		leftOut = append(leftOut, f.ClientID)
+	var notImported []string
+	for _, f := range e.NotImported {
+		notImported = append(notImported, f.ClientID)
 	}
-	if diff := cmp.Diff(wantLeftOut, leftOut); diff != "" {
+	if diff := cmp.Diff(wantNotImported, notImported); diff != "" {
 		t.Errorf("Clients that can't move (-want +got):\n%s", diff)
 	}
 	i := slices.IndexFunc(e.Clients, func(c migration.Client) bool { return c.ID == "billing" })
@@ -137,9 +137,9 @@ func TestReasons(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			migrationtest.CheckFinding(t, "reason", e.LeftOut, tc.want)
+			migrationtest.CheckFinding(t, "reason", e.NotImported, tc.want)
 			migrationtest.CheckFinding(t, "warning", e.Warnings, tc.warning)
-			if all := migrationtest.Messages(slices.Concat(e.LeftOut, e.Warnings)); strings.Contains(strings.Join(all, ""), "canary") {
+			if all := migrationtest.Messages(slices.Concat(e.NotImported, e.Warnings)); strings.Contains(strings.Join(all, ""), "canary") {
 				t.Errorf("the findings %q contain a secret", all)
 			}
 			admitted(t, e)
@@ -193,7 +193,7 @@ func TestFilesThatAreNotImported(t *testing.T) {
 	}
 }
 
-// Clients that get no tokens in Keycloak are suspended, whatever the reason.
+// A client that cannot get tokens in Keycloak becomes a suspended ApiClient.
 func TestDisabledClients(t *testing.T) {
 	const enabled = `{"realm":"shop","enabled":true,"clients":[{"clientId":"a","enabled":true,"serviceAccountsEnabled":true,"secret":"` + secret + `"}],` +
 		`"users":[{"serviceAccountClientId":"a","enabled":true},{"enabled":false},{"serviceAccountClientId":"b","enabled":false}]}`

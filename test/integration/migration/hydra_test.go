@@ -54,8 +54,8 @@ func TestHydra(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "acme")
 	arguments := append([]string{"hydra", "--hashes", filepath.Join(dir, "hashes.txt"), "--realm", "hydra", "-n", team, "--output-dir", out, "--report", "json"}, files...)
 	report := importClients(t, cluster, arguments...)
-	for _, f := range report.LeftOut {
-		t.Logf("Left out %s: %s", f.ClientID, f.Message)
+	for _, f := range report.NotImported {
+		t.Logf("Not imported: %s: %s", f.ClientID, f.Message)
 		delete(secrets, f.ClientID)
 	}
 
@@ -89,8 +89,8 @@ func tokenEndpoint(t *testing.T, inst *install.Installation, name string) string
 }
 
 type report struct {
-	Clients           int
-	LeftOut, Warnings []struct{ ClientID, Message string }
+	Clients               int
+	NotImported, Warnings []struct{ ClientID, Message string }
 }
 
 // importClients runs the plugin, and returns its report.
@@ -105,8 +105,8 @@ func importClients(t *testing.T, cluster *env.Env, arguments ...string) report {
 		t.Fatalf("%q: %v: %s", arguments, err, stderr.String())
 	}
 	exit, failed := errors.AsType[*exec.ExitError](err)
-	if failed != (len(r.LeftOut) > 0) || failed && exit.ExitCode() != 1 {
-		t.Errorf("%q: %v, but %d clients were left out", arguments, err, len(r.LeftOut))
+	if failed != (len(r.NotImported) > 0) || failed && exit.ExitCode() != 1 {
+		t.Errorf("%q: %v, but %d clients were not imported", arguments, err, len(r.NotImported))
 	}
 	return r
 }
