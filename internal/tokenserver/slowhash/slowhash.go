@@ -118,7 +118,7 @@ func slots(cores int) int { return min(max(1, cores-1), maxVerifications) }
 const NoMatch = -1
 
 // Check returns the index of the verifier that one of the secrets matches, or NoMatch. It waits up to
-// 2 seconds for the result. A verification goes on even if the context is canceled, and its result is
+// 2 seconds for the result. A verification continues even if the context is canceled, and its result is
 // remembered.
 //
 // The secrets are those that the client may have meant, the most likely one first. They wait for
