@@ -160,16 +160,12 @@ func requestAll(t *testing.T, what string, s *install.TokenServer, endpoint stri
 	group.SetLimit(4)
 	for _, id := range slices.Sorted(maps.Keys(secrets)) {
 		group.Go(func() error {
-			for {
-				err := request(ctx, s, httpClient, endpoint, id, secrets[id])
-				if !errors.Is(err, errBusy) {
-					if err != nil {
-						return fmt.Errorf("%s: %w", id, err)
-					}
-					return nil
-				}
-				busy.Add(1)
+			repeated, err := awaitResult(func() error { return request(ctx, s, httpClient, endpoint, id, secrets[id]) })
+			busy.Add(repeated)
+			if err != nil {
+				return fmt.Errorf("%s: %w", id, err)
 			}
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -179,6 +175,16 @@ func requestAll(t *testing.T, what string, s *install.TokenServer, endpoint stri
 }
 
 var errBusy = errors.New("503")
+
+// awaitResult repeats a request until its error is not errBusy. It returns how often it did.
+func awaitResult(request func() error) (repeated int64, err error) {
+	for {
+		if err = request(); !errors.Is(err, errBusy) {
+			return repeated, err
+		}
+		repeated++
+	}
+}
 
 // tokenEncoded requests a token with golang.org/x/oauth2, which encodes the secret.
 func tokenEncoded(ctx context.Context, _ *install.TokenServer, httpClient *http.Client, endpoint, id, secret string) error {

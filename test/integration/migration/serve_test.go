@@ -59,7 +59,7 @@ func TestServe(t *testing.T) {
 			continue
 		}
 		for _, request := range []request{tokenEncoded, tokenRaw} {
-			if err := request(t.Context(), nil, httpClient, endpoint, id, secret); err != nil {
+			if _, err := awaitResult(func() error { return request(t.Context(), nil, httpClient, endpoint, id, secret) }); err != nil {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
