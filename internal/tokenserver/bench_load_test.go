@@ -137,14 +137,21 @@ func serve(b *testing.B, newServer newServer, requests [][]byte) *loadedServer {
 		_ = server.Close()
 	})
 	for range benchConnections {
-		s.connections = append(s.connections, &connection{conn: dial(b, s.address), requests: requests})
+		s.connections = append(s.connections, &connection{conn: dial(b, clientSource, s.address), requests: requests})
 	}
 	return s
 }
 
-func dial(b *testing.B, address string) net.Conn {
+// The flood has an address of its own, because the server limits the requests in flight of each
+// address.
+const (
+	clientSource = "127.0.0.1"
+	floodSource  = "127.0.0.2"
+)
+
+func dial(b *testing.B, source, address string) net.Conn {
 	b.Helper()
-	conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", address)
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}).DialContext(b.Context(), "tcp", address)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -199,7 +206,7 @@ func (s *loadedServer) responseTimes(b *testing.B) []time.Duration {
 				start := time.Now()
 				if err := c.exchange(); err != nil {
 					b.Error(err)
-					return
+					break
 				}
 				own = append(own, time.Since(start))
 			}
@@ -219,7 +226,7 @@ func (s *loadedServer) flood(b *testing.B) (stop func()) {
 	var attackers []net.Conn
 	var running sync.WaitGroup
 	for n := range benchConnections {
-		conn := dial(b, s.address)
+		conn := dial(b, floodSource, s.address)
 		attackers = append(attackers, conn)
 		running.Go(func() {
 			buffer := make([]byte, 4<<10)
