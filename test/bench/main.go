@@ -29,15 +29,19 @@ const usage = `Usage: go run -C test ./bench [flags]
 Measures the token server against limits of this machine. With the defaults, it takes
 about 3 min and 1 GB of memory on two cores. The machine should be idle.
 
-The exit code is 1 if a target is missed. A row misses its target if its median and most
-of its rounds do, and again when the row is repeated. Rows during which other processes
-used more than 10 % of the cores don't count as missed, except handler and memory.
+The exit code is 1 if a benchmark fails or a target is missed. After a failure, the other
+rows are still measured. A row misses its target if its median and most of its rounds do,
+and again when the row is repeated. Rows during which other processes used more than 10 %
+of the cores don't count as missed, except handler and memory.
 
 Flags:
 `
 
-// errMissed means that all measurements succeeded but a row missed its target.
-var errMissed = errors.New("missed targets")
+var (
+	// errMissed means that all measurements succeeded but a row missed its target.
+	errMissed = errors.New("missed targets")
+	errFailed = errors.New("failed benchmarks")
+)
 
 type options struct {
 	rounds     int
@@ -104,28 +108,34 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			wanted = append(wanted, r)
 		}
 	}
-	missed, err := measureAll(ctx, root, o, wanted, out)
-	if err == nil && len(missed) > 0 {
+	missed, failed := measureAll(ctx, root, o, wanted, out)
+	if len(missed) > 0 {
 		fmt.Fprintf(out, "\nRepeating the rows that missed their targets:\n")
-		missed, err = measureAll(ctx, root, o, missed, out)
-	}
-	if err != nil {
-		return err
+		var repeated []row
+		missed, repeated = measureAll(ctx, root, o, missed, out)
+		failed = append(failed, repeated...)
 	}
 	fmt.Fprintf(out, "\n%s\nTook %s, load %s.\n", limits, time.Since(started).Round(time.Second), load())
-	var names []string
-	for _, r := range missed {
-		names = append(names, r.name)
-	}
-	if len(names) > 0 {
-		return fmt.Errorf("%w: %s", errMissed, strings.Join(names, ", "))
+	switch {
+	case len(failed) > 0:
+		return fmt.Errorf("%w: %s", errFailed, names(failed))
+	case len(missed) > 0:
+		return fmt.Errorf("%w: %s", errMissed, names(missed))
 	}
 	return nil
 }
 
-// measureAll measures and prints the rows and returns those that missed their targets.
-func measureAll(ctx context.Context, root string, o options, wanted []row, out io.Writer) ([]row, error) {
-	var missed []row
+func names(rows []row) string {
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// measureAll measures and prints the rows. It returns those that missed their targets and those whose
+// benchmark failed, which it prints with the output of the benchmark.
+func measureAll(ctx context.Context, root string, o options, wanted []row, out io.Writer) (missed, failed []row) {
 	for len(wanted) > 0 {
 		n := 1 // rows of the same benchmark share its setup
 		for n < len(wanted) && wanted[n].parent() == wanted[0].parent() {
@@ -134,14 +144,17 @@ func measureAll(ctx context.Context, root string, o options, wanted []row, out i
 		watch := startWatch()
 		rounds, used, err := measure(ctx, root, o, wanted[:n])
 		if err != nil {
-			return nil, err
+			for _, r := range wanted[:n] {
+				fmt.Fprintf(out, format, r.name, "", "", r.target, "FAILED", "")
+			}
+			fmt.Fprintln(out, err)
+			failed = append(failed, wanted[:n]...)
+			wanted = wanted[n:]
+			continue
 		}
 		busy := watch.others(used) > tolerated
 		for _, r := range wanted[:n] {
 			metrics := rounds["Benchmark"+r.benchmark]
-			if len(metrics[r.metric]) != o.rounds {
-				return nil, fmt.Errorf("measure %s: got %d rounds, want %d", r.name, len(metrics[r.metric]), o.rounds)
-			}
 			noisy := busy && !r.robust()
 			r.print(out, metrics, noisy)
 			if r.missed(metrics[r.metric]) && !noisy {
@@ -150,14 +163,14 @@ func measureAll(ctx context.Context, root string, o options, wanted []row, out i
 		}
 		wanted = wanted[n:]
 	}
-	return missed, nil
+	return missed, failed
 }
 
 // cores matches the suffix that go test adds to the name of a benchmark.
 var cores = regexp.MustCompile(`-\d+$`)
 
 // measure runs the benchmark of the rows. It returns the values of each metric by benchmark, and the
-// CPU time that was used.
+// CPU time that was used. It is an error if a row doesn't have a value for each round.
 func measure(ctx context.Context, root string, o options, wanted []row) (map[string]map[string][]float64, time.Duration, error) {
 	pattern := "^Benchmark" + wanted[0].parent() + "$"
 	if wanted[0].benchmark != wanted[0].parent() {
@@ -191,6 +204,11 @@ func measure(ctx context.Context, root string, o options, wanted []row) (map[str
 				return nil, 0, fmt.Errorf("read %q: %w", lines.Text(), err)
 			}
 			rounds[name][fields[i+1]] = append(rounds[name][fields[i+1]], value)
+		}
+	}
+	for _, r := range wanted {
+		if got := len(rounds["Benchmark"+r.benchmark][r.metric]); got != o.rounds {
+			return nil, 0, fmt.Errorf("measure %s: got %d rounds, want %d", r.name, got, o.rounds)
 		}
 	}
 	return rounds, command.ProcessState.UserTime() + command.ProcessState.SystemTime(), nil
