@@ -2,15 +2,24 @@ package tokenserver_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 	tokenjws "github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -174,4 +183,40 @@ func TestServiceAccountTokensAreUnavailableUntilKeysAreKnown(t *testing.T) {
 
 	without := startInCluster(t, nil)
 	checkRejection(t, without.send(t, without.clientOf(t, "HTTP/2"), token), 401, "invalid_client", "acme")
+}
+
+// Anyone can send a token with an unknown key. While the API server doesn't respond, such tokens must
+// not take the places of all requests.
+func TestForgedTokensLeaveRoomWhileTheAPIServerHangs(t *testing.T) {
+	stopped := make(chan struct{})
+	s := startInCluster(t, clusterkeys.New(clusterkeys.Options{
+		Get: func(context.Context, string) ([]byte, error) {
+			<-stopped
+			return nil, errors.New("stopped")
+		},
+		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: func() time.Time { return now },
+	}))
+	var (
+		forgers sync.WaitGroup
+		answers = make(chan int, httpserver.Divide(256<<20).InFlight)
+	)
+	defer forgers.Wait()
+	defer close(stopped)
+	// A source can have a quarter of the places.
+	for source := range 4 {
+		forger := s.clientOf(t, "HTTP/2")
+		forger.Transport.(*http.Transport).DialContext = (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+source))}}).DialContext
+		for n := range cap(answers) / 4 {
+			forged := byAssertion(accountToken(t, members{"kid": strconv.Itoa(n)}, nil), "&client_id=pod")
+			forgers.Go(func() { answers <- s.send(t, forger, forged).status })
+		}
+	}
+	for range cap(answers) / 2 {
+		select {
+		case <-answers:
+		case <-time.After(8 * time.Second):
+			t.Fatalf("fewer than half of %d forged tokens are rejected", cap(answers))
+		}
+	}
+	checkToken(t, s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant, authorization: good}), "orders:read orders:write stock", nil)
 }

@@ -23,10 +23,13 @@ const (
 	// refreshInterval is the time between regular refreshes. A key that the cluster has withdrawn
 	// is trusted for at most that long.
 	refreshInterval = 5 * time.Minute
-	// retryInterval is the time to wait after a failed refresh.
+	// retryInterval is the time to wait after a failed refresh, even if requests use unknown keys.
 	retryInterval = 10 * time.Second
 	// minInterval is the minimum time between refreshes, even if requests use unknown keys.
 	minInterval = time.Second
+	// maxWaiting is the maximum number of requests that wait for the API server, because each one is a
+	// request in progress, whose number is limited too. Anyone can send a token with an unknown key.
+	maxWaiting = 8
 	// maxAbsent is the maximum number of key IDs of other issuers to remember.
 	maxAbsent = 1024
 	// fetchTimeout limits the wait for the API server, and therefore the delay of a request with an
@@ -49,17 +52,19 @@ type Keys struct {
 	Options
 	current atomic.Pointer[documents] // last known good documents; nil before the first successful refresh
 	flight  singleflight.Group
+	waiting chan struct{} // limits the requests that wait for a refresh
 	success prometheus.Gauge
 
 	mu        sync.Mutex
 	attempted time.Time       // when the last refresh started
-	failed    bool            // whether the last refresh failed
+	failed    bool            // whether the last completed refresh failed
+	failedAt  time.Time       // when it failed; zero if another one has started
 	absent    map[string]bool // key IDs that the cluster didn't publish when RuleOut first saw them
 }
 
 // New returns an empty Keys. Run keeps it up to date.
 func New(o Options) *Keys {
-	k := &Keys{Options: o, absent: map[string]bool{}, success: prometheus.NewGauge(prometheus.GaugeOpts{
+	k := &Keys{Options: o, waiting: make(chan struct{}, maxWaiting), absent: map[string]bool{}, success: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_cluster_keys_last_success_timestamp_seconds",
 		Help: "Time at which this server last fetched the keys for service account tokens. If it is several minutes old, fetching fails and this server uses the last known good keys.",
 	})}
@@ -85,14 +90,16 @@ func (k *Keys) Run(ctx context.Context) {
 }
 
 // Key returns the cluster's issuer and the key with the given ID. If the key is unknown, Key first
-// refreshes the keys, but at most once per second. Concurrent callers share one refresh.
+// refreshes the keys, but at most once per second, and not within retryInterval of a failed refresh.
+// At most maxWaiting callers wait for a refresh, which they share. Others get the result of a failed
+// refresh.
 //
 // Errors: clientassertion.ErrNoKeys before the first successful refresh; jws.ErrKey.
 func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error) {
 	if issuer, key, err = k.Known(id); err == nil {
 		return issuer, key, nil
 	}
-	if err := k.refresh(ctx); err != nil && !errors.Is(err, errTooSoon) {
+	if err := k.refreshOnDemand(ctx); err != nil && !errors.Is(err, errTooSoon) {
 		k.Logger.Debug("Failed to refresh cluster keys after an unknown key ID", "error", err)
 	}
 	return k.Known(id)
@@ -130,7 +137,7 @@ func (k *Keys) RuleOut(ctx context.Context, issuer, id string) error {
 	if absent {
 		return nil
 	}
-	err := k.refresh(ctx)
+	err := k.refreshOnDemand(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// Keys that were loaded less than a second ago are current.
@@ -144,7 +151,33 @@ func (k *Keys) RuleOut(ctx context.Context, issuer, id string) error {
 	return nil
 }
 
-var errTooSoon = errors.New("the keys were refreshed less than a second ago")
+var (
+	errTooSoon        = errors.New("the last refresh was too recent")
+	errTooManyWaiting = errors.New("too many requests wait for a refresh")
+)
+
+// refreshOnDemand is a refresh for a request. While the API server doesn't respond, requests with
+// unknown keys could otherwise fill the server.
+func (k *Keys) refreshOnDemand(ctx context.Context) error {
+	if k.paused() {
+		return errTooSoon
+	}
+	select {
+	case k.waiting <- struct{}{}:
+	default:
+		return errTooManyWaiting
+	}
+	defer func() { <-k.waiting }()
+	return k.refresh(ctx)
+}
+
+// paused reports whether the last refresh failed less than retryInterval ago.
+func (k *Keys) paused() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	since := k.Now().Sub(k.failedAt)
+	return since >= 0 && since < retryInterval
+}
 
 // refresh fetches the keys once for all concurrent callers. Canceling a caller's context doesn't
 // cancel the shared request.
@@ -158,7 +191,9 @@ func (k *Keys) refresh(ctx context.Context) error {
 		err := k.fetch(ctx)
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.failed = err != nil
+		if k.failed = err != nil; k.failed {
+			k.failedAt = k.Now()
+		}
 		return nil, err
 	})
 	select {
@@ -178,7 +213,7 @@ func (k *Keys) due() bool {
 	if since := now.Sub(k.attempted); since >= 0 && since < minInterval {
 		return false
 	}
-	k.attempted = now
+	k.attempted, k.failedAt = now, time.Time{}
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -108,13 +109,15 @@ func want(t *testing.T, k *clusterkeys.Keys, key signingkey.PublicKey, wantErr e
 	}
 }
 
-// An unknown key triggers a refresh, but at most once per second. A known key triggers no request.
+// An unknown key triggers a refresh, but at most once per second, and not within ten seconds of a
+// failed one. A known key triggers no request.
 func TestUnknownKey(t *testing.T) {
 	k, s := newKeys(t)
 	old, next := newKey(t), newKey(t)
 	s.set(func(s *apiServer) { s.unavailable = true })
 	want(t, k, old, clientassertion.ErrNoKeys)
 	s.set(func(s *apiServer) { s.unavailable, s.keys = false, []any{old} })
+	s.pass(9 * time.Second)
 	want(t, k, old, clientassertion.ErrNoKeys) // too soon
 	s.pass(time.Second)
 	want(t, k, old, nil)
@@ -154,7 +157,7 @@ func TestRuleOut(t *testing.T) {
 		if n := s.requests.Load(); n != wantRequests {
 			t.Errorf("%d requests, want %d", n, wantRequests)
 		}
-		s.pass(time.Second)
+		s.pass(10 * time.Second)
 	}
 	s.set(func(s *apiServer) { s.unavailable, s.keys = true, []any{own} })
 	ruleOut("https://example.com", foreign, clientassertion.ErrNoKeys, 0)
@@ -202,6 +205,52 @@ func TestSharedRequest(t *testing.T) {
 	want(t, k, key, nil)
 }
 
+// While the API server doesn't respond, only a few callers wait for it. The others get what is known.
+func TestFewCallersWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		call func(context.Context, *clusterkeys.Keys) error
+		want error
+	}{
+		"Key": {func(ctx context.Context, k *clusterkeys.Keys) error {
+			_, _, err := k.Key(ctx, "unknown")
+			return err
+		}, jws.ErrKey},
+		"RuleOut": {func(ctx context.Context, k *clusterkeys.Keys) error {
+			return k.RuleOut(ctx, "https://kubernetes.default.svc", "unknown")
+		}, clientassertion.ErrNoKeys},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, s := newKeys(t)
+				key := newKey(t)
+				s.set(func(s *apiServer) { s.keys = []any{key} })
+				want(t, k, key, nil)
+				s.pass(time.Second)
+				s.set(func(s *apiServer) { s.unavailable, s.held = true, make(chan struct{}) })
+				var (
+					running  sync.WaitGroup
+					answered atomic.Int64
+				)
+				const callers = 100
+				for range callers {
+					running.Go(func() {
+						if err := tc.call(t.Context(), k); !errors.Is(err, tc.want) {
+							t.Errorf("error %v, want %v", err, tc.want)
+						}
+						answered.Add(1)
+					})
+				}
+				synctest.Wait()
+				if waiting := callers - answered.Load(); waiting != 8 {
+					t.Errorf("%d callers wait, want 8", waiting)
+				}
+				want(t, k, key, nil)
+				running.Wait() // until the request times out
+			})
+		})
+	}
+}
+
 // Canceling one caller doesn't cancel the shared request.
 func TestCanceledCaller(t *testing.T) {
 	k, s := newKeys(t)
@@ -238,7 +287,7 @@ func TestKeepsLastKnownGoodKeys(t *testing.T) {
 				s.unavailable, s.issuer, s.keys = false, "https://kubernetes.default.svc", []any{other}
 			})
 			s.set(change)
-			s.pass(time.Second)
+			s.pass(10 * time.Second)
 			want(t, k, other, jws.ErrKey)
 			want(t, k, key, nil)
 		})
@@ -247,7 +296,7 @@ func TestKeepsLastKnownGoodKeys(t *testing.T) {
 	s.set(func(s *apiServer) {
 		s.unavailable, s.issuer, s.keys = false, "https://kubernetes.default.svc", []any{map[string]string{"kty": "oct"}, other}
 	})
-	s.pass(time.Second)
+	s.pass(10 * time.Second)
 	want(t, k, other, nil)
 }
 
