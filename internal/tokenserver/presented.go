@@ -42,7 +42,9 @@ func accessToken(header http.Header, bound bool) (scheme, token string, err erro
 // given headers. They are empty, so that no proof is for them, if a header is missing or repeated:
 // then it isn't certain that the gateway set it. They are also empty if the host contains a character
 // that ends it. A gateway may get the host from the caller, who could otherwise turn the path into a
-// query or a fragment, which don't count.
+// query, which doesn't count. They are also empty if the URL contains "#". No valid request target does
+// (RFC 9112 §3.2), but a gateway may forward it, and an API may treat it as part of the path, while a
+// fragment doesn't count.
 func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url string) {
 	single := func(name string) (string, bool) {
 		values := header[name]
@@ -55,8 +57,8 @@ func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url strin
 		method, okMethod := single("X-Original-Method")
 		url, okURL := single("X-Original-Url")
 		_, afterScheme, _ := strings.Cut(url, "://")
-		hostEnd := strings.IndexAny(afterScheme, "/?#")
-		if !okMethod || !okURL || hostEnd >= 0 && afterScheme[hostEnd] != '/' {
+		hostEnd := strings.IndexAny(afterScheme, "/?")
+		if !okMethod || !okURL || strings.Contains(url, "#") || hostEnd >= 0 && afterScheme[hostEnd] != '/' {
 			return "", ""
 		}
 		return method, url
@@ -65,7 +67,7 @@ func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url strin
 	proto, okProto := single("X-Forwarded-Proto")
 	host, okHost := single("X-Forwarded-Host")
 	uri, okURI := single("X-Forwarded-Uri")
-	if !okMethod || !okProto || !okHost || !okURI || strings.ContainsAny(proto+host, `/?#\@`) || !strings.HasPrefix(uri, "/") {
+	if !okMethod || !okProto || !okHost || !okURI || strings.ContainsAny(proto+host, `/?#\@`) || !strings.HasPrefix(uri, "/") || strings.Contains(uri, "#") {
 		return "", ""
 	}
 	return method, proto + "://" + host + uri

@@ -129,6 +129,9 @@ func TestVerificationOfBoundTokens(t *testing.T) {
 		"two forwarded hosts":          {query: "dpop=forwarded", header: with(forwarded(), "X-Forwarded-Host", "orders.example.com", "x"), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
 		"no forwarded path":            {query: "dpop=forwarded", header: with(forwarded(), "X-Forwarded-Uri"), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
 		"path that changes the host":   {query: "dpop=forwarded", header: with(with(forwarded(), "X-Forwarded-Host", "orders.example"), "X-Forwarded-Uri", ".com/v1/orders"), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
+		"forwarded path with fragment": {query: "dpop=forwarded", header: with(forwarded(), "X-Forwarded-Uri", "/v1/orders#/x"), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
+		"fragment in the query":        {query: "dpop=forwarded", header: with(forwarded(), "X-Forwarded-Uri", "/v1/orders?page=1#/x"), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
+		"URL with a fragment":          {header: with(good(), "X-Original-Url", apiURL+"#/x"), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
 		"headers of another gateway":   {query: "dpop=forwarded", header: good(), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
 		"other headers of a gateway":   {header: forwarded(), wantStatus: 401, wantChallenge: []string{dpopInvalidProof}},
 		"not configured":               {query: "scope=stock", header: good(), wantStatus: 401, wantChallenge: []string{`Bearer scope="stock"`}},
@@ -170,7 +173,7 @@ func TestHostStatedByTheGatewayEndsAtThePath(t *testing.T) {
 	}
 	for url, want := range map[string]int{
 		"https://orders.example.com?" + path: 401, "https://orders.example.com#" + path: 401, "https://orders.example.com?": 401,
-		root + "?page=1": 200, root + "#a": 200, "https://orders.example.com": 200, root + path: 401,
+		root + "?page=1": 200, root + "#a": 401, "https://orders.example.com": 200, root + path: 401,
 	} {
 		check(url, want, http.Header{"X-Original-Method": {"GET"}, "X-Original-Url": {url}})
 	}
