@@ -61,7 +61,7 @@ func New(o Options) http.Handler {
 	clients := clientEndpoint{
 		Options: o,
 		clients: clientauth.New(clientauth.Options{
-			ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, Used: o.Used, Logger: o.Logger,
+			Realm: o.Registry.Realm, ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, Used: o.Used, Logger: o.Logger,
 			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Checks: o.Metrics.slowChecks}),
 		}),
 		delayed:   make(chan struct{}, maxDelayed),

@@ -56,7 +56,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 		return identity, wrongAssertion(err)
 	}
 	identity.SecretID = key.ID()
-	if err := checkUsable(realm, client, now); err != nil {
+	if err := a.checkUsable(realm, client, now); err != nil {
 		return identity, err
 	}
 	switch err := a.usedAssertions.Use(replay.Owner{Namespace: client.Namespace, UID: client.UID}, assertion.Claims.ID, assertion.Claims.Expiry.Time(), now); {

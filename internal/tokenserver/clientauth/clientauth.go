@@ -23,6 +23,8 @@ import (
 // Options contains the dependencies of an Authenticator. All fields except ClusterKeys, RefreshKeys,
 // Count and Used are required.
 type Options struct {
+	// Realm returns the realm that has the given name now, or nil.
+	Realm func(name string) *registry.Realm
 	// ClusterKeys returns the keys that verify service account tokens. If nil, the Authenticator
 	// rejects these tokens.
 	ClusterKeys ClusterKeys
@@ -49,6 +51,7 @@ const (
 
 // Authenticator authenticates clients (RFC 6749 §2.3). It is safe for concurrent use.
 type Authenticator struct {
+	realm          func(name string) *registry.Realm
 	slowHashes     *slowhash.Checker
 	usedAssertions *replay.Memory
 	clusterKeys    ClusterKeys
@@ -75,6 +78,7 @@ func New(o Options) *Authenticator {
 		o.Used = func(*registry.Client, usage.Credential, time.Time) {}
 	}
 	return &Authenticator{
+		realm:          o.Realm,
 		slowHashes:     o.SlowHashes,
 		usedAssertions: replay.New(maxStoredAssertions),
 		clusterKeys:    o.ClusterKeys,
@@ -140,10 +144,14 @@ func (a *Authenticator) conclude(realm *registry.Realm, identity Identity, err e
 // expiration checks run after the credential checks, so that they reveal nothing without valid
 // credentials.
 //
+// Credentials can take seconds to verify. A realm that was suspended or deleted in the meantime issues
+// no token.
+//
 // The error is oauth.ErrInvalidClient with the reason.
-func checkUsable(realm *registry.Realm, client *registry.Client, now time.Time) error {
+func (a *Authenticator) checkUsable(realm *registry.Realm, client *registry.Client, now time.Time) error {
+	current := a.realm(realm.Name)
 	switch {
-	case realm.Disabled:
+	case current == nil, current.UID != realm.UID, current.Disabled:
 		return errRealmDisabled
 	case client.Disabled:
 		return errClientDisabled

@@ -1,6 +1,7 @@
 package clientauth_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -18,7 +19,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
@@ -28,26 +31,41 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-const issuer = "https://api.example.com/acme"
+const (
+	issuer        = "https://api.example.com/acme"
+	clusterIssuer = "https://kubernetes.default.svc"
+)
 
 // newRealm returns a realm with the client "signing", which has the public half of the given key.
 func newRealm(t *testing.T, key signingkey.Key) (*registry.Registry, *registry.Realm) {
 	t.Helper()
-	key.State = signingkey.Active
-	realm, err := registry.NewRealm(registry.RealmSettings{
-		UID: "realm", Name: "acme", Issuer: issuer, TokenLifetime: time.Minute, Keys: []signingkey.Key{key},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reg := registry.New()
+	reg, realm := registry.New(), realmWith(t, key, false)
 	reg.SetRealm(realm)
 	reg.SetClient(&registry.Client{UID: "client", Namespace: "apps", RealmUID: "realm", ID: "signing", PublicKeys: []signingkey.PublicKey{key.Public()}})
 	return reg, realm
 }
 
+func realmWith(t *testing.T, key signingkey.Key, disabled bool) *registry.Realm {
+	t.Helper()
+	key.State = signingkey.Active
+	realm, err := registry.NewRealm(registry.RealmSettings{
+		Record: "realm", UID: "realm", Name: "acme", Issuer: issuer, TokenLifetime: time.Minute, Keys: []signingkey.Key{key}, Disabled: disabled,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return realm
+}
+
 // assertionOf returns a valid assertion that the client "signing" signed with the given key.
 func assertionOf(t *testing.T, key signingkey.Key) string {
+	t.Helper()
+	return signed(t, key, map[string]any{
+		"iss": "signing", "sub": "signing", "aud": issuer, "jti": "one", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+	})
+}
+
+func signed(t *testing.T, key signingkey.Key, claims map[string]any) string {
 	t.Helper()
 	part := func(members map[string]any) string {
 		data, err := json.Marshal(members)
@@ -56,9 +74,7 @@ func assertionOf(t *testing.T, key signingkey.Key) string {
 		}
 		return base64.RawURLEncoding.EncodeToString(data)
 	}
-	input := part(map[string]any{"alg": key.Algorithm, "kid": key.ID, "typ": "JWT"}) + "." + part(map[string]any{
-		"iss": "signing", "sub": "signing", "aud": issuer, "jti": "one", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
-	})
+	input := part(map[string]any{"alg": key.Algorithm, "kid": key.ID, "typ": "JWT"}) + "." + part(claims)
 	signature, err := key.Signer().Sign(nil, []byte(input))
 	if err != nil {
 		t.Fatal(err)
@@ -71,10 +87,10 @@ func TestClientWithTooManyAssertionsIsAskedToWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reg, realm := newRealm(t, key)
 	a := clientauth.New(clientauth.Options{
-		Logger: slog.New(slog.DiscardHandler),
+		Realm: reg.Realm, Logger: slog.New(slog.DiscardHandler),
 	})
-	_, realm := newRealm(t, key)
 	if err := a.FillAssertions(realm.Client("signing"), now); err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +107,10 @@ func TestAssertionsOfOneNamespaceAreLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, realm := newRealm(t, key)
+	reg, realm := newRealm(t, key)
 	for namespace, want := range map[string]error{"apps": oauth.ErrAssertionsFull, "others": nil} {
 		a := clientauth.New(clientauth.Options{
-			Logger: slog.New(slog.DiscardHandler),
+			Realm: reg.Realm, Logger: slog.New(slog.DiscardHandler),
 		})
 		for _, uid := range []string{"one", "two"} {
 			err = a.FillAssertions(&registry.Client{Namespace: namespace, UID: uid}, now)
@@ -110,7 +126,7 @@ func TestAssertionsOfOneNamespaceAreLimited(t *testing.T) {
 }
 
 // A secret may wait for its verification. A client that is suspended, changed or deleted in the
-// meantime gets no token.
+// meantime gets no token, and neither does one whose realm is suspended or deleted.
 func TestChangesDuringVerification(t *testing.T) {
 	verifier, err := clientsecret.HashArgon2id("the correct secret", rand.Reader)
 	if err != nil {
@@ -139,7 +155,9 @@ func TestChangesDuringVerification(t *testing.T) {
 			changed.Secrets = nil
 			r.SetClient(&changed)
 		}, oauth.ErrInvalidClient},
-		"deleted": {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
+		"deleted":         {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
+		"realm suspended": {func(r *registry.Registry) { r.SetRealm(realmWith(t, key, true)) }, oauth.ErrInvalidClient},
+		"realm deleted":   {func(r *registry.Registry) { r.Remove("realm") }, oauth.ErrInvalidClient},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -147,6 +165,7 @@ func TestChangesDuringVerification(t *testing.T) {
 				client := original
 				reg.SetClient(&client)
 				a := clientauth.New(clientauth.Options{
+					Realm:      reg.Realm,
 					SlowHashes: slowhash.New(slowhash.Options{Checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "checks"}, []string{"outcome"})}),
 					Logger:     slog.New(slog.DiscardHandler),
 				})
@@ -167,6 +186,67 @@ func TestChangesDuringVerification(t *testing.T) {
 				tc.change(reg)
 				correct.Wait()
 			})
+		})
+	}
+}
+
+// keysAfter is a cluster whose key is known after a change.
+type keysAfter struct {
+	key    signingkey.PublicKey
+	change func()
+}
+
+func (k keysAfter) Key(context.Context, string) (string, signingkey.PublicKey, error) {
+	k.change()
+	return clusterIssuer, k.key, nil
+}
+
+func (keysAfter) Known(string) (string, signingkey.PublicKey, error) {
+	return "", signingkey.PublicKey{}, jws.ErrKey
+}
+
+func (keysAfter) RuleOut(context.Context, string, string) error { return nil }
+
+// A service account token may wait for a new key of the cluster.
+func TestChangesWhileAKeyIsLoaded(t *testing.T) {
+	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := registry.Client{
+		Record: "record", UID: "client", RealmUID: "realm", ID: "pod",
+		ServiceAccounts: []clientassertion.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "account"}},
+	}
+	token := signed(t, key, map[string]any{
+		"iss": clusterIssuer, "sub": "system:serviceaccount:apps:billing", "aud": issuer, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
+		"kubernetes.io": map[string]any{
+			"namespace": "apps", "pod": map[string]any{"name": "billing-1", "uid": "pod"}, "serviceaccount": map[string]any{"name": "billing", "uid": "account"},
+		},
+	})
+	for name, tc := range map[string]struct {
+		change func(*registry.Registry)
+		want   error
+	}{
+		"none": {func(*registry.Registry) {}, nil},
+		"suspended": {func(r *registry.Registry) {
+			suspended := original
+			suspended.Disabled = true
+			r.SetClient(&suspended)
+		}, oauth.ErrInvalidClient},
+		"deleted":         {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
+		"realm suspended": {func(r *registry.Registry) { r.SetRealm(realmWith(t, key, true)) }, oauth.ErrInvalidClient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reg, realm := newRealm(t, key)
+			client := original
+			reg.SetClient(&client)
+			a := clientauth.New(clientauth.Options{
+				Realm: reg.Realm, ClusterKeys: keysAfter{key.Public(), func() { tc.change(reg) }}, Logger: slog.New(slog.DiscardHandler),
+			})
+			p := &oauth.Parameters{ClientID: "pod", ClientAssertion: token, ClientAssertionType: oauth.AssertionTypeJWT}
+			if _, err := a.Authenticate(t.Context(), realm, http.Header{}, p, netip.Addr{}, now); !errors.Is(err, tc.want) {
+				t.Errorf("got error %v, want %v", err, tc.want)
+			}
 		})
 	}
 }

@@ -60,8 +60,10 @@ func statedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) s
 //
 // Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
 func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
-	identity := Identity{clientID: clientID, Client: realm.Client(clientID), issuer: statedIssuer(realm, assertion)}
+	identity := Identity{clientID: clientID, issuer: statedIssuer(realm, assertion)}
 	token, err := a.verifyThirdParty(ctx, realm, assertion, now)
+	// Only now, because the client may have been suspended or changed while the cluster's keys loaded.
+	identity.Client = realm.Client(clientID)
 	if token.assertion != nil {
 		identity.describe(&token)
 	}
@@ -85,7 +87,7 @@ func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm,
 	if identity.SecretID = assertion.KeyID; token.issuer == nil {
 		identity.SecretID = token.account.Name
 	}
-	if err := checkUsable(realm, identity.Client, now); err != nil {
+	if err := a.checkUsable(realm, identity.Client, now); err != nil {
 		return identity, err
 	}
 	if token.issuer == nil {

@@ -35,7 +35,7 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	if err != nil {
 		return Identity{clientID: credentials.ClientID, Client: client}, err
 	}
-	identity, err := identify(realm, client, matched, credentials.ClientID, now)
+	identity, err := a.identify(realm, client, matched, credentials.ClientID, now)
 	if err == nil {
 		a.used(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
 		return identity, nil
@@ -83,7 +83,7 @@ func (a *Authenticator) match(ctx context.Context, client *registry.Client, secr
 // The client is nil if the client ID is unknown. matched is nil if the secret is wrong.
 //
 // The error is oauth.ErrInvalidClient with the reason.
-func identify(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Identity, error) {
+func (a *Authenticator) identify(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Identity, error) {
 	identity := Identity{clientID: clientID, Client: client}
 	if matched != nil {
 		identity.SecretID = matched.ID
@@ -94,5 +94,5 @@ func identify(realm *registry.Realm, client *registry.Client, matched *clientsec
 	case matched == nil:
 		return identity, errWrongSecret
 	}
-	return identity, checkUsable(realm, client, now)
+	return identity, a.checkUsable(realm, client, now)
 }
