@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithControllerManager())
+	env.Main(m, env.WithControllerManager(), env.WithClusterTrustBundles())
 }
 
 const (
@@ -106,9 +106,9 @@ func as(t *testing.T, inst *install.Installation, name, pod string) client.Clien
 
 // operator starts an operator, waits until it has written the token service, and returns the
 // installation and a client with the operator's credentials. The operator's policies are enforced.
-func operator(t *testing.T) (*install.Installation, client.Client) {
+func operator(t *testing.T, settings install.Settings) (*install.Installation, client.Client) {
 	t.Helper()
-	inst := install.New(t, env.Start(t), install.Settings{})
+	inst := install.New(t, env.Start(t), settings)
 	inst.StartOperator(t, "")
 	c := as(t, inst, operatorAccount, "")
 	dry := client.NewDryRunClient(c)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 var (
@@ -67,7 +68,7 @@ const (
 )
 
 func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
-	inst, operator := operator(t)
+	inst, operator := operator(t, install.Settings{})
 	tenant := inst.Env.Namespace(t)
 	inst.ServiceAccount(t, tenant, initialAdmin)
 	foreign := secret(tenant, "foreign", nil)
@@ -158,7 +159,7 @@ func certificate(s *corev1.Secret) {
 // TestOperatorRestoresRecordLabel checks that the policy doesn't prevent the operator from repairing
 // its own records.
 func TestOperatorRestoresRecordLabel(t *testing.T) {
-	inst, operator := operator(t)
+	inst, operator := operator(t, install.Settings{})
 	damaged := secret(inst.RecordsNamespace, recordName, nil)
 	inst.Create(t, damaged)
 	restore := `{"metadata": {"labels": {"` + v1alpha1.RecordLabel + `": "client"}}}`

@@ -28,7 +28,7 @@ func get(obj client.Object) func(context.Context, client.Client) error {
 }
 
 func TestTokenServerReadsOnlyRecords(t *testing.T) {
-	inst, _ := operator(t)
+	inst, _ := operator(t, install.Settings{})
 	tenant := inst.Env.Namespace(t)
 	own := pod(inst.Namespace, "server-0")
 	inst.Create(t, own, secret(tenant, "credentials", generated), secret(inst.RecordsNamespace, recordName, recorded))
@@ -71,7 +71,7 @@ func replace(obj client.Object) func(context.Context, client.Client) error {
 }
 
 func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
-	inst, _ := operator(t)
+	inst, _ := operator(t, install.Settings{})
 	own, other := pod(inst.Namespace, "server-0"), pod(inst.Namespace, "server-1")
 	inst.Create(t, own, other)
 	server := as(t, inst, config.TokenServiceName, own.Name)
@@ -129,7 +129,7 @@ func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
 }
 
 func TestTokenServerWritesOnlyItsLease(t *testing.T) {
-	inst, _ := operator(t)
+	inst, _ := operator(t, install.Settings{})
 	own, other := pod(inst.Namespace, "server-0"), pod(inst.Namespace, "server-1")
 	inst.Create(t, own, other)
 	server := as(t, inst, config.TokenServiceName, own.Name)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // deployment returns a Deployment that runs no Pods.
@@ -24,6 +25,9 @@ func deployment(namespace, name string, change func(*corev1.PodSpec)) *appsv1.De
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod(namespace, name).Spec},
 	}}
+	d.Spec.Template.Spec.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
 	d.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}
 	if change != nil {
 		change(&d.Spec.Template.Spec)
@@ -34,11 +38,14 @@ func deployment(namespace, name string, change func(*corev1.PodSpec)) *appsv1.De
 const (
 	otherAccount   = deniedByPolicy + "The Realmkeeper operator can run Pods only with the service account realmkeeper-token-server."
 	accessToNode   = deniedByPolicy + "The Realmkeeper operator can run Pods only without host namespaces and with no volumes other than secret, configMap, and emptyDir."
+	chosenNode     = deniedByPolicy + "The Realmkeeper operator can run Pods only without nodeName, hostPort, and hostIP, so that the scheduler chooses the node and its ports stay free."
+	asRoot         = deniedByPolicy + "The Realmkeeper operator can run Pods only with runAsNonRoot, and no container as root."
+	unconfined     = deniedByPolicy + "The Realmkeeper operator can run Pods only with a seccomp profile, and neither the Pod nor a container can have seLinuxOptions or the seccomp or AppArmor profile Unconfined."
 	morePrivileges = deniedByPolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
 )
 
 func TestOperatorRunsOnlyTokenServers(t *testing.T) {
-	inst, operator := operator(t)
+	inst, operator := operator(t, install.Settings{})
 	tenant := inst.Env.Namespace(t)
 	inst.ServiceAccount(t, inst.Namespace, initialAdmin)
 	servers := &appsv1.Deployment{ObjectMeta: key(inst.Namespace, config.TokenServiceName)}
@@ -62,6 +69,16 @@ func TestOperatorRunsOnlyTokenServers(t *testing.T) {
 	}
 	security := func(f func(*corev1.SecurityContext)) func(context.Context, client.Client) error {
 		return change(func(p *corev1.PodSpec) { f(p.Containers[0].SecurityContext) })
+	}
+	podSecurity := func(f func(*corev1.PodSecurityContext)) func(context.Context, client.Client) error {
+		return change(func(p *corev1.PodSpec) { f(p.SecurityContext) })
+	}
+	initContainer := func(f func(*corev1.Container)) func(context.Context, client.Client) error {
+		return change(func(p *corev1.PodSpec) {
+			added := corev1.Container{Name: "init", Image: "realmkeeper:test", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}}
+			f(&added)
+			p.InitContainers = append(p.InitContainers, added)
+		})
 	}
 	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}
 	another := deniedByPolicy + "The Realmkeeper operator must not create Deployment " + inst.Namespace + "/another."
@@ -90,10 +107,50 @@ func TestOperatorRunsOnlyTokenServers(t *testing.T) {
 		"allow privilege escalation":             {security(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = new(true) }), morePrivileges},
 		"leave privilege escalation unspecified": {security(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = nil }), morePrivileges},
 		"add a capability":                       {security(func(s *corev1.SecurityContext) { s.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} }), morePrivileges},
-		"run a privileged init container": {change(func(p *corev1.PodSpec) {
-			init := corev1.Container{Name: "init", Image: "realmkeeper:test", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}
-			p.InitContainers = []corev1.Container{init}
-		}), morePrivileges},
+		"run a privileged init container": {
+			initContainer(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: new(true)} }), morePrivileges,
+		},
+
+		"choose the node":            {change(func(p *corev1.PodSpec) { p.NodeName = "node" }), chosenNode},
+		"use a port of the node":     {change(func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostPort = 443 }), chosenNode},
+		"use an address of the node": {change(func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostIP = "127.0.0.1" }), chosenNode},
+		"use a port of the node in an init container": {
+			initContainer(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 443, HostPort: 443}} }), chosenNode,
+		},
+
+		"run as root":                   {podSecurity(func(s *corev1.PodSecurityContext) { s.RunAsUser = new(int64(0)) }), asRoot},
+		"leave the user to the image":   {podSecurity(func(s *corev1.PodSecurityContext) { s.RunAsNonRoot = nil }), asRoot},
+		"run a container as root":       {security(func(s *corev1.SecurityContext) { s.RunAsUser = new(int64(0)) }), asRoot},
+		"let a container run as root":   {security(func(s *corev1.SecurityContext) { s.RunAsNonRoot = new(false) }), asRoot},
+		"run an init container as root": {initContainer(func(c *corev1.Container) { c.SecurityContext.RunAsUser = new(int64(0)) }), asRoot},
+
+		"run without a seccomp profile": {podSecurity(func(s *corev1.PodSecurityContext) { s.SeccompProfile = nil }), unconfined},
+		"run without seccomp":           {podSecurity(func(s *corev1.PodSecurityContext) { s.SeccompProfile.Type = corev1.SeccompProfileTypeUnconfined }), unconfined},
+		"run a container without seccomp": {
+			security(func(s *corev1.SecurityContext) {
+				s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+			}), unconfined,
+		},
+		"run an init container without seccomp": {initContainer(func(c *corev1.Container) {
+			c.SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		}), unconfined},
+		"run without AppArmor": {
+			podSecurity(func(s *corev1.PodSecurityContext) {
+				s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+			}), unconfined,
+		},
+		"run a container without AppArmor": {
+			security(func(s *corev1.SecurityContext) {
+				s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+			}), unconfined,
+		},
+		"run without AppArmor by an annotation": {
+			patch(servers.DeepCopy(), `{"spec": {"template": {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/token-server": "unconfined"}}}}}`), unconfined,
+		},
+		"choose the SELinux label": {podSecurity(func(s *corev1.PodSecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"} }), unconfined},
+		"choose the SELinux label of a container": {
+			security(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"} }), unconfined,
+		},
 	})
 	if err := operator.Delete(t.Context(), servers); err != nil {
 		t.Errorf("Failed to delete the Deployment of the token servers: %v", err)
@@ -107,7 +164,7 @@ func TestOperatorRunsOnlyTokenServers(t *testing.T) {
 }
 
 func TestOperatorLeavesOtherObjectsAlone(t *testing.T) {
-	inst, operator := operator(t)
+	inst, operator := operator(t, install.Settings{})
 	inst.ServiceAccount(t, inst.Namespace, initialAdmin)
 	own := deployment(inst.Namespace, operatorAccount, nil)
 	portal := &corev1.Service{ObjectMeta: key(inst.Namespace, "realmkeeper-portal"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
