@@ -279,7 +279,8 @@ const (
 
 	// ReasonCredentialsSecretsDisabled is used with the Accepted condition when it is False because
 	// the client's secret is generated or provided, but the operator was installed without
-	// permissions for Secrets.
+	// permissions for Secrets. It is also used if the secret is generated and the client is in the
+	// system namespace or the records namespace.
 	ReasonCredentialsSecretsDisabled ConditionReason = "CredentialsSecretsDisabled"
 
 	// ReasonRecordUnreadable is used with the Programmed and Ready conditions when they are False

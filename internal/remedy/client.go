@@ -62,8 +62,8 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		commands: func(o object) []string { return []string{o.explainRealm(), "kubectl edit realm " + o.realm} },
 	},
 	v1alpha1.ReasonCredentialsSecretsDisabled: {
-		cause:    "This installation stores no client secrets in Secrets.",
-		action:   "Replace spec.secret with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.",
+		cause:    "This installation stores no client secrets in Secrets, or not in this namespace, because it contains the Secrets of Realmkeeper itself.",
+		action:   "Replace spec.secret with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities. If the message names the namespace, you can also create the client in another one.",
 		commands: newHash,
 	},
 	v1alpha1.ReasonSecretConflict: {

@@ -22,7 +22,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func instance() *config.Instance {
 	return &config.Instance{
-		InstanceDomain: "example.com", ExternalPort: 443, SystemNamespace: "system",
+		InstanceDomain: "example.com", ExternalPort: 443, SystemNamespace: "system", RecordsNamespace: "records",
 		Security: config.Security{DefaultTokenLifetime: metav1.Duration{Duration: time.Hour}},
 		TLS:      config.TLS{Managed: &config.ManagedTLS{}},
 		Usage:    config.Usage{Resolution: metav1.Duration{Duration: time.Hour}},

@@ -37,17 +37,29 @@ func TestAccepted(t *testing.T) {
 	labeled := func(value string) func(*observed) {
 		return func(s *observed) { s.namespaceLabels = map[string]string{"realm": value} }
 	}
+	in := func(namespace string) func(*observed) {
+		return func(s *observed) { s.client.Namespace = namespace }
+	}
+	named := func(name string) func(*observed) { return func(s *observed) { s.client.Name = name } }
 	for name, test := range map[string]struct {
 		change     []func(*observed)
 		wantReason v1alpha1.ConditionReason
 		wantWord   string
 	}{
-		"valid":                  {nil, v1alpha1.ReasonAccepted, ""},
-		"no realm":               {[]func(*observed){func(s *observed) { s.realm = nil }}, v1alpha1.ReasonRealmNotFound, `"acme"`},
-		"namespace named":        {[]func(*observed){allow("other", "team")}, v1alpha1.ReasonAccepted, ""},
-		"namespace not named":    {[]func(*observed){allow("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
-		"namespace selected":     {[]func(*observed){selecting, labeled("acme")}, v1alpha1.ReasonAccepted, ""},
-		"namespace not selected": {[]func(*observed){selecting, labeled("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
+		"valid":                                 {nil, v1alpha1.ReasonAccepted, ""},
+		"no realm":                              {[]func(*observed){func(s *observed) { s.realm = nil }}, v1alpha1.ReasonRealmNotFound, `"acme"`},
+		"namespace named":                       {[]func(*observed){allow("other", "team")}, v1alpha1.ReasonAccepted, ""},
+		"namespace not named":                   {[]func(*observed){allow("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
+		"namespace selected":                    {[]func(*observed){selecting, labeled("acme")}, v1alpha1.ReasonAccepted, ""},
+		"namespace not selected":                {[]func(*observed){selecting, labeled("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
+		"in the system namespace":               {[]func(*observed){in("system")}, v1alpha1.ReasonCredentialsSecretsDisabled, `"system"`},
+		"in the records namespace":              {[]func(*observed){in("records")}, v1alpha1.ReasonCredentialsSecretsDisabled, `"records"`},
+		"in the system namespace with a hash":   {[]func(*observed){in("system"), withHashes(hashOf(t, "a", password))}, v1alpha1.ReasonAccepted, ""},
+		"of helm test":                          {[]func(*observed){in("system"), named("realmkeeper-helm-test")}, v1alpha1.ReasonAccepted, ""},
+		"of helm test in the records namespace": {[]func(*observed){in("records"), named("realmkeeper-helm-test")}, v1alpha1.ReasonCredentialsSecretsDisabled, `"records"`},
+		"with the Secret of helm test": {[]func(*observed){in("system"), func(s *observed) {
+			s.client.Spec.Secret.Generated.SecretName = "realmkeeper-helm-test"
+		}}, v1alpha1.ReasonAccepted, ""},
 		"ID held by another client": {[]func(*observed){func(s *observed) {
 			s.holder = types.NamespacedName{Namespace: "other", Name: "z"}
 		}}, v1alpha1.ReasonClientIDConflict, "other/z"},

@@ -1,16 +1,19 @@
 package permissions_test
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -18,6 +21,7 @@ var (
 	generated = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
 	provided  = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
 	recorded  = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient}
+	both      = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient, v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
 )
 
 // recordName and subjectName are names of records of no ApiClient.
@@ -25,6 +29,8 @@ const (
 	recordName  = "client-00000000-0000-4000-8000-000000000000"
 	subjectName = "subject-0000000000000000000000000000000000000000000000000000000000000000"
 	restoreName = "restore-0000000000000000000000000000000000000000000000000000000000000000"
+	// testName is the name of the credentials Secret of "helm test".
+	testName = "realmkeeper-helm-test"
 )
 
 func secret(namespace, name string, labels map[string]string, change ...func(*corev1.Secret)) *corev1.Secret {
@@ -65,6 +71,7 @@ const (
 	addLabel        = `{"metadata": {"labels": {"auth.realmkeeper.dev/client-secret": "generated"}}}`
 	addLabelAndData = `{"metadata": {"labels": {"auth.realmkeeper.dev/client-secret": "generated"}}, "stringData": {"password": "after"}}`
 	changeData      = `{"stringData": {"password": "after"}}`
+	adopt           = `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`
 )
 
 func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
@@ -79,11 +86,16 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 	restore := secret(inst.RecordsNamespace, restoreName, recorded)
 	adopted := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "1", 1), recorded)
 	adopted.Annotations = map[string]string{v1alpha1.AdoptedByAnnotation: "another"}
-	inst.Create(t, foreign, token, userProvided, credentials, session, restore, adopted)
+	labeled := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "2", 1), both)
+	inst.Create(t, foreign, token, userProvided, credentials, session, restore, adopted, labeled)
 
 	want := func(verb, namespace, name string) string {
 		return deniedByPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
 	}
+	const (
+		reserved = " In this namespace, it can write only its records and certificates."
+	)
+	planted := "restore-" + strings.Repeat("b", 64)
 	deny(t, operator, map[string]attempt{
 		"create a service account token Secret": {create(secret(tenant, "new", generated, accountToken)), want("create", tenant, "new")},
 		"create a Secret without the label":     {create(secret(tenant, "new", nil)), want("create", tenant, "new")},
@@ -98,10 +110,20 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
 		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
 
-		"create a restore record":              {create(secret(inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64), recorded)), want("create", inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64))},
-		"change a restore record":              {patch(restore, changeData), want("update", inst.RecordsNamespace, restoreName)},
+		"create a restore record": {create(secret(inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64), recorded)), want("create", inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64))},
+		"change a restore record": {patch(restore, changeData), want("update", inst.RecordsNamespace, restoreName)},
+		"create a restore record with the label of credentials": {
+			create(secret(inst.RecordsNamespace, planted, both)), want("create", inst.RecordsNamespace, planted) + reserved,
+		},
+		"change a restore record with the label of credentials": {patch(labeled, changeData), want("update", inst.RecordsNamespace, labeled.Name) + reserved},
+		"adopt a restore record and label it":                   {patch(restore, `{"metadata": {"labels": {"a": "b"}, "annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`), want("update", inst.RecordsNamespace, restoreName)},
+		"adopt a restore record and change its owner":           {patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1", "auth.realmkeeper.dev/owner": "a/b"}}}`), want("update", inst.RecordsNamespace, restoreName)},
+		"create credentials in the records namespace":           {create(secret(inst.RecordsNamespace, "new", generated)), want("create", inst.RecordsNamespace, "new") + reserved},
+		"create credentials in the system namespace":            {create(secret(inst.Namespace, "new", generated)), want("create", inst.Namespace, "new") + reserved},
+		"generate a name in the system namespace":               {create(secret(inst.Namespace, "", generated, func(s *corev1.Secret) { s.GenerateName = testName })), reserved},
+
 		"adopt a restore record and change it": {patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}, "stringData": {"password": "after"}}`), want("update", inst.RecordsNamespace, restoreName)},
-		"adopt an adopted restore record":      {patch(adopted, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`), want("update", inst.RecordsNamespace, adopted.Name)},
+		"adopt an adopted restore record":      {patch(adopted, adopt), want("update", inst.RecordsNamespace, adopted.Name)},
 		"release an adopted restore record":    {patch(adopted, `{"metadata": {"annotations": null}}`), want("update", inst.RecordsNamespace, adopted.Name)},
 
 		"change a foreign Secret":             {patch(foreign, changeData), want("update", tenant, "foreign")},
@@ -126,9 +148,10 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create a credentials Secret":      create(secret(tenant, "allowed", generated)),
 		"change a credentials Secret":      patch(credentials, changeData),
 		"create a record":                  create(secret(inst.RecordsNamespace, recordName, recorded)),
-		"mark a restore record as adopted": patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`),
+		"mark a restore record as adopted": patch(restore, adopt),
 		"delete a restore record":          remove(adopted),
 		"create a subject record":          create(secret(inst.RecordsNamespace, subjectName, recorded)),
+		"create the Secret of helm test":   create(secret(inst.Namespace, testName, generated)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := do(t.Context(), operator); err != nil {
@@ -147,6 +170,27 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil || string(s.Data["password"]) != "before" {
 			t.Errorf("Secret %s has changed: %v, %v", s.Name, s, err)
 		}
+	}
+}
+
+// The operator creates no credentials Secret among the Secrets of Realmkeeper itself, where its name
+// could have a meaning.
+func TestNoCredentialsSecretInOwnNamespaces(t *testing.T) {
+	inst := install.New(t, env.Start(t), install.Settings{})
+	inst.StartOperator(t, "")
+	inst.Create(t, install.Realm("acme"))
+	for _, namespace := range []string{inst.Namespace, inst.RecordsNamespace} {
+		c := install.ApiClient(namespace, "billing", "acme", func(c *v1alpha1.ApiClient) {
+			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{SecretName: recordName}}
+		})
+		inst.Create(t, c)
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonCredentialsSecretsDisabled)
+		if err := install.NotFound(inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: recordName}, &corev1.Secret{})); err != nil {
+			t.Errorf("The credentials Secret in %s: %v", namespace, err)
+		}
+	}
+	if log := inst.OperatorLog(t); bytes.Contains(log, []byte("forbidden")) {
+		t.Errorf("The operator tries what it may not do:\n%s", log)
 	}
 }
 
