@@ -113,14 +113,16 @@ func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
 	return selector
 }
 
-// Includes reports whether n includes a namespace with the given labels.
+// Includes reports whether n includes a namespace with the given labels. Nil stands for unknown labels,
+// which no selector matches: DoesNotExist and NotIn would otherwise include every unknown namespace. A
+// namespace that exists has at least the label with its name.
 func (n *GrantedNamespaces) Includes(namespace string, namespaceLabels map[string]string) bool {
 	switch {
 	case n.All != nil:
 		return true
 	case n.Selector != nil:
 		selector, err := metav1.LabelSelectorAsSelector(n.Selector.LabelSelector())
-		return err == nil && selector.Matches(labels.Set(namespaceLabels))
+		return err == nil && namespaceLabels != nil && selector.Matches(labels.Set(namespaceLabels))
 	}
 	return slices.Contains(n.Names, namespace)
 }

@@ -204,3 +204,33 @@ func TestLabelSelector(t *testing.T) {
 		})
 	}
 }
+
+// Without the labels of a namespace, nothing shows that a selector excludes it.
+func TestGrantedNamespacesInclude(t *testing.T) {
+	selecting := func(r ...v1alpha1.NamespaceSelectorRequirement) v1alpha1.GrantedNamespaces {
+		return v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{MatchExpressions: r}}
+	}
+	unrestricted := v1alpha1.NamespaceSelectorRequirement{Key: "restricted", Operator: metav1.LabelSelectorOpDoesNotExist}
+	notTest := v1alpha1.NamespaceSelectorRequirement{Key: "stage", Operator: metav1.LabelSelectorOpNotIn, Values: []v1alpha1.LabelValue{"test"}}
+	for name, tc := range map[string]struct {
+		granted v1alpha1.GrantedNamespaces
+		labels  map[string]string
+		want    bool
+	}{
+		"name, labels unknown":             {v1alpha1.GrantedNamespaces{Names: []string{"team"}}, nil, true},
+		"all, labels unknown":              {v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, nil, true},
+		"DoesNotExist, labels unknown":     {selecting(unrestricted), nil, false},
+		"DoesNotExist, no such label":      {selecting(unrestricted), map[string]string{}, true},
+		"DoesNotExist, with the label":     {selecting(unrestricted), map[string]string{"restricted": ""}, false},
+		"NotIn, labels unknown":            {selecting(notTest), nil, false},
+		"NotIn, another value":             {selecting(notTest), map[string]string{"stage": "production"}, true},
+		"empty selector, labels unknown":   {selecting(), nil, false},
+		"empty selector, labels are known": {selecting(), map[string]string{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.granted.Includes("team", tc.labels); got != tc.want {
+				t.Errorf("Got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}

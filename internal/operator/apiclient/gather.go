@@ -25,7 +25,7 @@ import (
 type observed struct {
 	client *v1alpha1.ApiClient
 	realm  *v1alpha1.Realm
-	// namespaceLabels are the labels of the client's namespace.
+	// namespaceLabels are the labels of the client's namespace; nil if they are unknown.
 	namespaceLabels map[string]string
 	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientId
 	// resembles; empty if there is none.

@@ -18,9 +18,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// gatherRealm reads the Realm and the namespaces that its grants depend on, from the cache.
+// gatherRealm reads the Realm and the namespaces that its grants depend on, from the cache. The caches
+// of ApiClients and namespaces are filled separately, so gatherRealm reads the labels of a namespace
+// that the cache lacks from the API server.
 func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
-	return readRealm(ctx, r.Client, r.Namespaces.Labels, seen)
+	if err := readRealm(ctx, r.Client, r.Namespaces.Labels, seen); err != nil || seen.realm == nil || seen.namespaceLabels != nil {
+		return err
+	}
+	var err error
+	seen.namespaceLabels, _, err = r.Namespaces.LiveLabels(ctx, seen.client.Namespace)
+	return err
 }
 
 // gatherRecord reads the record with the client's ID. If the client would acquire an ID that it

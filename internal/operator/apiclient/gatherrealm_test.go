@@ -1,12 +1,85 @@
 package apiclient
 
 import (
+	"context"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 )
+
+// held contains what a cache or the API server holds: a Realm, and the labels of namespaces.
+type held struct {
+	client.Client
+
+	realm      *v1alpha1.Realm
+	namespaces map[string]map[string]string
+}
+
+func (h held) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	switch into := into.(type) {
+	case *v1alpha1.Realm:
+		*into = *h.realm
+		return nil
+	case *corev1.Namespace:
+		if labels, exists := h.namespaces[key.Name]; exists {
+			into.Labels = labels
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+// heldCache is a cache with the content of held.
+type heldCache struct {
+	cache.Cache
+
+	held held
+}
+
+func (c heldCache) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	return c.held.Get(ctx, key, into, options...)
+}
+
+// A client can be in the cache before its namespace. Its grant must not depend on which is first.
+func TestNamespaceMissingInCache(t *testing.T) {
+	restricted := map[string]string{"restricted": "true"}
+	open := map[string]string{corev1.LabelMetadataName: "team"}
+	for name, test := range map[string]struct {
+		cached, live map[string]map[string]string
+		want         v1alpha1.ConditionReason
+	}{
+		"in the cache":                     {map[string]map[string]string{"team": open}, nil, v1alpha1.ReasonAccepted},
+		"in the cache, excluded":           {map[string]map[string]string{"team": restricted}, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"only in the API server":           {nil, map[string]map[string]string{"team": open}, v1alpha1.ReasonAccepted},
+		"only in the API server, excluded": {nil, map[string]map[string]string{"team": restricted}, v1alpha1.ReasonNamespaceNotAllowed},
+		"unknown":                          {nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observe(func(s *observed) {
+				s.realm.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{
+					MatchExpressions: []v1alpha1.NamespaceSelectorRequirement{{Key: "restricted", Operator: metav1.LabelSelectorOpDoesNotExist}},
+				}}
+			})
+			cached, live := held{realm: seen.realm, namespaces: test.cached}, held{realm: seen.realm, namespaces: test.live}
+			r := Reconciler{Client: cached, Live: live, Namespaces: namespaces.New(heldCache{held: cached}, live, nil, time.Minute)}
+			if err := r.gatherRealm(t.Context(), &seen); err != nil {
+				t.Fatal(err)
+			}
+			if got := accepted(seen, instance()); got.Reason != test.want {
+				t.Errorf("%s: %s; want %s", got.Reason, got.Message, test.want)
+			}
+		})
+	}
+}
 
 // The API server must not be asked for a namespace that can't exist, because its response isn't
 // always that it wasn't found.
