@@ -158,7 +158,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan, now time.Tim
 		ServiceAccounts:        serviceAccounts(seen),
 		Identities:             identities(seen),
 		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
-		DPoP:                   constrained(c, granted.grant),
+		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1alpha1.SenderConstraintDPoP,
 	}
 	if c.Spec.ExpiresAt != nil {
 		body.ExpiresAt = c.Spec.ExpiresAt.UTC()

@@ -18,12 +18,14 @@ type coverage struct {
 	audiences []string
 	// lacks describes what the grant lacks; empty if it covers the client.
 	lacks []string
+	// dpop reports whether a grant that covers the client, not only the first one, requires DPoP.
+	dpop bool
 }
 
 // covered returns the coverage of the client. A single grant must cover everything that the client
 // requests; grants are never combined, because their combination could allow more than any of them.
 func covered(seen *observed, instance *config.Instance) coverage {
-	best := coverage{}
+	best, dpop := coverage{}, false
 	for i := range seen.realm.Spec.Grants {
 		grant := &seen.realm.Spec.Grants[i]
 		if !grant.Namespaces.Includes(seen.client.Namespace, seen.namespaceLabels) {
@@ -33,7 +35,9 @@ func covered(seen *observed, instance *config.Instance) coverage {
 		if best.grant == nil || len(c.lacks) < len(best.lacks) {
 			best = c
 		}
+		dpop = dpop || len(c.lacks) == 0 && grant.SenderConstraint == v1alpha1.SenderConstraintDPoP
 	}
+	best.dpop = dpop
 	return best
 }
 

@@ -106,8 +106,3 @@ func identitiesSupported(seen observed, _ *config.Instance) *condition.Result {
 	}
 	return nil
 }
-
-// constrained reports whether the client or its grant requires DPoP.
-func constrained(c *v1alpha1.ApiClient, grant *v1alpha1.Grant) bool {
-	return c.Spec.SenderConstraint == v1alpha1.SenderConstraintDPoP || grant.SenderConstraint == v1alpha1.SenderConstraintDPoP
-}

@@ -125,24 +125,33 @@ func TestAcceptedIdentities(t *testing.T) {
 	}
 }
 
-// Either the client or the grant that covers it requires DPoP.
+// The client or any grant that covers it requires DPoP, whatever the order of the grants is.
 func TestDecideSenderConstraint(t *testing.T) {
 	client := func(s *observed) { s.client.Spec.SenderConstraint = v1alpha1.SenderConstraintDPoP }
 	grant := func(s *observed) { s.realm.Spec.Grants[0].SenderConstraint = v1alpha1.SenderConstraintDPoP }
-	other := func(s *observed) {
-		s.realm.Spec.Grants = append(s.realm.Spec.Grants, v1alpha1.Grant{
-			Name: "second", Namespaces: s.realm.Spec.Grants[0].Namespaces, SenderConstraint: v1alpha1.SenderConstraintDPoP,
-		})
+	scoped := func(s *observed) { s.client.Spec.Scopes = v1alpha1.Scopes{"read"} }
+	// later adds a second grant, which requires DPoP.
+	later := func(scope string, namespaces ...string) func(*observed) {
+		return func(s *observed) {
+			s.realm.Spec.Grants = append(s.realm.Spec.Grants, v1alpha1.Grant{
+				Name: "second", Namespaces: v1alpha1.GrantedNamespaces{Names: namespaces},
+				Scopes: v1alpha1.Scopes{scope}, SenderConstraint: v1alpha1.SenderConstraintDPoP,
+			})
+		}
 	}
+	reversed := func(s *observed) { slices.Reverse(s.realm.Spec.Grants) }
 	for name, test := range map[string]struct {
 		change []func(*observed)
 		want   bool
 	}{
-		"neither":                        {nil, false},
-		"client":                         {[]func(*observed){client}, true},
-		"grant":                          {[]func(*observed){grant}, true},
-		"both":                           {[]func(*observed){client, grant}, true},
-		"only a later grant that covers": {[]func(*observed){other}, false},
+		"neither":                             {nil, false},
+		"client":                              {[]func(*observed){client}, true},
+		"grant":                               {[]func(*observed){grant}, true},
+		"both":                                {[]func(*observed){client, grant}, true},
+		"a later grant that covers":           {[]func(*observed){scoped, later("read", "team")}, true},
+		"an earlier grant that covers":        {[]func(*observed){scoped, later("read", "team"), reversed}, true},
+		"a later grant without the scope":     {[]func(*observed){scoped, later("write", "team")}, false},
+		"a later grant without the namespace": {[]func(*observed){scoped, later("read", "other")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := decide(observe(test.change...), instance(), now, rand.Reader)
