@@ -8,15 +8,15 @@ import (
 	"net"
 )
 
-// FetchError describes in fixed words why the keys of an issuer can't be fetched. Conditions, Events,
-// and logs contain it. It contains nothing that the issuer sent except for the HTTP status, and no
-// resolved address: the user who configures an issuer must not learn what is at an address that only
-// the operator can reach.
+// FetchError describes in fixed words why the keys of an issuer can't be fetched. The operator's log
+// contains it, and conditions and Events contain what Public returns. It contains nothing that the
+// issuer sent except for the HTTP status, and no resolved address.
 type FetchError string
 
 // Reasons. They complete the sentence "Failed to get the keys: ...".
 const (
 	ErrAddress     FetchError = "its address is a loopback, link-local, or metadata service address, which is not allowed"
+	ErrUnreachable FetchError = "the operator did not get an HTTP response that it can trust"
 	ErrHost        FetchError = "its host name cannot be resolved"
 	ErrConnection  FetchError = "the connection failed"
 	ErrCertificate FetchError = "its certificate is not trusted"
@@ -34,6 +34,17 @@ const (
 // Error returns the text.
 func (r FetchError) Error() string { return string(r) }
 
+// Public returns the reason for conditions and Events. It is ErrUnreachable for all reasons without an
+// HTTP response: the user who configures an issuer, and an issuer that chooses its jwks_uri, must not
+// learn which hosts and ports exist in networks that only the operator can reach.
+func (r FetchError) Public() FetchError {
+	switch r {
+	case ErrHost, ErrConnection, ErrCertificate, ErrTimeout, ErrResponse:
+		return ErrUnreachable
+	}
+	return r
+}
+
 // revokes reports whether the issuer itself no longer vouches for the keys that it published before: it
 // publishes none of them, or a private key that anyone can use. After other errors, which anything
 // between the operator and the issuer can cause, the keys remain in use.
@@ -44,8 +55,8 @@ func (r FetchError) Remedy() string {
 	switch r {
 	case ErrAddress:
 		return "Use an issuer with another address, or ask your administrator to allow local addresses with trustedIssuers.allowLocalAddresses."
-	case ErrCertificate:
-		return "Set keys.caBundle to the certificate authorities of the issuer, or renew its certificate."
+	case ErrUnreachable:
+		return "Check that the issuer is correct and available, that the operator can connect to it, and that its certificate is valid for the authorities in keys.caBundle or public ones. Otherwise, set keys.jwks. The log of the operator contains the exact reason. The operator keeps trying."
 	case ErrPrivateKey:
 		return "Have the issuer replace all keys that it published, and publish only public keys."
 	case ErrKeySet, ErrNoKeys:

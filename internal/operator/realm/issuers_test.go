@@ -206,6 +206,27 @@ func TestUnsupportedIssuers(t *testing.T) {
 	}
 }
 
+// The status of a Realm must not tell its administrator, or an issuer that chooses its jwks_uri, which
+// hosts and ports exist in the networks of the operator.
+func TestIssuerStatusHidesNetwork(t *testing.T) {
+	issuer := record.Issuer{Name: "edge"}
+	realm := &v1alpha1.Realm{Spec: v1alpha1.RealmSpec{TrustedIssuers: []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: discovered}}}}
+	reported := func(err issuerkeys.FetchError) (message, condition string) {
+		failed := map[string]issuerkeys.State{"edge": {Err: err, FailingSince: now}}
+		status := issuerStatus(realm, []record.Issuer{issuer}, nil, failed)
+		return status[0].Message, issuersResolved(realm, status).Message
+	}
+	wantMessage, wantCondition := reported(issuerkeys.ErrHost)
+	for _, err := range []issuerkeys.FetchError{issuerkeys.ErrConnection, issuerkeys.ErrCertificate, issuerkeys.ErrTimeout, issuerkeys.ErrResponse} {
+		if message, condition := reported(err); message != wantMessage || condition != wantCondition {
+			t.Errorf("%q is distinguishable from %q:\n%s\n%s", err, issuerkeys.ErrHost, condition, wantCondition)
+		}
+	}
+	if message, _ := reported(issuerkeys.ErrKeySet); message != string(issuerkeys.ErrKeySet) {
+		t.Errorf("message %q, want %q", message, issuerkeys.ErrKeySet)
+	}
+}
+
 // Each issuer's failure is in the status, the condition and an Event. Ready doesn't change.
 func TestIssuerFailures(t *testing.T) {
 	key, _ := issuerKey(t)
@@ -218,7 +239,7 @@ func TestIssuerFailures(t *testing.T) {
 	timeout := issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now.Add(300 * time.Millisecond)}
 	failedLater := timeout
 	failedLater.Keys = keys
-	wasFailing := v1alpha1.TrustedIssuerStatus{Name: "edge", FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrHost)}
+	wasFailing := v1alpha1.TrustedIssuerStatus{Name: "edge", FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)}
 	const resolved, failed = "Normal IssuerResolved", "Warning IssuerNotResolved"
 	for name, test := range map[string]struct {
 		recorded   *v1alpha1.TrustedIssuer // issuer of the record; nil if there is none
@@ -239,12 +260,12 @@ func TestIssuerFailures(t *testing.T) {
 		},
 		"first failure": {
 			state: timeout,
-			want:  v1alpha1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			want:  v1alpha1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"failure with keys": {
 			recorded: &issuer, keys: keys, state: timeout,
-			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "keep using the last keys",
 		},
 		"recovery": {
@@ -257,17 +278,17 @@ func TestIssuerFailures(t *testing.T) {
 		},
 		"new leader during a failure": {
 			recorded: &issuer, keys: keys, before: wasFailing,
-			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrHost)},
+			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
 			wantReason: v1alpha1.ReasonIssuerNotResolved, wantWords: "2026-03-01T11:00:00Z",
 		},
 		"first failure of a new leader": {
 			recorded: &issuer, keys: keys, before: wasFailing, state: timeout,
-			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrTimeout)},
+			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
 			wantReason: v1alpha1.ReasonIssuerNotResolved,
 		},
 		"failure after an unreported success": {
 			recorded: &issuer, keys: keys, before: wasFailing, state: failedLater,
-			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrTimeout)},
+			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)},
 			wantReason: v1alpha1.ReasonIssuerNotResolved,
 		},
 		"revocation": {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
@@ -44,9 +45,9 @@ func hostile(internal string) map[string]behavior {
 		return func(d *issuer.Discovered) { d.ServeKeys(handler) }
 	}
 	return map[string]behavior{
-		"slow":           {act: keys(issuer.Trickle), want: "did not respond within 10 seconds"},
+		"slow":           {act: keys(issuer.Trickle), want: "HTTP response that it can trust"},
 		"huge":           {act: metadata(issuer.EndlessBody), want: "larger than 64 KiB"},
-		"endless-header": {act: metadata(issuer.EndlessHeader), want: "valid HTTP response"},
+		"endless-header": {act: metadata(issuer.EndlessHeader), want: "HTTP response that it can trust"},
 		"gzip-bomb":      {act: keys(issuer.GzipBomb), want: "not valid"},
 		"redirect":       {act: metadata(issuer.Redirect(internal)), want: "redirects"},
 		"redirect-keys":  {act: keys(issuer.Redirect("http://169.254.169.254/latest/meta-data")), want: "redirects"},
@@ -56,11 +57,11 @@ func hostile(internal string) map[string]behavior {
 		}, want: "no valid jwks_uri with HTTPS"},
 		"html":        {act: metadata(issuer.Respond(http.StatusOK, "<html>"+issuer.Canary)), want: "no valid jwks_uri"},
 		"error":       {act: keys(issuer.Respond(http.StatusTeapot, issuer.Canary)), want: "HTTP status is 418"},
-		"garbage":     {act: keys(issuer.Garbage), want: "valid HTTP response"},
+		"garbage":     {act: keys(issuer.Garbage), want: "HTTP response that it can trust"},
 		"private-key": {act: (*issuer.Discovered).ServePrivateKey, want: "private or symmetric key", revokes: true},
 		"no-keys":     {act: keys(issuer.Respond(http.StatusOK, `{"keys":[]}`)), want: "no supported keys", revokes: true},
 		"many-keys":   {act: func(d *issuer.Discovered) { d.ServeManyKeys(33) }, want: "too many"},
-		"down":        {act: (*issuer.Discovered).Stop, want: "the connection failed"},
+		"down":        {act: (*issuer.Discovered).Stop, want: "HTTP response that it can trust"},
 	}
 }
 
@@ -134,6 +135,9 @@ func TestHostileIssuers(t *testing.T) {
 		})
 	}
 	awaitFetches(t, inst, good, "good")
+	if !strings.Contains(string(inst.OperatorLog(t)), string(issuerkeys.ErrConnection)) {
+		t.Errorf("the operator's log does not contain %q, which conditions hide", issuerkeys.ErrConnection)
+	}
 	awaitEvents(t, inst, realm, v1alpha1.EventIssuerNotResolved, corev1.EventTypeWarning)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if again := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime; !again.Equal(&ready) {
