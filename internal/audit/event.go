@@ -23,7 +23,8 @@ type Event struct {
 	// ClientUID is the UID of the ApiClient. It is empty if the client does not exist.
 	ClientUID string `json:"clientUid,omitempty"`
 	// SecretID is the ID of the secret that was verified or changed, as in status.secrets of the
-	// ApiClient. For an assertion it is the "kid" of the public key.
+	// ApiClient. For a JWT it is the "kid" of the key that verified it, or the name of the service
+	// account.
 	SecretID string `json:"secretId,omitempty"`
 	// Issuer is the name of the issuer in the realm, or "kubernetes", if a token of this issuer was
 	// presented and its signature is valid. Subject is the token's "sub".
