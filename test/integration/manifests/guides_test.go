@@ -9,12 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestGuides validates the objects in the guides with a real API server.
+// TestGuides validates the objects in the guides with a real API server. No guide may replace an object
+// of the samples or of another guide, such as the Realm that users already have.
 func TestGuides(t *testing.T) {
 	kubectl := newKubectl(t)
 	kubectl.run(t, "apply", "-k", filepath.Join(manifests, "crd"))
 	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
-	kubectl.run(t, "apply", "-f", filepath.Join(manifests, "samples", "namespace.yaml")) // acme-apps
+	samples := filepath.Join(manifests, "samples")
+	kubectl.run(t, "apply", "-f", filepath.Join(samples, "namespace.yaml")) // acme-apps
 	for _, namespace := range []string{"acme-ci", "sensors"} {
 		kubectl.run(t, "create", "namespace", namespace)
 	}
@@ -22,6 +24,10 @@ func TestGuides(t *testing.T) {
 	if err != nil || len(files) < 7 {
 		t.Fatalf("the guides have the files %q, want at least 7: %v", files, err)
 	}
+	names := func(flag, path string) string {
+		return kubectl.run(t, "create", "--dry-run=client", "--output", "name", flag, path)
+	}
+	existing := names("-k", samples)
 	for _, file := range files {
 		t.Run(filepath.Base(filepath.Dir(file))+"/"+filepath.Base(file), func(t *testing.T) {
 			content, err := os.ReadFile(file)
@@ -33,6 +39,12 @@ func TestGuides(t *testing.T) {
 					t.Error(err)
 				}
 				return
+			}
+			for name := range strings.Lines(names("-f", file)) {
+				if strings.Contains(existing, name) {
+					t.Errorf("%s exists already, so the guide would replace it", strings.TrimSpace(name))
+				}
+				existing += name
 			}
 			kubectl.run(t, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", file)
 		})
