@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
 func (r explanation) text(w *terminal.Writer) {

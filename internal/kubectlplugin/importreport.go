@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
 // report is the result of a subcommand. Its JSON form is for programs.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
 const staleUsage = `List the credentials that have not been used for a while, least recently used first. A credential

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
 func (r *statusReport) text(w *terminal.Writer) {
