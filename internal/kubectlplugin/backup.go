@@ -16,8 +16,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/backup"
-	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
 // importReport is the report of an import in JSON.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // Run runs the plugin with the given arguments and returns the exit code of the process. On failure
@@ -24,7 +24,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 			return 1
 		}
 		// Errors can contain line breaks, and text from objects of other users.
-		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(terminal.Printable(err.Error())), " "))
+		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
 		return 1
 	}
 	return 0

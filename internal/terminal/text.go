@@ -3,10 +3,11 @@ package terminal
 import (
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // Wrap splits text into lines of at most width columns at spaces. A longer word gets a line of its
@@ -14,7 +15,7 @@ import (
 func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for word := range strings.FieldsSeq(Printable(text)) {
+	for word := range strings.FieldsSeq(untrusted.Printable(text)) {
 		switch {
 		case line == "":
 			line = word
@@ -29,17 +30,6 @@ func Wrap(text string, width int) []string {
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-// Printable replaces characters that control the terminal or the direction of text with spaces. Text
-// comes from objects of other users, and must neither control the terminal nor look like other text.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // Relative formats a time relative to now, such as "5m ago" or "in 3d". The zero time is "never".

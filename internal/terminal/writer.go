@@ -11,6 +11,8 @@ import (
 	"text/tabwriter"
 
 	"golang.org/x/term"
+
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // Width is the number of columns that text is wrapped at.
@@ -29,7 +31,8 @@ const (
 	Faint  Color = "2"
 )
 
-// Writer writes formatted text. It remembers the first error, which Err returns.
+// Writer writes formatted text, and makes all of it printable. It remembers the first error, which
+// Err returns.
 type Writer struct {
 	out    io.Writer
 	colors bool
@@ -39,6 +42,7 @@ type Writer struct {
 // NewWriter returns a Writer that uses colors if out is a terminal, and the environment variable
 // NO_COLOR is unset or empty (https://no-color.org).
 func NewWriter(out io.Writer) *Writer {
+	out = untrusted.Raw(out)
 	file, ok := out.(*os.File)
 	return &Writer{
 		out:    out,
@@ -67,11 +71,13 @@ func (w *Writer) color(c Color, s string) string {
 
 // Line writes a line.
 func (w *Writer) Line(c Color, format string, args ...any) {
-	w.print(w.color(c, Printable(fmt.Sprintf(format, args...))) + "\n")
+	w.print(w.color(c, untrusted.Printable(fmt.Sprintf(format, args...))) + "\n")
 }
 
 // Heading writes an empty line and a heading.
-func (w *Writer) Heading(text string) { w.print("\n" + w.color(Bold, Printable(text)) + "\n") }
+func (w *Writer) Heading(text string) {
+	w.print("\n" + w.color(Bold, untrusted.Printable(text)) + "\n")
+}
 
 // Paragraph writes text, indented and wrapped.
 func (w *Writer) Paragraph(indent int, c Color, text string) {
@@ -83,7 +89,7 @@ func (w *Writer) Paragraph(indent int, c Color, text string) {
 // Commands writes commands. They are indented but never wrapped, so that users can copy them.
 func (w *Writer) Commands(indent int, commands []string) {
 	for _, command := range commands {
-		w.print(strings.Repeat(" ", indent) + Printable(command) + "\n")
+		w.print(strings.Repeat(" ", indent) + untrusted.Printable(command) + "\n")
 	}
 }
 
@@ -95,28 +101,40 @@ type Row struct {
 
 // Table writes rows in aligned columns, indented by two spaces. The header is omitted if it is nil.
 func (w *Writer) Table(header []string, rows []Row) {
-	var b bytes.Buffer
-	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	if header != nil {
 		rows = append([]Row{{Bold, header}}, rows...)
 	}
+	cells := make([][]string, len(rows))
+	for i, row := range rows {
+		cells[i] = row.Cells
+	}
+	// Colors are added afterwards, because they would count as columns.
+	for i, line := range w.align(3, cells) {
+		w.print("  " + w.color(rows[i].Color, strings.TrimRight(line, " ")) + "\n")
+	}
+}
+
+// Aligned writes rows in aligned columns without colors. A row with a single cell ends the columns of
+// the rows above it.
+func (w *Writer) Aligned(rows [][]string) {
+	for _, line := range w.align(2, rows) {
+		w.print(line + "\n")
+	}
+}
+
+// align returns a line for each row, with at least gap spaces between the columns.
+func (w *Writer) align(gap int, rows [][]string) []string {
+	var b bytes.Buffer
+	table := tabwriter.NewWriter(&b, 0, 0, gap, ' ', 0)
 	for _, row := range rows {
-		cells := make([]string, len(row.Cells))
-		for i, cell := range row.Cells {
-			cells[i] = Printable(cell)
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = untrusted.Printable(cell)
 		}
 		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	if err := table.Flush(); err != nil && w.err == nil {
-		w.err = err
-		return
-	}
-	// Colors are added afterwards, because they would count as columns.
-	for i, line := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
-		if i < len(rows) {
-			w.print("  " + w.color(rows[i].Color, strings.TrimRight(line, " ")) + "\n")
-		}
-	}
+	_ = table.Flush() // a buffer accepts everything
+	return strings.Split(b.String(), "\n")[:len(rows)]
 }
 
 // Fields writes names and values. Values are wrapped beside their name. Fields without a value are
