@@ -17,6 +17,7 @@ var (
 	KeyTimeline      = keyTimeline
 	SecretTimeline   = secretTimeline
 	ExpiryOf         = expiryOf
+	Snippets         = snippets
 )
 
 // SecretView is exported for tests.

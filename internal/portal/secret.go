@@ -2,12 +2,14 @@ package portal
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // secretPage is the data of the page that shows a new client secret.
@@ -45,48 +47,57 @@ func (req *request) tokenEndpoint(c *v1alpha1.ApiClient) string {
 	return cmp.Or(c.Status.TokenEndpoint, realm.Status.TokenEndpoint)
 }
 
-// snippets returns code examples for getting a token. The client ID, secret and URL need no
-// escaping in any of the languages.
+// snippets returns code examples for getting a token. Each quotes the client ID as its language does,
+// because the author of the ApiClient chose it, and it can contain quotes and commands.
 func snippets(endpoint string, c *v1alpha1.ApiClient, secret string) (curl string, others []snippet) {
 	id := c.EffectiveClientID()
-	curl = fmt.Sprintf(`curl --user '%s:%s' --data grant_type=client_credentials '%s'`, id, secret, endpoint)
+	curl = "curl --user " + untrusted.Quote(id+":"+secret) + " --data grant_type=client_credentials " + untrusted.Quote(endpoint)
 	return curl, []snippet{
 		{"Go", fmt.Sprintf(`// golang.org/x/oauth2/clientcredentials
 config := clientcredentials.Config{
-	ClientID:     %q,
-	ClientSecret: %q,
-	TokenURL:     %q,
+	ClientID:     %+q,
+	ClientSecret: %+q,
+	TokenURL:     %+q,
 }
 client := config.Client(ctx) // adds a token to each request and refreshes it
 `, id, secret, endpoint)},
 		{"Python", fmt.Sprintf(`import requests
 
 response = requests.post(
-    %q,
+    %+q,
     data={"grant_type": "client_credentials"},
-    auth=(%q, %q),
+    auth=(%+q, %+q),
     timeout=10,
 )
 response.raise_for_status()
 token = response.json()["access_token"]
 `, endpoint, id, secret)},
-		{"Node.js", fmt.Sprintf(`const response = await fetch(%q, {
+		{"Node.js", fmt.Sprintf(`const response = await fetch(%s, {
   method: "POST",
-  headers: { Authorization: "Basic " + btoa(%q + ":" + %q) },
+  headers: { Authorization: "Basic " + btoa(%s + ":" + %s) },
   body: new URLSearchParams({ grant_type: "client_credentials" }),
 });
 const { access_token } = await response.json();
-`, endpoint, id, secret)},
+`, javaScript(endpoint), javaScript(id), javaScript(secret))},
 		{"Kubernetes Secret", fmt.Sprintf(`apiVersion: v1
 kind: Secret
 metadata:
-  name: %s
-  namespace: %s
+  name: %+q
+  namespace: %+q
 type: Opaque
 stringData:
-  client_id: %q
-  client_secret: %q
-  token_url: %q
+  client_id: %+q
+  client_secret: %+q
+  token_url: %+q
 `, c.Name, c.Namespace, id, secret, endpoint)},
 	}
+}
+
+// javaScript returns a string literal. JSON is a subset of JavaScript.
+func javaScript(s string) string {
+	encoded, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always encodes
+	}
+	return string(untrusted.EscapeJSON(encoded))
 }

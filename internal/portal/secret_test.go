@@ -1,0 +1,165 @@
+package portal_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/portal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
+)
+
+// allInClientIDs are all characters that a client ID can have.
+const allInClientIDs = "!\"#$&'(),-./0123456789;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
+
+// example is the code in a language that the portal shows for a client ID.
+type example struct{ id, code string }
+
+const exampleSecret = "rk_canary"
+
+func exampleEndpoint(id string) string { return "https://api.example.com/acme?" + id }
+
+func examples(title string) []example {
+	var all []example
+	for _, id := range append(hostile.Texts, allInClientIDs) {
+		id = strings.ToValidUTF8(id, "\ufffd")
+		c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "123", Name: "true"}, Spec: v1alpha1.ApiClientSpec{ClientID: id}}
+		curl, others := portal.Snippets(exampleEndpoint(id), c, exampleSecret)
+		if title == "curl" {
+			all = append(all, example{id, curl})
+		}
+		for _, other := range others {
+			if other.Title == title {
+				all = append(all, example{id, other.Text})
+			}
+		}
+	}
+	return all
+}
+
+// A user pastes the command that the portal shows into a shell. The author of the ApiClient, who may
+// be somebody else, chose the client ID.
+func TestCurlCommandRunsNoPartOfClientID(t *testing.T) {
+	for _, e := range examples("curl") {
+		id := hostile.Argument(e.id)
+		want := [][]string{{"curl", "--user", id + ":" + exampleSecret, "--data", "grant_type=client_credentials", exampleEndpoint(id)}}
+		if diff := cmp.Diff(want, hostile.Run(t, e.code, "curl")); diff != "" {
+			t.Errorf("Arguments of %s (-want +got):\n%s", e.code, diff)
+		}
+	}
+}
+
+func TestGoSnippetHasExactClientID(t *testing.T) {
+	for _, e := range examples("Go") {
+		hostile.CheckPrintable(t, strings.ReplaceAll(e.code, "\t", " "))
+		file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc f() {\n"+e.code+"}", 0)
+		if err != nil {
+			t.Errorf("Snippet of %q: %v", e.id, err)
+			continue
+		}
+		var got []string
+		ast.Inspect(file, func(n ast.Node) bool {
+			if literal, ok := n.(*ast.BasicLit); ok {
+				value, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, value)
+			}
+			return true
+		})
+		if diff := cmp.Diff([]string{e.id, exampleSecret, exampleEndpoint(e.id)}, got); diff != "" {
+			t.Errorf("Strings of %s (-want +got):\n%s", e.code, diff)
+		}
+	}
+}
+
+func TestKubernetesSecretSnippetHasExactValues(t *testing.T) {
+	for _, e := range examples("Kubernetes Secret") {
+		hostile.CheckPrintable(t, e.code)
+		var got any
+		if err := yaml.UnmarshalStrict([]byte(e.code), &got); err != nil {
+			t.Errorf("Snippet of %q: %v", e.id, err)
+			continue
+		}
+		want := map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+			// Names that look like a number or a Boolean are strings.
+			"metadata":   map[string]any{"name": "true", "namespace": "123"},
+			"stringData": map[string]any{"client_id": e.id, "client_secret": exampleSecret, "token_url": exampleEndpoint(e.id)},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Object of %s (-want +got):\n%s", e.code, diff)
+		}
+	}
+}
+
+// The interpreters run the snippets with a function that records the request in place of the one that
+// sends it.
+func TestScriptSnippetsSendExactClientID(t *testing.T) {
+	tests := map[string]struct{ title, program, flag, harness string }{
+		"Python": {"Python", "python3", "-c", `
+import json, sys, types
+def post(url, data, auth, timeout):
+    sent.append([url, auth[0], auth[1]])
+    return types.SimpleNamespace(raise_for_status=lambda: None, json=lambda: {"access_token": ""})
+sent = []
+sys.modules["requests"] = types.SimpleNamespace(post=post)
+for code in json.load(sys.stdin):
+    exec(code, {})
+print(json.dumps(sent))`},
+		"Node.js": {"Node.js", "node", "-e", `
+const sent = [];
+const run = Object.getPrototypeOf(async () => {}).constructor;
+(async () => {
+  for (const code of JSON.parse(require("fs").readFileSync(0))) {
+    const fetch = async (url, init) => {
+      const basic = init.headers.Authorization.slice("Basic ".length);
+      sent.push([url, basic.slice(0, basic.lastIndexOf(":")), basic.slice(basic.lastIndexOf(":") + 1)]);
+      return { json: async () => ({}) };
+    };
+    await new run("fetch", "btoa", code)(fetch, (s) => s);
+  }
+  console.log(JSON.stringify(sent));
+})();`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(test.program); err != nil {
+				t.Skip(err)
+			}
+			var code []string
+			var want, got [][]string
+			for _, e := range examples(test.title) {
+				hostile.CheckPrintable(t, e.code)
+				code, want = append(code, e.code), append(want, []string{exampleEndpoint(e.id), e.id, exampleSecret})
+			}
+			input, err := json.Marshal(code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), test.program, test.flag, test.harness)
+			cmd.Stdin, cmd.Dir = strings.NewReader(string(input)), t.TempDir()
+			output, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, output)
+			}
+			if err := json.Unmarshal(output, &got); err != nil {
+				t.Fatalf("%v: %s", err, output)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("Requests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
