@@ -26,8 +26,9 @@ func printable(r rune) bool {
 	return unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// plain are the characters that have no meaning in any shell.
-const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:@_+/-"
+// plain are the characters that have no meaning in a shell, except for "=" at the start of a word in
+// zsh.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:@_+/=-"
 
 // Quote quotes a word for a POSIX shell. The result is printable.
 //
@@ -35,7 +36,7 @@ const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:
 // section 2.2.4). Shells without them pass another word to the command, but run no part of it. No
 // word can contain NUL, so it becomes U+FFFD; shells would ignore the rest of the word.
 func Quote(word string) string {
-	if word != "" && strings.Trim(word, plain) == "" {
+	if word != "" && word[0] != '=' && strings.Trim(word, plain) == "" {
 		return word
 	}
 	if word == Printable(word) {

@@ -37,6 +37,7 @@ func TestQuote(t *testing.T) {
 		"":                         "''",
 		"oidc:grace@example.com":   "oidc:grace@example.com",
 		"system:serviceaccount:ns": "system:serviceaccount:ns",
+		"--type=json":              "--type=json",
 		"=ls":                      "'=ls'", // zsh replaces it with the path of ls
 		"it's":                     `'it'\''s'`,
 		"a b":                      "'a b'",
