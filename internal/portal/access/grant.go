@@ -1,6 +1,10 @@
 package access
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+)
 
 const serviceAccountPrefix = "system:serviceaccount:"
 
@@ -25,22 +29,12 @@ func (u User) ShortName() string {
 // GrantCommand returns the command that grants the role to the user in the given namespace, or in
 // the whole cluster if namespace is empty.
 func (u User) GrantCommand(namespace string) string {
-	subject := "--user=" + quote(u.Name)
+	subject := "--user=" + untrusted.Quote(u.Name)
 	if in, name, ok := u.ServiceAccount(); ok {
-		subject = "--serviceaccount=" + quote(in+":"+name)
+		subject = "--serviceaccount=" + untrusted.Quote(in+":"+name)
 	}
 	if namespace == "" {
 		return "kubectl create clusterrolebinding NAME --clusterrole=" + Role + " " + subject
 	}
-	return "kubectl create rolebinding NAME --namespace=" + quote(namespace) + " --clusterrole=" + Role + " " + subject
-}
-
-// quote quotes an argument for a POSIX shell. User names come from an identity provider and may be
-// chosen by an attacker.
-func quote(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:@%_+=/-"
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return "kubectl create rolebinding NAME --namespace=" + untrusted.Quote(namespace) + " --clusterrole=" + Role + " " + subject
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -184,5 +185,20 @@ func TestGrantCommand(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// An administrator pastes the command into a shell. User names come from an identity provider.
+func TestGrantCommandPassesExactUser(t *testing.T) {
+	for _, text := range hostile.Texts {
+		text = hostile.Argument(text)
+		want := [][]string{{"kubectl", "create", "rolebinding", "NAME", "--namespace=" + text, "--clusterrole=manage-api-credentials", "--user=" + text}}
+		if diff := cmp.Diff(want, hostile.Run(t, access.User{Name: text}.GrantCommand(text), "kubectl")); diff != "" {
+			t.Errorf("Arguments for user %q (-want +got):\n%s", text, diff)
+		}
+		want = [][]string{{"kubectl", "create", "clusterrolebinding", "NAME", "--clusterrole=manage-api-credentials", "--serviceaccount=ns:" + text}}
+		if diff := cmp.Diff(want, hostile.Run(t, access.User{Name: "system:serviceaccount:ns:" + text}.GrantCommand(""), "kubectl")); diff != "" {
+			t.Errorf("Arguments for service account %q (-want +got):\n%s", text, diff)
+		}
 	}
 }
