@@ -1,6 +1,9 @@
 package remedy
 
-import "github.com/realmkeeper/realmkeeper/api/v1alpha1"
+import (
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+)
 
 // newHash returns commands that add the hash of a new secret to the spec.
 func newHash(o object) []string {
@@ -53,13 +56,15 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		cause:  "Another ApiClient of the realm holds the client ID.",
 		action: "Delete one of the two, or create this client with another client ID, or list the other one in spec.releasedClients of the Realm.",
 		commands: func(o object) []string {
-			return []string{"kubectl get apiclients -A --field-selector spec.realmRef.name=" + o.realm}
+			return []string{"kubectl get apiclients -A --field-selector " + untrusted.Quote("spec.realmRef.name="+o.realm)}
 		},
 	},
 	v1alpha1.ReasonClientIDReleased: {
-		cause:    "spec.releasedClients of the Realm lists this client, so it cannot hold its client ID.",
-		action:   "Remove it from the list, or delete this client.",
-		commands: func(o object) []string { return []string{o.explainRealm(), "kubectl edit realm " + o.realm} },
+		cause:  "spec.releasedClients of the Realm lists this client, so it cannot hold its client ID.",
+		action: "Remove it from the list, or delete this client.",
+		commands: func(o object) []string {
+			return []string{o.explainRealm(), command("kubectl", "edit", "realm", o.realm)}
+		},
 	},
 	v1alpha1.ReasonCredentialsSecretsDisabled: {
 		cause:    "This installation stores no client secrets in Secrets, or not in this namespace, because it contains the Secrets of Realmkeeper itself.",
@@ -69,7 +74,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	v1alpha1.ReasonSecretConflict: {
 		cause:    "A Secret with the name of the credentials Secret exists, and this client does not own it.",
 		action:   "Delete that Secret if nothing uses it. Otherwise create this client with another spec.secret.generated.secretName.",
-		commands: func(o object) []string { return []string{o.inNamespace("describe secret " + o.secretName())} },
+		commands: func(o object) []string { return []string{o.inNamespace("describe", "secret", o.secretName())} },
 	},
 	v1alpha1.ReasonMetadataNotAllowed: {
 		cause:    "A label or annotation in spec.secret.generated.template has a prefix that this instance does not allow.",
@@ -139,13 +144,13 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	v1alpha1.ReasonFederatedIdentityNotSupported: {
 		cause:    "An identity with the issuer \"kubernetes\" is not a service account in the namespace of the client, or is \"default\".",
 		action:   "Use a service account of this namespace other than \"default\".",
-		commands: func(o object) []string { return []string{o.inNamespace("get serviceaccounts"), o.kubectl("edit")} },
+		commands: func(o object) []string { return []string{o.inNamespace("get", "serviceaccounts"), o.kubectl("edit")} },
 	},
 	v1alpha1.ReasonOldSecretUsed: {
 		cause:  "A workload still uses the old secret after a rotation, so it stays valid, at most for rotation.endWhenUnused.max.",
 		action: "Restart the workloads that started before the rotation. The audit events of the token servers contain the ID of the secret and the address of the workload.",
 		commands: func(o object) []string {
-			return []string{o.inNamespace("get pods") + " --sort-by=.metadata.creationTimestamp"}
+			return []string{o.inNamespace("get", "pods") + " --sort-by=.metadata.creationTimestamp"}
 		},
 	},
 	v1alpha1.ReasonUsageIncomplete: {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // object is the object that has a condition.
@@ -17,36 +18,48 @@ type object struct {
 	client                *v1alpha1.ApiClient // nil for a Realm
 }
 
+// command returns a shell command.
+func command(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = untrusted.Quote(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
 // kubectl returns a kubectl command for the object.
 func (o object) kubectl(verb string, args ...string) string {
-	words := []string{"kubectl", verb, o.kind, o.name}
-	if o.namespace != "" {
-		words = append(words, "-n", o.namespace)
-	}
-	return strings.Join(append(words, args...), " ")
+	return command(append(o.withNamespace("kubectl", verb, o.kind, o.name), args...)...)
 }
 
 // plugin returns a command of the plugin for the object.
 func (o object) plugin(verb string) string {
-	command := "kubectl realmkeeper " + verb + " " + o.kind + "/" + o.name
-	if o.namespace != "" {
-		command += " -n " + o.namespace
-	}
-	return command
+	return command(o.withNamespace("kubectl", "realmkeeper", verb, o.kind+"/"+o.name)...)
 }
 
 // inNamespace returns a kubectl command in the namespace of the client.
-func (o object) inNamespace(command string) string {
-	return "kubectl " + command + " -n " + o.namespace
+func (o object) inNamespace(words ...string) string {
+	return command(o.withNamespace(append([]string{"kubectl"}, words...)...)...)
+}
+
+func (o object) withNamespace(words ...string) []string {
+	if o.namespace != "" {
+		words = append(words, "-n", o.namespace)
+	}
+	return words
 }
 
 func (o object) describe() []string { return []string{o.kubectl("describe")} }
 
 func (o object) edit() []string { return []string{o.kubectl("edit")} }
 
-func (o object) status() []string { return []string{"kubectl realmkeeper status " + o.realm} }
+func (o object) status() []string {
+	return []string{command("kubectl", "realmkeeper", "status", o.realm)}
+}
 
-func (o object) explainRealm() string { return "kubectl realmkeeper explain realm/" + o.realm }
+func (o object) explainRealm() string {
+	return command("kubectl", "realmkeeper", "explain", "realm/"+o.realm)
+}
 
 // compareWithRealm returns commands that show what the realm allows and open the object in an editor.
 func (o object) compareWithRealm() []string { return []string{o.explainRealm(), o.kubectl("edit")} }
@@ -55,14 +68,14 @@ func (o object) compareWithRealm() []string { return []string{o.explainRealm(), 
 // Otherwise, the command describes the object.
 func (o object) try() []string {
 	if o.client != nil && o.client.GeneratesSecret() {
-		return []string{"kubectl realmkeeper token " + o.name + " -n " + o.namespace}
+		return []string{o.inNamespace("realmkeeper", "token", o.name)}
 	}
 	return o.describe()
 }
 
 // unset returns a command that removes a field of the spec.
 func (o object) unset(field string) string {
-	return o.kubectl("patch", "--type=merge", "-p", quote(`{"spec":{"`+field+`":null}}`))
+	return o.kubectl("patch", "--type=merge", "-p", `{"spec":{"`+field+`":null}}`)
 }
 
 // addGrant returns a command that adds a grant to the realm. The grant covers only this client's
@@ -84,7 +97,7 @@ func (o object) addGrant() []string {
 	if err != nil {
 		return []string{o.explainRealm()} // The types of a grant can always be encoded.
 	}
-	return []string{o.explainRealm(), "kubectl patch realm " + o.realm + " --type=json -p " + quote(string(patch))}
+	return []string{o.explainRealm(), command("kubectl", "patch", "realm", o.realm, "--type=json", "-p", string(untrusted.EscapeJSON(patch)))}
 }
 
 // grantName returns a valid name for a grant, which has at most 63 characters.
@@ -116,19 +129,19 @@ func (o object) provided() (name, key string) {
 // label returns a command that allows the operator to read the provided Secret.
 func (o object) label() string {
 	name, _ := o.provided()
-	return o.inNamespace("label secret "+name) + " --overwrite " + v1alpha1.ClientSecretLabel + "=" + v1alpha1.ClientSecretProvided
+	return o.inNamespace("label", "secret", name) + " --overwrite " + v1alpha1.ClientSecretLabel + "=" + v1alpha1.ClientSecretProvided
 }
 
 // replace returns a command that stores a new random value in the provided Secret and creates the
 // Secret if necessary.
 func (o object) replace() string {
 	name, key := o.provided()
-	return o.inNamespace("create secret generic "+name) + " --from-literal=" + key + `="$(openssl rand -hex 32)" --dry-run=client -o yaml | kubectl apply -f -`
+	return o.inNamespace("create", "secret", "generic", name) + " --from-literal=" + untrusted.Quote(key) + `="$(openssl rand -hex 32)" --dry-run=client -o yaml | kubectl apply -f -`
 }
 
 // createAccount returns a command that creates one of the client's service accounts. The subject of
-// an identity can be any text, and a shell could run parts of it when an administrator copies the
-// command. The command therefore contains only valid names.
+// an identity can be any text, such as an option of kubectl. The command therefore contains only
+// valid names.
 func (o object) createAccount() []string {
 	var names []string
 	for _, a := range o.client.Spec.ServiceAccounts {
@@ -141,7 +154,7 @@ func (o object) createAccount() []string {
 	}
 	for _, name := range names {
 		if len(validation.IsDNS1123Subdomain(name)) == 0 {
-			return []string{o.inNamespace("create serviceaccount " + name)}
+			return []string{o.inNamespace("create", "serviceaccount", name)}
 		}
 	}
 	return o.edit()
@@ -151,6 +164,3 @@ func (o object) createAccount() []string {
 func (o object) secretName() string {
 	return o.client.EffectiveSecretName()
 }
-
-// quote quotes a word for a POSIX shell.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

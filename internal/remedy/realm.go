@@ -1,6 +1,9 @@
 package remedy
 
-import "github.com/realmkeeper/realmkeeper/api/v1alpha1"
+import (
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+)
 
 // realms explains the reasons that only Realms have.
 func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
@@ -71,7 +74,7 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 			cause:  "The record of the realm, a Secret with its signing keys in the records namespace, is damaged. Token servers keep using the last version that they could read.",
 			action: "Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. Without a backup, delete it: the realm gets new keys, and its tokens fail verification.",
 			commands: func(object) []string {
-				return []string{recordsOf("realm") + " --field-selector metadata.name=realm-" + string(r.UID)}
+				return []string{recordsOf("realm") + " --field-selector " + untrusted.Quote("metadata.name=realm-"+string(r.UID))}
 			},
 		},
 	}

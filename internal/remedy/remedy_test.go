@@ -1,9 +1,12 @@
 package remedy_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,9 +14,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 // reasons returns every ConditionReason that the API defines.
@@ -171,6 +176,74 @@ func TestCommandsNameTheObject(t *testing.T) {
 				t.Errorf("ForClient() = %t, commands (-want +got):\n%s", ok, diff)
 			}
 		})
+	}
+}
+
+// placeholder is a valid text in no field that commands check.
+const placeholder = "PLACE_HOLDER"
+
+// chosen returns a client and a realm whose authors chose the text for every field that occurs in
+// commands.
+func chosen(text string, secret *v1alpha1.ClientSecretSource) (*v1alpha1.ApiClient, *v1alpha1.Realm) {
+	c := &v1alpha1.ApiClient{
+		ObjectMeta: metav1.ObjectMeta{Namespace: text, Name: text},
+		Spec: v1alpha1.ApiClientSpec{
+			RealmRef: v1alpha1.RealmReference{Name: text}, ClientID: text, Secret: secret,
+			Scopes: []string{text}, Audiences: []string{text}, Introspection: v1alpha1.Introspection{Audiences: []string{"x" + text}},
+			ServiceAccounts:     []v1alpha1.ServiceAccountReference{{Name: text}},
+			FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: text, Subject: text}, {Issuer: v1alpha1.IssuerKubernetes, Subject: "system:serviceaccount:" + text + ":" + text}},
+		},
+	}
+	return c, &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: text, UID: types.UID(text)}}
+}
+
+// calls returns the arguments of all commands. In JSON, it returns strings as they are, and omits the
+// name of the grant, which is not the text itself.
+func calls(t *testing.T, commands []string) [][]string {
+	t.Helper()
+	called := hostile.Run(t, strings.ReplaceAll(strings.Join(commands, "\n"), " | kubectl apply -f -", ""), "kubectl", "openssl")
+	for _, words := range called {
+		for i, word := range words {
+			var patch []struct{ Value v1alpha1.Grant }
+			if json.Unmarshal([]byte(word), &patch) == nil {
+				grant := patch[0].Value
+				words[i] = fmt.Sprint(grant.Namespaces.Names, grant.Scopes, grant.Audiences, grant.ClientIDs, grant.Issuers)
+			}
+		}
+	}
+	return called
+}
+
+// allCommands returns the commands of all remedies of objects with the text.
+func allCommands(t *testing.T, text string) []string {
+	t.Helper()
+	var commands []string
+	for _, secret := range []*v1alpha1.ClientSecretSource{
+		{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: text, Key: v1alpha1.SecretDataKey(text)}}},
+		{Generated: &v1alpha1.GeneratedSecret{SecretName: text}},
+	} {
+		c, realm := chosen(text, secret)
+		for _, reason := range reasons(t) {
+			ofClient, _ := remedy.ForClient(c, reason)
+			ofRealm, _ := remedy.ForRealm(realm, reason)
+			commands = slices.Concat(commands, ofClient.Commands, ofRealm.Commands)
+		}
+	}
+	return commands
+}
+
+// An administrator pastes the commands into a shell. Other users chose the names in them.
+func TestCommandsPassExactText(t *testing.T) {
+	benign := calls(t, allCommands(t, placeholder))
+	for _, text := range hostile.Texts {
+		text = hostile.Argument(strings.ToValidUTF8(text, "\ufffd")) // as in every object of the API
+		var want [][]string
+		for _, words := range benign {
+			want = append(want, strings.Split(strings.ReplaceAll(strings.Join(words, "\x00"), placeholder, text), "\x00"))
+		}
+		if diff := cmp.Diff(want, calls(t, allCommands(t, text))); diff != "" {
+			t.Errorf("Arguments with %q (-want +got):\n%s", text, diff)
+		}
 	}
 }
 
