@@ -2,7 +2,6 @@ package clientassertion
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -39,12 +38,13 @@ func (a *Assertion) VerifyWithAny(keys []signingkey.PublicKey) (signingkey.Publi
 }
 
 // CheckSelfSigned checks the claims of an assertion signed by the client (private_key_jwt, OpenID
-// Connect Core 1.0 §9). The issuer and the subject must be the client. The assertion must have
-// exactly one audience, and it must be in audiences (RFC 7523 §3).
+// Connect Core 1.0 §9). The issuer and the subject must be the client. The only audience must be the
+// issuer of the realm, as RFC 10070 requires. The token endpoint isn't accepted: another server at
+// which the client is registered could state it as its own, get an assertion for it, and use that here.
 //
 // Errors: ErrIssuer, ErrSubject, ErrAudience, ErrNoID, ErrNoExpiry, ErrExpired, ErrTooLong and
 // ErrNotYetValid.
-func (a *Assertion) CheckSelfSigned(clientID string, audiences []string, now time.Time) error {
+func (a *Assertion) CheckSelfSigned(clientID, issuer string, now time.Time) error {
 	switch {
 	case a.Claims.Subject != clientID:
 		return ErrSubject
@@ -53,16 +53,16 @@ func (a *Assertion) CheckSelfSigned(clientID string, audiences []string, now tim
 	case a.Claims.ID == "":
 		return ErrNoID
 	}
-	if err := a.checkAudience(audiences...); err != nil {
+	if err := a.checkAudience(issuer); err != nil {
 		return err
 	}
 	return a.checkTimes(now, MaxLifetime)
 }
 
-// checkAudience requires exactly one audience, which must be in wanted. If an assertion had a
-// second audience, that recipient could replay it here.
-func (a *Assertion) checkAudience(wanted ...string) error {
-	if len(a.Claims.Audience) != 1 || !slices.Contains(wanted, a.Claims.Audience[0]) {
+// checkAudience requires exactly one audience. If an assertion had a second one, that recipient could
+// replay it here.
+func (a *Assertion) checkAudience(wanted string) error {
+	if len(a.Claims.Audience) != 1 || a.Claims.Audience[0] != wanted {
 		return ErrAudience
 	}
 	return nil

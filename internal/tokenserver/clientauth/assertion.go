@@ -52,7 +52,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	if err != nil {
 		return identity, wrongAssertion(err)
 	}
-	if err := assertion.CheckSelfSigned(client.ID, []string{realm.Issuer, realm.Issuer + oauth.TokenPath}, now); err != nil {
+	if err := assertion.CheckSelfSigned(client.ID, realm.Issuer, now); err != nil {
 		return identity, wrongAssertion(err)
 	}
 	identity.SecretID = key.ID()

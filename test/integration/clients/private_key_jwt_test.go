@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -53,7 +55,7 @@ func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
 		t.Fatal(err)
 	}
 	signed, err := jwt.Signed(signer).Claims(jwt.Claims{
-		Issuer: c.Status.ClientID, Subject: c.Status.ClientID, Audience: jwt.Audience{c.Status.TokenEndpoint},
+		Issuer: c.Status.ClientID, Subject: c.Status.ClientID, Audience: jwt.Audience{strings.TrimSuffix(c.Status.TokenEndpoint, oauth.TokenPath)},
 		ID: rand.Text(), IssuedAt: jwt.NewNumericDate(time.Now()), Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute)),
 	}).Serialize()
 	if err != nil {
