@@ -266,7 +266,8 @@ const (
 
 	// ReasonMetadataNotAllowed is used with the Accepted condition when it is False because
 	// spec.secret.generated.template has a label or annotation with a prefix that the instance
-	// configuration does not allow.
+	// configuration does not allow, or a label without a prefix by which other programs may select
+	// Secrets.
 	ReasonMetadataNotAllowed ConditionReason = "MetadataNotAllowed"
 
 	// ReasonRealmNotReady is used with the Ready condition when it is False because the Ready

@@ -13,7 +13,9 @@ type GeneratedSecret struct {
 	// secretName is the name of the credentials Secret, at most 253 characters. If a Secret with
 	// that name exists and the client does not own it, the operator does not modify it and the
 	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
-	// generated, and cannot be added or removed later. Defaults to the name of the ApiClient.
+	// generated, and cannot be added or removed later. It must not start with sh.helm.release.,
+	// because Helm would take the Secret for a release. Defaults to the name of the ApiClient.
+	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('sh.helm.release.')`,message="spec.secret.generated.secretName must not start with sh.helm.release., because Helm would take the Secret for a release"
 	// +optional
 	SecretName DNSSubdomain `json:"secretName,omitempty"`
 
@@ -118,10 +120,11 @@ type EndWhenUnused struct {
 // SecretTemplate is metadata for a Secret that the operator creates.
 type SecretTemplate struct {
 	// labels lists labels for the Secret. It can have at most 16 entries. The prefix
-	// auth.realmkeeper.dev/ is reserved for the operator. Keys without a prefix and with the prefix
-	// app.kubernetes.io/ are allowed, and other prefixes only if the instance configuration lists
-	// them; otherwise, the client is not Accepted (MetadataNotAllowed). If unset, no labels are
-	// added.
+	// auth.realmkeeper.dev/ is reserved for the operator. Keys with the prefix app.kubernetes.io/
+	// are allowed, and other prefixes only if the instance configuration lists them. Without a
+	// prefix, only these keys are allowed: app, component, env, environment, project, team, and
+	// tier. With any other key, the client is not Accepted (MetadataNotAllowed). If unset, no labels
+	// are added.
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.startsWith('auth.realmkeeper.dev/'))[0]`
 	// +optional

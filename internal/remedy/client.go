@@ -77,8 +77,8 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		commands: func(o object) []string { return []string{o.inNamespace("describe", "secret", o.secretName())} },
 	},
 	v1alpha1.ReasonMetadataNotAllowed: {
-		cause:    "A label or annotation in spec.secret.generated.template has a prefix that this instance does not allow.",
-		action:   "Remove it, or ask an administrator to add the prefix to credentialsSecrets.allowedMetadataPrefixes.",
+		cause:    "A label or annotation in spec.secret.generated.template has a prefix that this instance does not allow, or a label has no prefix and other programs may select Secrets by it.",
+		action:   "Remove it, or use the prefix app.kubernetes.io. For another prefix, ask an administrator to add the prefix to credentialsSecrets.allowedMetadataPrefixes.",
 		commands: object.edit,
 	},
 	v1alpha1.ReasonRealmNotReady: {

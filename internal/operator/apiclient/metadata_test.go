@@ -35,9 +35,21 @@ func TestMetadataIsRestricted(t *testing.T) {
 				t.Errorf("%s %q: %s: %s", field, key, got.Reason, got.Message)
 			}
 			prefix, _, _ := strings.Cut(key, "/")
-			if !want && (got.Reason != v1alpha1.ReasonMetadataNotAllowed || !strings.Contains(got.Message, field) || !strings.Contains(got.Message, `"`+key+`"`) || !strings.Contains(got.Message, `"`+prefix+`"`)) {
+			if !want && strings.Contains(key, "/") && (got.Reason != v1alpha1.ReasonMetadataNotAllowed || !strings.Contains(got.Message, field) || !strings.Contains(got.Message, `"`+key+`"`) || !strings.Contains(got.Message, `"`+prefix+`"`)) {
 				t.Errorf("%s %q: the message names neither the field nor the key nor the prefix: %s", field, key, got.Message)
 			}
+		}
+	}
+	for key, want := range map[string]bool{"app": true, "team": true, "Team": false, "owner": false, "name": false, "grafana_datasource": false} {
+		template := v1alpha1.SecretTemplate{
+			Labels: map[string]v1alpha1.LabelValue{key: "helm", "env": "a"}, Annotations: map[string]v1alpha1.AnnotationValue{key: "a"},
+		}
+		got := accepted(observe(func(o *observed) { o.client.Spec.Secret.Generated.Template = template }), instance)
+		switch {
+		case (got.Status == metav1.ConditionTrue) != want:
+			t.Errorf("label %q: %s: %s", key, got.Reason, got.Message)
+		case !want && (got.Reason != v1alpha1.ReasonMetadataNotAllowed || !strings.Contains(got.Message, `"`+key+`"`)):
+			t.Errorf("label %q: the message doesn't name the key: %s: %s", key, got.Reason, got.Message)
 		}
 	}
 	seen := observe(func(o *observed) {

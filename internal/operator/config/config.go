@@ -80,8 +80,8 @@ type CredentialsSecrets struct {
 	// permissions for Secrets. Defaults to true.
 	Enabled *bool `json:"enabled,omitempty"`
 	// AllowedMetadataPrefixes are the prefixes of labels and annotations, such as
-	// reloader.stakater.com, that ApiClients may set on their credentials Secrets. Keys without a
-	// prefix and with the prefix app.kubernetes.io are always allowed. Defaults to none.
+	// reloader.stakater.com, that ApiClients may set on their credentials Secrets. The prefix
+	// app.kubernetes.io is always allowed. Defaults to none.
 	AllowedMetadataPrefixes []string `json:"allowedMetadataPrefixes,omitempty"`
 }
 

@@ -22,6 +22,7 @@ var (
 	provided  = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
 	recorded  = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient}
 	both      = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient, v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
+	released  = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated, "owner": "helm"}
 )
 
 // recordName and subjectName are names of records of no ApiClient.
@@ -29,6 +30,8 @@ const (
 	recordName  = "client-00000000-0000-4000-8000-000000000000"
 	subjectName = "subject-0000000000000000000000000000000000000000000000000000000000000000"
 	restoreName = "restore-0000000000000000000000000000000000000000000000000000000000000000"
+	// releaseName is the name of a Secret that Helm takes for a release.
+	releaseName = "sh.helm.release.v1.app.v2"
 	// testName is the name of the credentials Secret of "helm test".
 	testName = "realmkeeper-helm-test"
 )
@@ -71,6 +74,7 @@ const (
 	addLabel        = `{"metadata": {"labels": {"auth.realmkeeper.dev/client-secret": "generated"}}}`
 	addLabelAndData = `{"metadata": {"labels": {"auth.realmkeeper.dev/client-secret": "generated"}}, "stringData": {"password": "after"}}`
 	changeData      = `{"stringData": {"password": "after"}}`
+	addHelmLabel    = `{"metadata": {"labels": {"owner": "helm"}}}`
 	adopt           = `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`
 )
 
@@ -94,6 +98,7 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 	}
 	const (
 		reserved = " In this namespace, it can write only its records and certificates."
+		release  = " Helm takes a Secret for a release if its name starts with sh.helm.release. or if it has the label owner=helm."
 	)
 	planted := "restore-" + strings.Repeat("b", 64)
 	deny(t, operator, map[string]attempt{
@@ -121,6 +126,10 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create credentials in the records namespace":           {create(secret(inst.RecordsNamespace, "new", generated)), want("create", inst.RecordsNamespace, "new") + reserved},
 		"create credentials in the system namespace":            {create(secret(inst.Namespace, "new", generated)), want("create", inst.Namespace, "new") + reserved},
 		"generate a name in the system namespace":               {create(secret(inst.Namespace, "", generated, func(s *corev1.Secret) { s.GenerateName = testName })), reserved},
+
+		"create a release of Helm":               {create(secret(tenant, releaseName, generated)), want("create", tenant, releaseName) + release},
+		"create a Secret with the label of Helm": {create(secret(tenant, "new", released)), want("create", tenant, "new") + release},
+		"add the label of Helm":                  {patch(credentials, addHelmLabel), want("update", tenant, "credentials") + release},
 
 		"adopt a restore record and change it": {patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}, "stringData": {"password": "after"}}`), want("update", inst.RecordsNamespace, restoreName)},
 		"adopt an adopted restore record":      {patch(adopted, adopt), want("update", inst.RecordsNamespace, adopted.Name)},

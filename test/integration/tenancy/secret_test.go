@@ -66,12 +66,13 @@ func testForeignCredentialsSecret(t *testing.T, b *bank) {
 }
 
 // An attacker has the operator write a Secret with metadata on which other controllers act, for
-// example one that makes Argo CD accept the Secret as a cluster.
+// example one that makes Argo CD accept the Secret as a cluster, or Helm as a release.
 func testForeignMetadata(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
 	b.grant(t, attacker)
 	for name, template := range map[string]v1alpha1.SecretTemplate{
 		"label":      {Labels: map[string]v1alpha1.LabelValue{"argocd.argoproj.io/secret-type": "cluster"}},
+		"helm":       {Labels: map[string]v1alpha1.LabelValue{"owner": "helm", "app": "shop"}},
 		"annotation": {Annotations: map[string]v1alpha1.AnnotationValue{"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}},
 	} {
 		c := attacker.apiClient(name, bankName, "", func(c *v1alpha1.ApiClient) {

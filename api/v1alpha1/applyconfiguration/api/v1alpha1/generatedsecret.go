@@ -19,7 +19,8 @@ type GeneratedSecretApplyConfiguration struct {
 	// secretName is the name of the credentials Secret, at most 253 characters. If a Secret with
 	// that name exists and the client does not own it, the operator does not modify it and the
 	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
-	// generated, and cannot be added or removed later. Defaults to the name of the ApiClient.
+	// generated, and cannot be added or removed later. It must not start with sh.helm.release.,
+	// because Helm would take the Secret for a release. Defaults to the name of the ApiClient.
 	SecretName *string `json:"secretName,omitempty"`
 	// template is metadata that is added to the credentials Secret. If unset, the operator adds
 	// only its own metadata.
