@@ -51,7 +51,7 @@ type Claims []Claim
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z][A-Za-z0-9_.:/-]*$')`,message="a claim name must begin with an ASCII letter and have only ASCII letters, digits, and characters from _.:/-"
-// +kubebuilder:validation:XValidation:rule=`!(self.lowerAscii() in ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'client_id', 'scope', 'auth_time', 'acr', 'amr', 'groups', 'roles', 'entitlements', 'cnf', 'act', 'may_act', 'authorization_details', 'client_uid', 'scp', 'active', 'username', 'token_type', 'azp', 'nonce', 'at_hash', 'c_hash', 's_hash', 'sid', 'sub_jwk', 'sub_id', 'txn', 'toe', 'events', '_claim_names', '_claim_sources', 'htm', 'htu', 'ath', 'jkt'])`,messageExpression=`'a claim must not have a reserved name, regardless of case, as ' + self + ' is; choose another name'`
+// +kubebuilder:validation:XValidation:rule=`!(self.lowerAscii() in ['iss', 'sub', 'aud', 'exp', 'nbf', 'iat', 'jti', 'client_id', 'scope', 'auth_time', 'acr', 'amr', 'groups', 'roles', 'entitlements', 'cnf', 'act', 'may_act', 'authorization_details', 'client_uid', 'scp', 'active', 'username', 'token_type', 'azp', 'nonce', 'at_hash', 'c_hash', 's_hash', 'sid', 'sub_jwk', 'sub_id', 'txn', 'toe', 'events', '_claim_names', '_claim_sources', 'htm', 'htu', 'ath', 'jkt', 'status', 'status_list', 'ttl', 'sub_uid', 'rule'])`,messageExpression=`'a claim must not have a reserved name, regardless of case, as ' + self + ' is; choose another name'`
 type ClaimName string
 
 // ReservedClaims lists the names, in lowercase, that a fixed claim cannot have. A claim of such a
@@ -67,4 +67,6 @@ var ReservedClaims = []string{
 	"sub_id", "txn", "toe", "events", // RFC 8417 and RFC 9493
 	"_claim_names", "_claim_sources", // OpenID Connect Core 1.0, section 5.6.2
 	"htm", "htu", "ath", "jkt", // RFC 9449
+	"status", "status_list", "ttl", // OAuth Token Status List
+	"sub_uid", "rule", // reserved for private claims of the token server
 }

@@ -39,13 +39,23 @@ func EncodeClaims(claims []Claim) []byte {
 	return encoded
 }
 
+// IsReservedClaim reports whether a fixed claim must not have a name, regardless of case.
+func IsReservedClaim(name string) bool {
+	return slices.Contains(v1alpha1.ReservedClaims, strings.ToLower(name))
+}
+
+// withoutReservedClaims returns the claims whose names are not reserved. It may change the argument.
+func withoutReservedClaims(claims []Claim) []Claim {
+	return slices.DeleteFunc(claims, func(c Claim) bool { return IsReservedClaim(c.Name) })
+}
+
 func validClaims(claims []Claim) bool {
 	names := map[string]bool{}
 	for _, claim := range claims {
 		// Many JSON decoders ignore case, so that a name that differs only in case would replace
 		// another claim.
 		folded := strings.ToLower(claim.Name)
-		if !validClaimName(claim.Name) || names[folded] || slices.Contains(v1alpha1.ReservedClaims, folded) || !validClaimValue(claim.Value) {
+		if !validClaimName(claim.Name) || names[folded] || !validClaimValue(claim.Value) {
 			return false
 		}
 		names[folded] = true

@@ -93,9 +93,10 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 }
 
 // ReadClient returns the ApiClient's record in secret, without the secrets whose hash is below the
-// accepted minimum. Nothing accepts those secrets, and the rest of the record still applies:
-// otherwise, token servers would keep an older record, and with it secrets that were removed. The
-// error wraps ErrUnreadable and never contains record data.
+// accepted minimum, and without fixed claims that have a reserved name. Nothing accepts those secrets,
+// and no token contains those claims. The rest of the record still applies: otherwise, token servers
+// would keep an older record, and with it secrets that were removed. An older version can have written
+// both. The error wraps ErrUnreadable and never contains record data.
 func ReadClient(secret *corev1.Secret) (Client, error) {
 	body, err := read[Client](secret, KindClient)
 	if err != nil {
@@ -115,6 +116,7 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 	case !validIdentities(body.Identities) || !validClaims(body.Claims):
 		return Client{}, unreadable(secret, "identities or claims is invalid")
 	}
+	body.Claims = withoutReservedClaims(body.Claims)
 	if err := body.removeWeakSecrets(); err != nil {
 		return Client{}, fmt.Errorf("%w: Secret %s/%s: %w", ErrUnreadable, secret.Namespace, secret.Name, err)
 	}

@@ -204,7 +204,7 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 		"claim name that breaks JSON":      claims(`[{"name":"a\"","value":1}]`),
 		"claim name that is not ASCII":     claims(`[{"name":"\u212A","value":1}]`),
 		"claim names that differ in case":  claims(`[{"name":"a","value":1},{"name":"A","value":1}]`),
-		"reserved claim name":              claims(`[{"name":"Client_Id","value":"` + canary + `"}]`),
+		"invalid claim with reserved name": claims(`[{"name":"Client_Id","value":null}]`),
 		"claim without a value":            claims(`[{"name":"a"}]`),
 		"null as claim":                    claims(`[{"name":"a","value":null}]`),
 		"object as claim":                  claims(`[{"name":"a","value":{"` + canary + `":1}}]`),
@@ -287,6 +287,24 @@ func numbered[T any](n int, item func(int) T) []T {
 		all = append(all, item(i))
 	}
 	return all
+}
+
+// A record can contain claims whose names an update has reserved since. They must not be in tokens, and
+// must not make the record unreadable, because neither the operator nor a token server could use it.
+func TestReadClientOmitsReservedClaims(t *testing.T) {
+	want := goodClient(t)
+	stored := want
+	stored.Claims = slices.Clone(want.Claims)
+	for _, name := range []string{"status", "Status_List", "TTL", "act", "may_act", "sub_id", "sub_uid", "rule", "Client_Id", "cnf"} {
+		stored.Claims = append(stored.Claims, record.Claim{Name: name, Value: json.RawMessage(`"a"`)})
+	}
+	got, err := record.ReadClient(clientSecret(t, stored))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := diffJSON(want, got); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
 }
 
 // A hash below the accepted minimum does not make a record unreadable. Otherwise, token servers would

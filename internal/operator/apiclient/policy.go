@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
@@ -55,7 +56,7 @@ func accepted(seen observed, instance *config.Instance) condition.Result {
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
 	}
-	message += subjectNote(&seen)
+	message += claims.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + subjectNote(&seen)
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
 }
 

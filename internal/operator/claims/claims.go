@@ -6,21 +6,40 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Merge returns the claims of all lists, sorted by name.
+// Merge returns the claims of all lists, sorted by name. It omits those that Reserved returns.
 func Merge(lists ...v1alpha1.Claims) []record.Claim {
 	var merged []record.Claim
 	for _, list := range lists {
 		for _, claim := range list {
-			merged = append(merged, record.Claim{Name: string(claim.Name), Value: encode(claim)})
+			if !record.IsReservedClaim(string(claim.Name)) {
+				merged = append(merged, record.Claim{Name: string(claim.Name), Value: encode(claim)})
+			}
 		}
 	}
 	slices.SortFunc(merged, func(a, b record.Claim) int { return cmp.Compare(a.Name, b.Name) })
 	return merged
+}
+
+// Reserved describes the claims with a reserved name. It is empty if there are none. The API server
+// rejects such names, but an object can be older than the version that reserved them.
+func Reserved(lists ...v1alpha1.Claims) string {
+	var names []string
+	for _, claim := range slices.Concat(lists...) {
+		if record.IsReservedClaim(string(claim.Name)) {
+			names = append(names, string(claim.Name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return " Tokens do not contain these claims because their names are reserved; choose other names: " + strings.Join(names, ", ") + "."
 }
 
 func encode(claim v1alpha1.Claim) json.RawMessage {

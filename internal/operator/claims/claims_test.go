@@ -25,6 +25,10 @@ func TestMerge(t *testing.T) {
 		"client":          {[]v1alpha1.Claims{nil, client}, `,"limit":-9007199254740991,"seats":0`},
 		"both":            {[]v1alpha1.Claims{realm, client}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
 		"in either order": {[]v1alpha1.Claims{client, realm}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
+		"reserved names": {[]v1alpha1.Claims{
+			{{Name: "status", String: "gold"}, {Name: "Status_List", String: "a"}, {Name: "TTL", Integer: new(int64)}, {Name: "tier", String: "gold"}},
+			{{Name: "act", String: "a"}, {Name: "may_act", String: "a"}, {Name: "sub_id", String: "a"}, {Name: "sub_uid", String: "a"}, {Name: "rule", String: "a"}},
+		}, `,"tier":"gold"`},
 		"special characters": {
 			[]v1alpha1.Claims{{{Name: "a", String: "\r\n\x00\u2028\",\"sub\":\"root"}}},
 			`,"a":"\r\n\u0000\u2028\",\"sub\":\"root"`,
@@ -35,6 +39,17 @@ func TestMerge(t *testing.T) {
 				t.Errorf("claims (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestReserved(t *testing.T) {
+	plain := v1alpha1.Claims{{Name: "tier", String: "gold"}, {Name: "statuses", String: "a"}}
+	reserved := v1alpha1.Claims{{Name: "tier", String: "gold"}, {Name: "Status", String: "a"}}
+	if got := claims.Reserved(plain); got != "" {
+		t.Errorf("got %q for names that are not reserved", got)
+	}
+	if got := claims.Reserved(plain, reserved, v1alpha1.Claims{{Name: "rule", String: "a"}}); !strings.HasSuffix(got, "choose other names: Status, rule.") {
+		t.Errorf("got %q, want the reserved names", got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
@@ -181,7 +182,7 @@ func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result
 	if result := claimsWithinSize(realm); result != nil {
 		return *result
 	}
-	return condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid."}
+	return condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid." + claims.Reserved(realm.Spec.Claims)}
 }
 
 func keysUnreadable(err error) *condition.Result {
