@@ -41,8 +41,8 @@ const (
 	// It is Unknown with ReasonProgressing while the operator is working and no user action is
 	// needed.
 	//
-	// It is False only for a failure or an intentional state: with ReasonSuspended, ReasonExpired,
-	// or ReasonRealmNotReady, or with the reason for which Accepted or Programmed is False.
+	// It is False only for a failure or an intentional state: with ReasonSuspended,
+	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, or with the reason for which Accepted or Programmed is False.
 	ConditionReady ConditionType = "Ready"
 
 	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It
@@ -270,8 +270,12 @@ const (
 	// Secrets.
 	ReasonMetadataNotAllowed ConditionReason = "MetadataNotAllowed"
 
+	// ReasonRealmSuspended is used with the Ready condition when it is False because spec.suspend of
+	// the realm is true. It is intentional and resolves when the realm is resumed.
+	ReasonRealmSuspended ConditionReason = "RealmSuspended"
+
 	// ReasonRealmNotReady is used with the Ready condition when it is False because the Ready
-	// condition of the realm is False: the realm is suspended, is not Accepted, or has failed.
+	// condition of the realm is False: the realm is not Accepted or has failed.
 	ReasonRealmNotReady ConditionReason = "RealmNotReady"
 
 	// ReasonExpired is used with the Ready condition when it is False because spec.expiresAt, or

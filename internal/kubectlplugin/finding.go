@@ -78,8 +78,9 @@ func (f finding) color() terminal.Color {
 
 // intended contains the reasons of objects that a user stopped on purpose.
 var intended = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonSuspended: true,
-	v1alpha1.ReasonExpired:   true,
+	v1alpha1.ReasonSuspended:      true,
+	v1alpha1.ReasonRealmSuspended: true,
+	v1alpha1.ReasonExpired:        true,
 }
 
 // text writes the cause, the details, and what to do.

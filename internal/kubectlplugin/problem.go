@@ -51,11 +51,12 @@ func newProblems() *problems { return &problems{byReason: map[[2]string]*problem
 // is being processed, a user intended the state, or it follows from the state of another object. The
 // status only counts these objects.
 var consequences = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonReady:         true,
-	v1alpha1.ReasonSuspended:     true,
-	v1alpha1.ReasonExpired:       true,
-	v1alpha1.ReasonRealmNotReady: true,
-	v1alpha1.ReasonProgressing:   true,
+	v1alpha1.ReasonReady:          true,
+	v1alpha1.ReasonSuspended:      true,
+	v1alpha1.ReasonRealmSuspended: true,
+	v1alpha1.ReasonExpired:        true,
+	v1alpha1.ReasonRealmNotReady:  true,
+	v1alpha1.ReasonProgressing:    true,
 }
 
 // add adds the problems of an object.

@@ -36,6 +36,7 @@ func TestProblemsAreGrouped(t *testing.T) {
 		client("suspended", notReady(v1alpha1.ReasonSuspended)),
 		client("expired", notReady(v1alpha1.ReasonExpired)),
 		client("follows", notReady(v1alpha1.ReasonRealmNotReady)),
+		client("paused", notReady(v1alpha1.ReasonRealmSuspended)),
 		client("weak", condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady), condition(v1alpha1.ConditionWeakHash, metav1.ConditionTrue, v1alpha1.ReasonImportedHash)),
 		client("newer", notReady("FromNewerOperator")),
 	)

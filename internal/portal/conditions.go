@@ -97,7 +97,9 @@ func conditionKind(c *metav1.Condition) string {
 		return "good"
 	case warning:
 		return "busy"
-	case c.Reason == string(v1alpha1.ReasonSuspended) || c.Reason == string(v1alpha1.ReasonExpired):
+	}
+	switch v1alpha1.ConditionReason(c.Reason) {
+	case v1alpha1.ReasonSuspended, v1alpha1.ReasonRealmSuspended, v1alpha1.ReasonExpired:
 		return "off" // intended
 	}
 	return "bad"

@@ -22,6 +22,7 @@ func TestConditionKinds(t *testing.T) {
 		"not ready":                     {v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, "bad"},
 		"not ready yet":                 {v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "busy"},
 		"suspended":                     {v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "off"},
+		"realm suspended":               {v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRealmSuspended, "off"},
 		"reconciling":                   {v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonProgressing, "busy"},
 		"stalled":                       {v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRealmNotFound, "bad"},
 		"imported hash":                 {v1alpha1.ConditionWeakHash, metav1.ConditionTrue, v1alpha1.ReasonImportedHash, "busy"},

@@ -45,7 +45,7 @@ func stateOf(conditions []metav1.Condition, generation int64) State {
 		return State{Name: StateReady, Kind: "good"}
 	case ready.Status == metav1.ConditionUnknown:
 		return State{StateProgressing, "busy", ready.Message}
-	case reason == v1alpha1.ReasonSuspended:
+	case reason == v1alpha1.ReasonSuspended, reason == v1alpha1.ReasonRealmSuspended:
 		return State{StateSuspended, "off", reasonText[reason]}
 	case reason == v1alpha1.ReasonExpired:
 		return State{StateExpired, "off", reasonText[reason]}
@@ -86,6 +86,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonClientIDReleased:               "The realm has released the client's ID, so the client can't use it.",
 	v1alpha1.ReasonCredentialsSecretsDisabled:     "This installation stores no client secrets in Secrets, or not in this namespace. Use a hashed secret, a public key, a service account, or a federated identity.",
 	v1alpha1.ReasonSecretConflict:                 "The client needs a Secret whose name is already in use.",
+	v1alpha1.ReasonRealmSuspended:                 "The realm is suspended. No tokens are issued until it is resumed.",
 	v1alpha1.ReasonRealmNotReady:                  "The realm isn't issuing tokens.",
 	v1alpha1.ReasonExpired:                        "The client or all of its secrets have expired. Set a later expiration or add a secret.",
 	v1alpha1.ReasonRecordUnreadable:               "The client's data for the token servers can't be read. Your administrator must restore it.",

@@ -64,6 +64,7 @@ func TestStateOf(t *testing.T) {
 		"ready":             {ready(metav1.ConditionTrue, v1alpha1.ReasonReady, "Message."), 2, portal.State{Name: portal.StateReady, Kind: "good"}},
 		"progressing":       {ready(metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "Waiting."), 2, portal.State{Name: portal.StateProgressing, Kind: "busy", Message: "Waiting."}},
 		"suspended":         {ready(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "x"), 2, portal.State{Name: portal.StateSuspended, Kind: "off", Message: portal.ReasonText[v1alpha1.ReasonSuspended]}},
+		"realm suspended":   {ready(metav1.ConditionFalse, v1alpha1.ReasonRealmSuspended, "x"), 2, portal.State{Name: portal.StateSuspended, Kind: "off", Message: portal.ReasonText[v1alpha1.ReasonRealmSuspended]}},
 		"expired":           {ready(metav1.ConditionFalse, v1alpha1.ReasonExpired, "x"), 2, portal.State{Name: portal.StateExpired, Kind: "off", Message: portal.ReasonText[v1alpha1.ReasonExpired]}},
 		"not ready": {
 			ready(metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound, `Realm "x" not found.`), 2,

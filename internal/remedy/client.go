@@ -81,8 +81,13 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		action:   "Remove it, or use the prefix app.kubernetes.io. For another prefix, ask an administrator to add the prefix to credentialsSecrets.allowedMetadataPrefixes.",
 		commands: object.edit,
 	},
+	v1alpha1.ReasonRealmSuspended: {
+		cause:    "spec.suspend of the realm is true, so its clients get no tokens. Nothing was deleted.",
+		action:   "Resume the realm when its clients may get tokens again.",
+		commands: func(o object) []string { return []string{"kubectl realmkeeper resume realm/" + o.realm} },
+	},
 	v1alpha1.ReasonRealmNotReady: {
-		cause:    "The realm is suspended, is not Accepted, or has failed.",
+		cause:    "The realm is not Accepted or has failed.",
 		action:   "Fix the realm. The client is then reconciled automatically.",
 		commands: object.status,
 	},

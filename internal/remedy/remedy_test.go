@@ -113,7 +113,8 @@ func TestCommandsNameTheObject(t *testing.T) {
 		spec   v1alpha1.ApiClientSpec
 		want   []string
 	}{
-		"suspended": {v1alpha1.ReasonSuspended, v1alpha1.ApiClientSpec{}, []string{"kubectl realmkeeper resume apiclient/billing -n acme-apps"}},
+		"suspended":       {v1alpha1.ReasonSuspended, v1alpha1.ApiClientSpec{}, []string{"kubectl realmkeeper resume apiclient/billing -n acme-apps"}},
+		"realm suspended": {v1alpha1.ReasonRealmSuspended, v1alpha1.ApiClientSpec{}, []string{"kubectl realmkeeper resume realm/acme"}},
 		"ready with a generated secret": {
 			v1alpha1.ReasonReady,
 			v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}},

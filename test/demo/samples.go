@@ -98,7 +98,7 @@ func readiness(object *unstructured.Unstructured, conditions []metav1.Condition)
 	err := fmt.Errorf("not Ready: %s: %s", ready.Reason, ready.Message)
 	stalled := meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionStalled))
 	switch reason := v1alpha1.ConditionReason(ready.Reason); {
-	case stalled, reason == v1alpha1.ReasonSuspended, reason == v1alpha1.ReasonExpired:
+	case stalled, reason == v1alpha1.ReasonSuspended, reason == v1alpha1.ReasonRealmSuspended, reason == v1alpha1.ReasonExpired:
 		return finalError{err}
 	}
 	return err

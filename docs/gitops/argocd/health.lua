@@ -24,8 +24,8 @@ if ready.status == "True" then
   hs.status = "Healthy"
 elseif stalled then
   hs.status = "Degraded" -- user action needed
-elseif ready.reason == "Suspended" or ready.reason == "Expired" then
-  hs.status = "Suspended" -- as the manifest requests
+elseif ready.reason == "Suspended" or ready.reason == "RealmSuspended" or ready.reason == "Expired" then
+  hs.status = "Suspended" -- as the manifest of the object or its realm requests
 end
 -- All other reasons resolve when another object is created or fixed, such as the client's realm.
 -- Degraded would fail a sync that only needs to wait for its next wave.

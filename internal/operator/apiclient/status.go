@@ -178,6 +178,8 @@ func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 	switch {
 	case ready == nil || ready.Status == metav1.ConditionUnknown:
 		return condition.Progressing(fmt.Sprintf("Waiting for Realm %q to become Ready.", realm.Name))
+	case ready.Status == metav1.ConditionFalse && ready.Reason == string(v1alpha1.ReasonSuspended):
+		return condition.NotReady(v1alpha1.ReasonRealmSuspended, fmt.Sprintf("Realm %q is suspended, so its clients cannot get tokens. Set spec.suspend of the Realm to false to resume it.", realm.Name))
 	case ready.Status == metav1.ConditionFalse:
 		return condition.NotReady(v1alpha1.ReasonRealmNotReady, fmt.Sprintf("Realm %q is not Ready (%s). See its status; the client is reconciled automatically when the Realm is Ready.", realm.Name, ready.Reason))
 	}

@@ -45,7 +45,11 @@ func ReadyChange(previous v1alpha1.ConditionReason, conditions []metav1.Conditio
 // eventType returns Warning for every state in which clients can't get tokens, except for
 // suspension, which is requested by a user.
 func eventType(ready *metav1.Condition) string {
-	if ready.Status == metav1.ConditionTrue || ready.Reason == string(v1alpha1.ReasonSuspended) {
+	if ready.Status == metav1.ConditionTrue {
+		return corev1.EventTypeNormal
+	}
+	switch v1alpha1.ConditionReason(ready.Reason) {
+	case v1alpha1.ReasonSuspended, v1alpha1.ReasonRealmSuspended:
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

@@ -40,6 +40,7 @@ func TestReadyChange(t *testing.T) {
 		"becomes Progressing":              {v1alpha1.ReasonReady, isProgressing, nil},
 		"suspended":                        {v1alpha1.ReasonReady, isSuspended, event("Normal", v1alpha1.ReasonSuspended, "Suspended.")},
 		"resumed":                          {v1alpha1.ReasonSuspended, isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
+		"realm suspended":                  {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonRealmSuspended, "Suspended."), event("Normal", v1alpha1.ReasonRealmSuspended, "Suspended.")},
 		"expired":                          {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonExpired, "Expired."), event("Warning", v1alpha1.ReasonExpired, "Expired.")},
 		"not ready":                        {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
 		"not ready for a different reason": {v1alpha1.ReasonExpired, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},

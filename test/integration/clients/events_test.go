@@ -37,7 +37,7 @@ func TestOneEventPerChange(t *testing.T) {
 	realm := install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Suspend = true })
 	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
 	inst.Create(t, realm, c)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotReady)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmSuspended)
 	ofRealm, ofClient := eventsOf(t, inst, realm), eventsOf(t, inst, c)
 
 	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = false })
@@ -45,7 +45,7 @@ func TestOneEventPerChange(t *testing.T) {
 	ofClient.expectMore(t, "Normal Ready")
 	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = true })
 	ofRealm.expectMore(t, "Normal Suspended")
-	ofClient.expectMore(t, "Warning RealmNotReady")
+	ofClient.expectMore(t, "Normal RealmSuspended")
 	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = false })
 	ofRealm.expectMore(t, "Normal Ready")
 	ofClient.expectMore(t, "Normal Ready")

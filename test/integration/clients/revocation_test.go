@@ -60,7 +60,7 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 		"realm suspended": {onRealm(
 			func(r *v1alpha1.Realm) { r.Spec.Suspend = true },
 			func(r *v1alpha1.Realm) { r.Spec.Suspend = false },
-		), v1alpha1.ReasonRealmNotReady, "Warning RealmNotReady"},
+		), v1alpha1.ReasonRealmSuspended, "Normal RealmSuspended"},
 		"scope withdrawn": {onRealm(
 			func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} },
 			func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read", "write"} },

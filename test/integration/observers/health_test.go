@@ -86,7 +86,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 			c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Hour)}
 		}), v1alpha1.ReasonExpired, suspended},
 		"client without its realm":                  {install.ApiClient(team, "early", "later"), v1alpha1.ReasonRealmNotFound, progressing},
-		"client of a suspended realm":               {install.ApiClient(team, "idle", "idle"), v1alpha1.ReasonRealmNotReady, progressing},
+		"client of a suspended realm":               {install.ApiClient(team, "idle", "idle"), v1alpha1.ReasonRealmSuspended, suspended},
 		"suspended client without its realm":        {install.ApiClient(team, "both", "later", suspend), v1alpha1.ReasonRealmNotFound, progressing},
 		"client in a namespace that is not allowed": {install.ApiClient(outside, "out", "acme"), v1alpha1.ReasonNamespaceNotAllowed, failed},
 		"client with an undefined scope":            {newClient("scope", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"write"} }), v1alpha1.ReasonScopeNotInRealm, failed},
