@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/go-logr/logr"
+	"go.uber.org/zap/zapcore"
 	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
@@ -32,7 +34,7 @@ Usage:
   operator --config FILE [flags]
 
 FILE is the instance configuration, a YAML file of kind InstanceConfiguration. It sets the
-instance domain, token lifetimes, token servers and TLS. Unknown keys are errors.
+instance domain, token lifetimes, token servers, the log level and TLS. Unknown keys are errors.
 See docs/operations.md for all keys.
 
 Flags:
@@ -47,7 +49,6 @@ type options struct {
 	probeAddress   string
 	metricsAddress string
 	kmsSocket      string
-	logging        zap.Options
 }
 
 func main() {
@@ -78,10 +79,6 @@ const gcPercent = 30
 // costs a fifth more CPU time.
 const reserve = 64 << 20
 
-// bodyLogLevel is the log level at which client-go starts to log request and response bodies. They
-// contain secrets.
-const bodyLogLevel = 8
-
 // parse parses the flags. If help is requested, parse writes it and returns flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	var o options
@@ -102,7 +99,6 @@ func parse(args []string, help io.Writer) (options, error) {
 	if kubeconfig := flag.CommandLine.Lookup("kubeconfig"); kubeconfig != nil {
 		flags.Var(kubeconfig.Value, "kubeconfig", "Kubeconfig `file`; defaults to KUBECONFIG, then to the Pod's service account")
 	}
-	o.logging.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			fmt.Fprintf(help, usage, version.String())
@@ -119,9 +115,6 @@ func parse(args []string, help io.Writer) (options, error) {
 	}
 	if err := o.checkNamespaces(); err != nil {
 		return options{}, err
-	}
-	if zap.New(zap.UseFlagOptions(&o.logging)).V(bodyLogLevel).Enabled() {
-		return options{}, fmt.Errorf("%w: --zap-log-level must be below %d because higher levels log secrets", errUsage, bodyLogLevel)
 	}
 	return o, nil
 }
@@ -157,7 +150,7 @@ func run(o options) error {
 	}
 	// Set up logging only after the input is validated. Invalid input is reported in a single line,
 	// and ctrl.GetConfig logs its errors too.
-	logger := zap.New(zap.UseFlagOptions(&o.logging))
+	logger := newLogger(instance.Logging.Level)
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	ctx := ctrl.SetupSignalHandler()
@@ -188,4 +181,13 @@ func run(o options) error {
 		logger.Info("Testing mode is enabled; do not use this instance in production", "speedUp", instance.Testing.SpeedUp)
 	}
 	return mgr.Start(ctx)
+}
+
+// newLogger returns a logger that writes JSON to standard error. Debug is the most verbose level.
+// From level 8, client-go would log request and response bodies, which contain secrets.
+func newLogger(level config.LogLevel) logr.Logger {
+	if level == config.LogDebug {
+		return zap.New(zap.Level(zapcore.DebugLevel))
+	}
+	return zap.New()
 }

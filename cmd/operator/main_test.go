@@ -53,7 +53,7 @@ func TestInvalidInputFails(t *testing.T) {
 		"invalid namespace":           {[]string{"--config", goodFile, "--namespace", "a\nb"}, "--namespace"},
 		"invalid records namespace":   {[]string{"--config", goodFile, "--records-namespace", "A"}, "--records-namespace"},
 		"one namespace for both":      {[]string{"--config", goodFile, "--namespace", "a", "--records-namespace", "a"}, "--records-namespace"},
-		"log level that logs secrets": {[]string{"--config", goodFile, "--zap-log-level=8"}, "--zap-log-level"},
+		"unknown log level in config": {[]string{"--config", file("level.yaml", good+"logging: {level: trace}\n")}, "logging.level must be info or debug"},
 		"no API server":               {[]string{"--config", goodFile}, "--kubeconfig"},
 		"no such kubeconfig":          {[]string{"--config", goodFile, "--kubeconfig", filepath.Join(dir, "none")}, "--kubeconfig"},
 		"invalid kubeconfig":          {[]string{"--config", goodFile, "--kubeconfig", goodFile}, "--kubeconfig"},

@@ -48,7 +48,7 @@ func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 		}
 	}
 
-	r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "operator.logLevel=debug,operator.replicas=2"})...)
+	r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "logging.level=debug,operator.replicas=2"})...)
 	stop(t, inst)
 	r.start(t, inst)
 	wantValid()

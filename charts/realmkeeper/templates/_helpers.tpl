@@ -150,6 +150,8 @@ keyEncryption:
 {{- end }}
 security:
   {{- toYaml .Values.security | nindent 2 }}
+logging:
+  {{- toYaml .Values.logging | nindent 2 }}
 tokenServer:
   {{- toYaml $tokenServer | nindent 2 }}
 {{- if .Values.operator.trustedIssuers.allowLocalAddresses }}

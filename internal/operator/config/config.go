@@ -60,6 +60,8 @@ type Instance struct {
 	TrustedIssuers TrustedIssuers `json:"trustedIssuers,omitzero"`
 	// Usage configures how the last use of credentials is recorded.
 	Usage Usage `json:"usage,omitzero"`
+	// Logging configures the logs of the operator and the token servers.
+	Logging Logging `json:"logging,omitzero"`
 	// Testing must be unset outside of tests.
 	Testing Testing `json:"testing,omitzero"`
 
@@ -173,6 +175,22 @@ type Usage struct {
 	// resolution. Stale credentials are only reported. Defaults to 2160h, which is 90 days.
 	StaleAfter metav1.Duration `json:"staleAfter,omitzero"`
 }
+
+// Logging configures the logs of the operator and the token servers.
+type Logging struct {
+	// Level is info or debug. Secrets and tokens are not logged at either level. Defaults to info.
+	Level LogLevel `json:"level,omitempty"`
+}
+
+// LogLevel is the least severe level that is logged.
+type LogLevel string
+
+const (
+	// LogInfo logs what administrators need to know in normal operation.
+	LogInfo LogLevel = "info"
+	// LogDebug also logs details such as why a token server rejected an assertion.
+	LogDebug LogLevel = "debug"
+)
 
 // Testing holds settings for tests. They make an installation unsuitable for production.
 type Testing struct {
@@ -297,6 +315,9 @@ func (i *Instance) setDefaults() {
 	}
 	if i.Usage.StaleAfter.Duration == 0 {
 		i.Usage.StaleAfter.Duration = defaultStaleAfter
+	}
+	if i.Logging.Level == "" {
+		i.Logging.Level = LogInfo
 	}
 	if i.Testing.SpeedUp == 0 {
 		i.Testing.SpeedUp = 1

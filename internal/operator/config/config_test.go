@@ -59,6 +59,7 @@ testing:
   speedUp: 600
 trustedIssuers: {allowLocalAddresses: true}
 usage: {resolution: 6h, staleAfter: 720h}
+logging: {level: debug}
 keyEncryption:
   kms:
     image: registry.example.com/kms:v1
@@ -96,6 +97,7 @@ func TestParse(t *testing.T) {
 			}},
 			Testing: config.Testing{SpeedUp: 1},
 			Usage:   config.Usage{Resolution: lifetime(time.Hour), StaleAfter: lifetime(2160 * time.Hour)},
+			Logging: config.Logging{Level: config.LogInfo},
 		}},
 		"all fields": {full, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
@@ -124,6 +126,7 @@ func TestParse(t *testing.T) {
 
 			TrustedIssuers: config.TrustedIssuers{AllowLocalAddresses: true},
 			Usage:          config.Usage{Resolution: lifetime(6 * time.Hour), StaleAfter: lifetime(720 * time.Hour)},
+			Logging:        config.Logging{Level: config.LogDebug},
 			KeyEncryption: config.KeyEncryption{KMS: &config.KMS{
 				Image: "registry.example.com/kms:v1", ImagePullPolicy: corev1.PullAlways,
 				Command: []string{"/kms"}, Args: []string{"--region=eu"},
@@ -236,6 +239,9 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"no maximum skew":                      {with("maxSkew: 1, ", ""), "tokenServer.topologySpreadConstraints[0].maxSkew"},
 		"no topology key":                      {with("topologyKey: zone, ", ""), "tokenServer.topologySpreadConstraints[0].topologyKey"},
 		"unknown unsatisfiable policy":         {with("DoNotSchedule", "Hope"), "tokenServer.topologySpreadConstraints[0].whenUnsatisfiable"},
+		"unknown log level":                    {with("level: debug", "level: warn"), `logging.level must be info or debug, not "warn"`},
+		"log level as a number":                {with("level: debug", "level: 8"), "logging.level"},
+		"wrong case of a log level":            {with("level: debug", "level: DEBUG"), "logging.level must be info or debug"},
 		"negative speed-up":                    {with("speedUp: 600", "speedUp: -1"), "testing.speedUp"},
 		"speed-up too large":                   {with("speedUp: 600", "speedUp: 3601"), "testing.speedUp"},
 		"text as address switch":               {with("allowLocalAddresses: true", "allowLocalAddresses: maybe"), "trustedIssuers.allowLocalAddresses"},

@@ -43,6 +43,9 @@ func (i *Instance) validate() error {
 	if err := i.Usage.validate(); err != nil {
 		return err
 	}
+	if err := i.Logging.validate(); err != nil {
+		return err
+	}
 	if err := i.Testing.validate(); err != nil {
 		return err
 	}
@@ -71,6 +74,15 @@ func (u *Usage) validate() error {
 		return invalid("usage.staleAfter must be at least usage.resolution, which is %s, not %s", u.Resolution.Duration, u.StaleAfter.Duration)
 	}
 	return nil
+}
+
+func (l *Logging) validate() error {
+	switch l.Level {
+	case LogInfo, LogDebug:
+		return nil
+	default:
+		return invalid("logging.level must be info or debug, not %q", l.Level)
+	}
 }
 
 func (c *CredentialsSecrets) validate() error {

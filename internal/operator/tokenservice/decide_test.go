@@ -62,12 +62,17 @@ func TestObjectsFollowTheConfiguration(t *testing.T) {
 	if single.disruptionBudget != nil {
 		t.Error("single replica has a PodDisruptionBudget, which would block its eviction")
 	}
-	if decided(t, observed{}, instance(t, ""), now).disruptionBudget == nil {
+	defaults := decided(t, observed{}, instance(t, ""), now)
+	if defaults.disruptionBudget == nil {
 		t.Error("two replicas have no PodDisruptionBudget")
+	}
+	if args := defaults.deployment.Spec.Template.Spec.Containers[0].Args; slices.Contains(args, "--debug") {
+		t.Errorf("token servers log at debug level by default: %v", args)
 	}
 
 	d := decided(t, observed{}, instance(t, `
 tls: {secretName: api-tls}
+logging: {level: debug}
 tokenServer:
   replicas: 3
   imagePullSecrets: [{name: registry}]
@@ -112,7 +117,7 @@ tokenServer:
 		t.Errorf("unexpected environment: %v", environment)
 	}
 	for _, arg := range []string{
-		"--trusted-proxies=10.0.0.0/8,fd00::/8", "--proxy-protocol-from=10.1.0.0/16", "--passthrough-proxies=10.2.0.0/16,fd01::/64", "--audit-log=", "--max-staleness=10m0s",
+		"--trusted-proxies=10.0.0.0/8,fd00::/8", "--proxy-protocol-from=10.1.0.0/16", "--passthrough-proxies=10.2.0.0/16,fd01::/64", "--audit-log=", "--max-staleness=10m0s", "--debug",
 	} {
 		if args := pod.Containers[0].Args; !slices.Contains(args, arg) {
 			t.Errorf("argument %s is missing: %v", arg, args)

@@ -142,6 +142,9 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	if instance.TokenServer.Audit == config.AuditNone {
 		c.WithArgs("--audit-log=")
 	}
+	if instance.Logging.Level == config.LogDebug {
+		c.WithArgs("--debug")
+	}
 	networksArg(c, "--trusted-proxies", instance.TokenServer.TrustedProxies)
 	networksArg(c, "--proxy-protocol-from", instance.TokenServer.ProxyProtocolFrom)
 	networksArg(c, "--passthrough-proxies", instance.TokenServer.PassthroughProxies)

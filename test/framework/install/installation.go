@@ -50,9 +50,6 @@ type Installation struct {
 	MaxStaleness time.Duration
 	// KMSSocket is the --kms-socket of operators and token servers that are started after it is set.
 	KMSSocket string
-	// LogLevel is the --zap-log-level of operators that are started after it is set. It defaults to
-	// info.
-	LogLevel string
 	// Pod is passed as the Pod name to operators that are started after it is set. If it is empty,
 	// operators run as if outside a cluster.
 	Pod string
@@ -94,6 +91,7 @@ type Settings struct {
 	KMSTimeout    string // of keyEncryption.kms; defaults to 1s
 	Decrypt       bool   // sets keyEncryption.kms.decrypt
 	Domain        string // defaults to the constant Domain
+	LogLevel      string // defaults to info
 }
 
 // New returns an installation without running processes.
@@ -151,6 +149,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	}
 	fmt.Fprintf(&b, "trustedIssuers:\n  allowLocalAddresses: %t\n", s.LocalIssuers)
 	fmt.Fprintf(&b, "tls:\n  managed: {lifetime: %s, overlap: %s, clusterTrustBundle: %t}\n", orDefault(s.CALifetime, "8760h"), orDefault(s.CAOverlap, "168h"), s.ClusterTrustBundle)
+	fmt.Fprintf(&b, "logging:\n  level: %s\n", orDefault(s.LogLevel, "info"))
 	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", i.speedUp)
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func (i *Installation) operatorCommand(path, kubeconfig, metrics string) process
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--records-namespace", i.RecordsNamespace, "--kubeconfig", kubeconfig,
 			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + metrics,
-			"--zap-log-level=" + orDefault(i.LogLevel, "info"), "--kms-socket=" + i.KMSSocket,
+			"--kms-socket=" + i.KMSSocket,
 		},
 	}
 }

@@ -43,8 +43,8 @@ type canary struct {
 // them, in all common encodings.
 func TestSecretsDoNotLeak(t *testing.T) {
 	cluster := env.Start(t)
-	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
-	inst.LogLevel = "7" // the most verbose level that the operator accepts
+	// In tests, token servers and portals always log at debug level.
+	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600, LogLevel: "debug"})
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
