@@ -23,6 +23,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -56,10 +57,23 @@ func TestSecretsDoNotLeak(t *testing.T) {
 	fixture.hashed()
 	fixture.signingKeys()
 	fixture.invalidRequests()
+	portal := fixture.portal()
 	fixture.restarts()
 	fixture.corruptRecord()
 
 	found := leak.PlacesOf(t, inst)
+	found["log of the portal"], found["metrics of the portal"] = string(portal.Log(t)), portal.Metrics(t)
+	debug := map[string][]string{"log of the operator": {`"level":"debug"`}}
+	for _, s := range inst.Servers() {
+		debug["log of "+s.Name] = []string{`"level":"DEBUG","msg":"Rejected assertion"`, `"level":"DEBUG","msg":"Rejected DPoP proof"`}
+	}
+	for place, entries := range debug {
+		for _, entry := range entries {
+			if !strings.Contains(found[place], entry) {
+				t.Errorf("the %s has no entry %s", place, entry)
+			}
+		}
+	}
 	for _, c := range fixture.canaries {
 		if diff := cmp.Diff(c.where, found.Containing(c.secrets)); diff != "" {
 			t.Errorf("%s is in other places (-want +got):\n%s", c.name, diff)
@@ -238,6 +252,7 @@ func (f *leakFixture) invalidRequests() {
 		f.t.Fatal(err)
 	}
 	id, form := c.Status.ClientID, "application/x-www-form-urlencoded"
+	valid := string(f.inst.CredentialsSecret(f.t, c).Data[v1alpha1.SecretKeyClientSecret])
 	for name, change := range map[string]func(*http.Request, string){
 		"a wrong secret":        func(r *http.Request, s string) { r.SetBasicAuth(id, s) },
 		"an unknown client":     func(r *http.Request, s string) { r.SetBasicAuth("unknown", s) },
@@ -255,6 +270,11 @@ func (f *leakFixture) invalidRequests() {
 			withBody(r, "client_id="+id+"&client_secret="+s)
 		},
 		"a body of the wrong type": func(r *http.Request, s string) { withBody(r, `{"client_secret":"`+s+`"}`) },
+		"an assertion": func(r *http.Request, s string) {
+			r.Header.Set("Content-Type", form)
+			withBody(r, url.Values{"client_id": {id}, "client_assertion_type": {oauth.AssertionTypeJWT}, "client_assertion": {s + "." + s + "." + s}}.Encode())
+		},
+		"a DPoP proof": func(r *http.Request, s string) { r.Header.Set("DPoP", s+"."+s+"."+s); r.SetBasicAuth(id, valid) },
 		"a large body": func(r *http.Request, s string) {
 			r.Header.Set("Content-Type", form)
 			withBody(r, strings.Repeat(s, 200))
@@ -282,6 +302,48 @@ func (f *leakFixture) invalidRequests() {
 
 func withBody(r *http.Request, body string) {
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+}
+
+// portal signs in with a valid and an invalid Kubernetes token.
+func (f *leakFixture) portal() *install.Portal {
+	portal := f.inst.StartPortal(f.t)
+	withoutRedirects := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	send := func(r *http.Request, wantStatus int) *http.Response {
+		f.t.Helper()
+		response, err := withoutRedirects.Do(r)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != wantStatus {
+			f.t.Fatalf("%s %s: the response is %s, want %d", r.Method, r.URL.Path, response.Status, wantStatus)
+		}
+		return response
+	}
+	request := func(method, path string, form url.Values) *http.Request {
+		r, err := http.NewRequestWithContext(f.t.Context(), method, portal.URL+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		return r
+	}
+	valid, invalid := f.inst.ServiceAccount(f.t, f.team, "user"), generateSecret(f.t)
+	send(request(http.MethodPost, "/sign-in", url.Values{"token": {invalid}}), http.StatusUnauthorized)
+	session := send(request(http.MethodPost, "/sign-in", url.Values{"token": {valid}}), http.StatusSeeOther).Cookies()
+	authorized := request(http.MethodGet, "/clients", nil)
+	var cookies []string
+	for _, cookie := range session {
+		if cookie.Value != "" { // an empty value deletes a cookie
+			authorized.AddCookie(cookie)
+			cookies = append(cookies, cookie.Value)
+		}
+	}
+	send(authorized, http.StatusForbidden) // the session is valid, but the account has no permissions
+	f.add("a Kubernetes token", []string{valid})
+	f.add("an invalid Kubernetes token", []string{invalid})
+	f.add("a session of the portal", cookies)
+	return portal
 }
 
 // restarts kills and restarts all programs.
