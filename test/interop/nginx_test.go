@@ -221,6 +221,7 @@ func (n *nginx) call(t *testing.T, method, authorization string, forged bool) ng
 	if forged {
 		request.Header["X-Auth-Client-Id"] = []string{"root", "admin"}
 		request.Header.Set("X-Auth-Scope", "everything")
+		request.Header["X_Auth_Client_Id"] = []string{"root"} // the same variable in CGI, WSGI, PHP, and Rack
 	}
 	response, err := n.client.Do(request)
 	if err != nil {
@@ -238,14 +239,14 @@ func (n *nginx) call(t *testing.T, method, authorization string, forged bool) ng
 	return got
 }
 
-// received returns the X-Auth-* headers of the request that the API received, or nil if it was not
-// called.
+// received returns the X-Auth-* headers of the request that the API received, also in spellings with
+// underscores, or nil if it was not called.
 func (n *nginx) received() map[string]string {
 	select {
 	case header := <-n.got:
 		headers := map[string]string{}
 		for name, values := range header {
-			if strings.HasPrefix(name, "X-Auth-") {
+			if strings.HasPrefix(strings.ReplaceAll(strings.ToLower(name), "_", "-"), "x-auth-") {
 				headers[name] = strings.Join(values, ", ")
 			}
 		}
