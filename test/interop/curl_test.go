@@ -18,9 +18,17 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// testDocumentedCurl runs the curl commands from the documentation.
+// testDocumentedCurl runs the curl commands from the documentation as they are printed, in a directory
+// with the files that a Pod gets from the credentials Secret.
 func testDocumentedCurl(t *testing.T, i *installation) {
 	home := t.TempDir()
+	mounted := i.inst.CredentialsSecret(t, i.client)
+	mounted.Data["cluster_token_url"] = mounted.Data["token_url"] // no Service leads to this token server
+	for key, value := range mounted.Data {
+		if err := os.WriteFile(filepath.Join(home, key), value, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, content := range map[string]string{
 		".curlrc":       "fail-with-body\nsilent\nshow-error\n", // exit with an error if the HTTP status is an error
 		"assertion.jwt": i.signer.assertion(t),
@@ -34,8 +42,7 @@ func testDocumentedCurl(t *testing.T, i *installation) {
 		t.Fatal(err)
 	}
 	base := "https://" + issuer.Host
-	cluster := append(os.Environ(), "CURL_HOME="+home, "CURL_CA_BUNDLE="+i.authority,
-		"CA_FILE="+i.authority, "AUTH_URL="+base, "REALM="+i.realm.Name, "TOKEN_URL="+i.tokenURL,
+	cluster := append(os.Environ(), "CURL_HOME="+home, "CA_FILE="+i.authority, "AUTH_URL="+base, "REALM="+i.realm.Name, "TOKEN_URL="+i.tokenURL,
 		"CLIENT_ID="+i.clientID, "CLIENT_SECRET="+i.clientSecret, "TOKEN="+i.token(t))
 	for page, atLeast := range map[string]int{"README.md": 1, "docs/token-endpoint.md": 5} {
 		commands := documentedCurls(t, page)
@@ -43,7 +50,7 @@ func testDocumentedCurl(t *testing.T, i *installation) {
 			t.Errorf("%s has %d curl commands, want at least %d", page, len(commands), atLeast)
 		}
 		for _, documented := range commands {
-			command := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(documented, "https://api.example.com", base))
+			command := exec.CommandContext(t.Context(), "bash", "-c", documented)
 			command.Dir, command.Env = home, cluster
 			out, err := command.CombinedOutput()
 			if err != nil {

@@ -1,0 +1,49 @@
+package manifests_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestReadme applies the objects in README.md to a real API server. kubectl must print tables with the
+// columns that README.md shows.
+func TestReadme(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, objects, _ := strings.Cut(string(content), "```yaml\n")
+	objects, rest, _ := strings.Cut(objects, "```")
+	_, shown, found := strings.Cut(rest, "$ kubectl get realms,apiclients -A\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	file := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil || !found {
+		t.Fatalf("README.md has no objects and their tables: %v", err)
+	}
+	kubectl := newKubectl(t)
+	kubectl.run(t, "apply", "--server-side", "-k", filepath.Join(manifests, "crd"))
+	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	kubectl.run(t, "apply", "--server-side", "-f", filepath.Join(manifests, "samples", "namespace.yaml"))
+	kubectl.run(t, "apply", "--server-side", "--filename", file)
+	printed := kubectl.run(t, "get", "realms,apiclients", "-A")
+	if diff := cmp.Diff(headers(printed), headers(shown)); diff != "" {
+		t.Errorf("(-kubectl +README.md):\n%s", diff)
+	}
+}
+
+// spaces separate columns. The names of columns contain single spaces.
+var spaces = regexp.MustCompile(` {2,}`)
+
+// headers returns the names of the columns of each table.
+func headers(tables string) (names [][]string) {
+	for table := range strings.SplitSeq(tables, "\n\n") {
+		header, _, _ := strings.Cut(table, "\n")
+		names = append(names, spaces.Split(header, -1))
+	}
+	return names
+}
