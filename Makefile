@@ -51,7 +51,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run everything on this machine without containers: get a token, open the portal.
-	@echo "Building the demo; about 2 min the first time ..."
+	@echo "Building the demo; 20 s, about 10 min the first time ..."
 	@go run -C test ./demo up
 
 .PHONY: demo-down
@@ -134,7 +134,7 @@ site-packages:
 	@hack/site/packages.sh
 
 .PHONY: control-plane
-control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubectl, once for each version (5 min).
+control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubectl, once for each version (6 min).
 	@test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null
 
 .PHONY: clean
