@@ -8,9 +8,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // Target is where clients move to.
@@ -72,14 +72,14 @@ func (e *Export) Manifests(target Target) ([]Manifest, error) {
 		return nil, err
 	}
 	manifests := make([]Manifest, 0, len(clients)+1)
-	encoded, err := yaml.Marshal(realm)
+	encoded, err := untrusted.MarshalYAML(realm)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the Realm: %w", err)
 	}
 	manifests = append(manifests, Manifest{"realm.yaml", encoded})
 	names := objectNames(clients)
 	for i := range clients {
-		encoded, err := yaml.Marshal(clients[i].object(names[clients[i].ID], target, realm.Spec.TokenLifetime.Duration))
+		encoded, err := untrusted.MarshalYAML(clients[i].object(names[clients[i].ID], target, realm.Spec.TokenLifetime.Duration))
 		if err != nil {
 			return nil, fmt.Errorf("encoding an ApiClient: %w", err)
 		}

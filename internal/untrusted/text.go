@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -57,22 +56,4 @@ func Quote(word string) string {
 	}
 	quoted.WriteString("'")
 	return quoted.String()
-}
-
-// EscapeJSON escapes the characters in a JSON text that Printable replaces, except line breaks. Other
-// than Printable, it doesn't change what the text means to a program.
-func EscapeJSON(encoded []byte) []byte {
-	escaped := make([]byte, 0, len(encoded))
-	for _, r := range string(encoded) {
-		switch {
-		case printable(r) || r == '\n':
-			escaped = utf8.AppendRune(escaped, r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
-		default:
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		}
-	}
-	return escaped
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
@@ -60,24 +61,37 @@ func TestShellReceivesQuotedWords(t *testing.T) {
 	}
 }
 
-// A program reads the same text from escaped JSON.
-func TestEscapedJSONIsEqual(t *testing.T) {
+// A program reads the same text from JSON and YAML.
+func TestEncodedTextIsEqual(t *testing.T) {
 	want := []string{}
 	for _, text := range hostile.Texts {
 		want = append(want, strings.ToValidUTF8(text, "\ufffd"))
 	}
-	encoded, err := json.MarshalIndent(want, "", "  ")
-	if err != nil {
-		t.Fatal(err)
+	for name, format := range map[string]struct {
+		marshal   func(any) ([]byte, error)
+		unmarshal func([]byte, any) error
+	}{
+		"JSON": {untrusted.MarshalJSON, json.Unmarshal},
+		"YAML": {untrusted.MarshalYAML, func(encoded []byte, value any) error { return yaml.Unmarshal(encoded, value) }},
+	} {
+		encoded, err := format.marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hostile.CheckPrintable(t, string(encoded))
+		var got []string
+		if err := format.unmarshal(encoded, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Text decoded from %s (-want +got):\n%s", name, diff)
+		}
+		if _, err := format.marshal(func() {}); err == nil {
+			t.Errorf("A function is encoded as %s", name)
+		}
 	}
-	escaped := untrusted.EscapeJSON(encoded)
-	hostile.CheckPrintable(t, string(escaped))
-	var got []string
-	if err := json.Unmarshal(escaped, &got); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Decoded text (-want +got):\n%s", diff)
+	if got, err := untrusted.MarshalYAML(map[string][]string{"a": {"<b>", "c: ä"}}); err != nil || string(got) != "a:\n- <b>\n- 'c: ä'\n" {
+		t.Errorf("MarshalYAML() = %q, %v", got, err)
 	}
 }
 
