@@ -18,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -138,10 +139,11 @@ func (o *backupOptions) parseRecipients() ([]age.Recipient, error) {
 }
 
 func (o *backupOptions) writeToStdout(ctx context.Context, c *cluster, header backup.Header, recipients []age.Recipient) error {
-	if file, ok := o.streams.Out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	out := untrusted.Raw(o.streams.Out)
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return fmt.Errorf("%w: the backup is binary; redirect standard output to a file", errUsage)
 	}
-	r, err := c.backUp(ctx, o.streams.Out, header, recipients)
+	r, err := c.backUp(ctx, out, header, recipients)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -15,6 +14,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // describeToken writes the token response with the header and claims of the token, but not the
@@ -24,23 +25,23 @@ func describeToken(out io.Writer, endpoint string, token *oauth2.Token) error {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "endpoint:\t%s\n", endpoint)
-	fmt.Fprintf(table, "token_type:\t%s\n", token.TokenType)
+	rows := [][]string{{"endpoint:", endpoint}, {"token_type:", token.TokenType}}
 	if seconds, ok := token.Extra("expires_in").(float64); ok {
-		fmt.Fprintf(table, "expires_in:\t%.0f\n", seconds)
+		rows = append(rows, []string{"expires_in:", fmt.Sprintf("%.0f", seconds)})
 	}
 	if scope, ok := token.Extra("scope").(string); ok {
-		fmt.Fprintf(table, "scope:\t%s\n", scope)
+		rows = append(rows, []string{"scope:", scope})
 	}
-	fmt.Fprintf(table, "header:\n")
-	fmt.Fprintf(table, "  alg:\t%q\n", header.Algorithm)
-	fmt.Fprintf(table, "  kid:\t%q\n", header.KeyID)
-	fmt.Fprintf(table, "claims:\n")
+	rows = append(rows,
+		[]string{"header:"}, []string{"  alg:", strconv.QuoteToASCII(header.Algorithm)}, []string{"  kid:", strconv.QuoteToASCII(header.KeyID)},
+		[]string{"claims:"},
+	)
 	for _, name := range slices.Sorted(maps.Keys(claims)) {
-		fmt.Fprintf(table, "  %s:\t%s%s\n", name, claims[name], instant(name, claims[name]))
+		rows = append(rows, []string{"  " + name + ":", string(untrusted.EscapeJSON(claims[name])) + instant(name, claims[name])})
 	}
-	return table.Flush()
+	w := terminal.NewWriter(out)
+	w.Aligned(rows)
+	return w.Err()
 }
 
 // decode parses a token without verifying it. Only resource servers need to verify tokens.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -142,4 +143,31 @@ func RunBackup(ctx context.Context, c client.Client, out, file io.Writer, at tim
 		return err
 	}
 	return r.print(out)
+}
+
+// PrintExplanation prints the report of explain about the client, or the realm if it is not nil.
+func PrintExplanation(out io.Writer, format string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm, event corev1.Event) error {
+	t := &target{kind: kindClient, object: c, client: c}
+	if realm != nil {
+		t = &target{kind: kindRealm, object: realm, realm: realm}
+	}
+	r := explanation{
+		Findings: t.findings(), title: t.String(), notes: []string{event.Message},
+		Events: []eventReport{{Reason: event.Reason, Message: event.Message}},
+	}
+	if realm != nil {
+		r.Realm = newRealmReport(t)
+	} else {
+		r.Client = newClientReport(t)
+	}
+	return printTo(out, format, r)
+}
+
+// PrintProblems prints the problems of the objects in the report of status.
+func PrintProblems(out io.Writer, format string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm) error {
+	return printTo(out, format, &statusReport{Problems: ProblemsOf([]*v1alpha1.ApiClient{c}, []*v1alpha1.Realm{realm})})
+}
+
+func printTo(out io.Writer, format string, r report) error {
+	return (&clusterOptions{output: format, streams: genericiooptions.IOStreams{Out: out, ErrOut: out}}).print(r)
 }

@@ -1,12 +1,12 @@
 package kubectlplugin
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // importReport is the report of an import in JSON.
@@ -18,13 +18,15 @@ type importReport struct {
 
 func (o *importOptions) writeReport(export *migration.Export) error {
 	if o.report == "json" {
-		encoder := json.NewEncoder(o.streams.ErrOut)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(importReport{
+		encoded, err := untrusted.MarshalJSON(importReport{
 			Clients:     len(export.Clients),
 			NotImported: append([]migration.Finding{}, export.NotImported...), Warnings: append([]migration.Finding{}, export.Warnings...),
 		})
+		if err != nil {
+			return err
+		}
+		_, err = o.streams.ErrOut.Write(encoded)
+		return err
 	}
 	w := terminal.NewWriter(o.streams.ErrOut)
 	where := o.outputDir

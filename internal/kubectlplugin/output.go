@@ -1,13 +1,11 @@
 package kubectlplugin
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // report is the result of a subcommand. Its JSON form is for programs.
@@ -18,14 +16,9 @@ type report interface {
 
 // print writes a report in the format that the user selected.
 func (o *clusterOptions) print(r report) error {
-	switch o.output {
-	case "json":
-		encoder := json.NewEncoder(o.streams.Out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(r)
-	case "yaml":
-		encoded, err := yaml.Marshal(r)
+	marshal := map[string]func(any) ([]byte, error){"json": untrusted.MarshalJSON, "yaml": untrusted.MarshalYAML}[o.output]
+	if marshal != nil {
+		encoded, err := marshal(r)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,8 @@ import (
 // Run runs the plugin with the given arguments and returns the exit code of the process. On failure
 // it prints one line to the error stream and returns 1.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	// Almost everything that the subcommands print contains text from objects of other users.
+	streams.Out, streams.ErrOut = untrusted.NewWriter(streams.Out), untrusted.NewWriter(streams.ErrOut)
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
@@ -42,7 +44,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // kubectl has its own completion for plugins
 	}
 	command.SetIn(streams.In)
-	command.SetOut(streams.Out)
+	command.SetOut(untrusted.Raw(streams.Out)) // for help, and for completions, which contain tabs
 	command.SetErr(streams.ErrOut)
 	command.AddCommand(
 		newBackupCommand(streams),

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
@@ -38,7 +39,24 @@ func requestToken(ctx context.Context, from credentials) (*oauth2.Token, error) 
 	if err != nil {
 		return nil, responseError(from.endpoint, err)
 	}
+	if err := checkToken(token.AccessToken); err != nil {
+		return nil, fmt.Errorf("requesting a token from %s: %w", from.endpoint, err)
+	}
 	return token, nil
+}
+
+var errNotToken = errors.New("the response has no valid access token")
+
+// checkToken accepts only tokens with the syntax b64token (RFC 6750, section 2.1). Any other text does
+// not come from a token server, and could control the terminal.
+func checkToken(token string) error {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"
+	rest := strings.TrimLeft(strings.TrimRight(token, "="), letters)
+	if rest == "" {
+		return nil
+	}
+	r, _ := utf8.DecodeRuneInString(rest)
+	return fmt.Errorf("%w: it contains the character %+q, which RFC 6750 does not allow, so it is not printed; check that the endpoint in the credentials is the token endpoint of the realm", errNotToken, r)
 }
 
 // responseError describes a failed token request. Failures without a response are retryable.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // result says what restore did to an object.
@@ -176,7 +177,7 @@ func (r *restoreReport) next(w *terminal.Writer, requested, clients int) {
 	if clients > 0 {
 		finish := "kubectl realmkeeper restore --finish"
 		if r.realm != "" {
-			finish += " --realm " + r.realm
+			finish += " --realm " + untrusted.Quote(r.realm)
 		}
 		w.Paragraph(2, terminal.Plain, "The restored secrets are accepted until you run this command. Run it after all workloads use the secret in their credentials Secret:")
 		w.Commands(4, []string{finish})

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 const revokeUsage = `Revoke the tokens that an ApiClient, or all clients of a Realm, got until now. The introspection and
@@ -132,7 +133,7 @@ func checkGenerated(t *target) error {
 	source := t.client.Spec.Secret
 	switch {
 	case source == nil:
-		return fmt.Errorf("%s %w; replace its keys or identities in the spec: kubectl edit apiclient %s -n %s", t, errNotGenerated, t.client.Name, t.client.Namespace)
+		return fmt.Errorf("%s %w; replace its keys or identities in the spec: kubectl edit apiclient %s -n %s", t, errNotGenerated, untrusted.Quote(t.client.Name), untrusted.Quote(t.client.Namespace))
 	case source.Provided != nil:
 		return fmt.Errorf("%s %w; change the value of key %q in Secret %q, and the token servers follow", t, errNotGenerated, source.Provided.SecretRef.EffectiveKey(), source.Provided.SecretRef.Name)
 	case source.Generated == nil:

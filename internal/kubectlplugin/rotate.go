@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 const rotateUsage = `Rotate the generated secret of an ApiClient or the signing key of a Realm, without downtime.
@@ -182,5 +183,5 @@ func describeKeys(r *changed, realm *v1alpha1.Realm, published string, now time.
 		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs at %s (%s).", published, timestamp(next.Time), terminal.Relative(next.Time, now)))
 	}
 	r.Messages = append(r.Messages, "The old key is removed when the last token that it signed has expired.")
-	r.Commands = []string{"kubectl realmkeeper explain realm/" + realm.Name}
+	r.Commands = []string{"kubectl realmkeeper explain " + untrusted.Quote("realm/"+realm.Name)}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // kinds maps the names that users can enter for a kind, which are those of kubectl, to the kind.
@@ -112,9 +113,9 @@ func (t *target) name() string {
 // command returns a command of the plugin for the object.
 func (t *target) command(verb string) string {
 	if t.realm != nil {
-		return "kubectl realmkeeper " + verb + " realm/" + t.realm.Name
+		return "kubectl realmkeeper " + verb + " " + untrusted.Quote("realm/"+t.realm.Name)
 	}
-	return "kubectl realmkeeper " + verb + " apiclient/" + t.client.Name + " -n " + t.client.Namespace
+	return "kubectl realmkeeper " + verb + " " + untrusted.Quote("apiclient/"+t.client.Name) + " -n " + untrusted.Quote(t.client.Namespace)
 }
 
 func (t *target) conditions() []metav1.Condition {

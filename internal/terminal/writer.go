@@ -153,7 +153,7 @@ func (w *Writer) Fields(fields [][2]string) {
 		for i, line := range Wrap(field[1], Width-width-4) {
 			name := ""
 			if i == 0 {
-				name = field[0]
+				name = untrusted.Printable(field[0])
 			}
 			w.print(strings.TrimRight(fmt.Sprintf("  %-*s  %s", width, name, line), " ") + "\n")
 		}
