@@ -28,8 +28,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // Options configures a local issuer.
@@ -62,6 +64,7 @@ trustedIssuers: {allowLocalAddresses: true}
 // It returns an error if the files are invalid at startup, or if it cannot use the port, a directory,
 // or the audit log.
 func Run(ctx context.Context, o Options) (err error) {
+	o.Out, o.ErrOut = untrusted.NewWriter(o.Out), untrusted.NewWriter(o.ErrOut)
 	logger := slog.New(slog.NewTextHandler(o.ErrOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	if o.CredentialsDir == "" {
@@ -173,12 +176,12 @@ func (i *issuer) start(ctx context.Context) error {
 func (i *issuer) load(ctx context.Context) bool {
 	documents, err := i.Files.read()
 	if err != nil {
-		fmt.Fprintln(i.ErrOut, "Error:", err)
+		terminal.NewWriter(i.ErrOut).Line(terminal.Plain, "Error: %s", err)
 		return false
 	}
 	errs := i.objects.apply(ctx, documents)
 	for _, err := range errs {
-		fmt.Fprintln(i.ErrOut, "Error in", err)
+		terminal.NewWriter(i.ErrOut).Line(terminal.Plain, "Error in %s", err)
 	}
 	return len(errs) == 0
 }
@@ -207,7 +210,7 @@ func (i *issuer) run(ctx context.Context) error {
 			return nil
 		case <-changed:
 			if i.load(ctx) {
-				fmt.Fprintln(i.Out, "\nReloaded the files.")
+				fmt.Fprint(i.Out, "\nReloaded the files.\n")
 			}
 		case <-keys:
 		case <-timer.C:

@@ -1,18 +1,19 @@
 package localissuer
 
 import (
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // reporter prints objects whose conditions have changed: how to use those that are Ready, and the
@@ -29,44 +30,50 @@ func newReporter(out io.Writer, dir string) *reporter {
 
 // start prints that the issuer is only for development and tests, and how to stop it.
 func (r *reporter) start() {
-	fmt.Fprint(r.out, "\nThis issuer is for development and tests. It listens on the loopback interface only.\n"+
-		"Press Ctrl+C to stop it.\n")
+	w := terminal.NewWriter(r.out)
+	w.Line(terminal.Plain, "")
+	w.Line(terminal.Plain, "This issuer is for development and tests. It listens on the loopback interface only.")
+	w.Line(terminal.Plain, "Press Ctrl+C to stop it.")
 }
 
 func (r *reporter) report(i *issuer) {
 	for _, k := range sorted(i.objects.realms) {
 		realm := i.objects.realms[k]
-		r.print(k, realm.Status.Conditions, func(w io.Writer) {
-			fmt.Fprintf(w, "Realm %s is Ready.\n", realm.Name)
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			fmt.Fprintf(table, "  Issuer:\t%s\n  Token endpoint:\t%s\n  Keys:\t%s\n", realm.Status.Issuer, realm.Status.TokenEndpoint, realm.Status.JWKSURI)
-			_ = table.Flush() // nothing is lost if the output is closed
+		r.print(k, realm.Status.Conditions, func(w *terminal.Writer) {
+			w.Line(terminal.Plain, "Realm %s is Ready.", realm.Name)
+			w.Aligned([][]string{
+				{"  Issuer:", realm.Status.Issuer}, {"  Token endpoint:", realm.Status.TokenEndpoint}, {"  Keys:", realm.Status.JWKSURI},
+			})
 		})
 	}
 	for _, k := range i.objects.order {
 		c := i.objects.clients[k]
-		r.print(k, c.Status.Conditions, func(w io.Writer) { r.usage(w, k, c) })
+		r.print(k, c.Status.Conditions, func(w *terminal.Writer) { r.usage(w, k, c) })
 	}
 	for k := range r.printed {
 		if i.objects.admitted[k] == nil {
 			delete(r.printed, k)
-			fmt.Fprintf(r.out, "\n%s was removed.\n", k)
+			w := terminal.NewWriter(r.out)
+			w.Line(terminal.Plain, "")
+			w.Line(terminal.Plain, "%s was removed.", k)
 		}
 	}
 }
 
 // print prints the conditions of an object, or its usage if it is Ready.
-func (r *reporter) print(k key, conditions []metav1.Condition, usage func(io.Writer)) {
+func (r *reporter) print(k key, conditions []metav1.Condition, usage func(*terminal.Writer)) {
 	var text strings.Builder
+	w := terminal.NewWriter(&text)
+	w.Line(terminal.Plain, "")
 	if meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionReady)) {
-		usage(&text)
+		usage(w)
 	}
 	if !isFine(conditions) {
-		describeConditions(&text, k, conditions)
+		describeConditions(w, k, conditions)
 	}
 	if r.printed[k] != text.String() {
 		r.printed[k] = text.String()
-		fmt.Fprintf(r.out, "\n%s", text.String())
+		_, _ = io.WriteString(r.out, text.String()) // nothing is lost if the output is closed
 	}
 }
 
@@ -83,30 +90,36 @@ func isFine(conditions []metav1.Condition) bool {
 }
 
 // usage prints how to get a token.
-func (r *reporter) usage(w io.Writer, k key, c *v1alpha1.ApiClient) {
-	fmt.Fprintf(w, "ApiClient %s/%s is Ready.\n  Client ID:  %s\n", c.Namespace, c.Name, c.Status.ClientID)
+func (r *reporter) usage(w *terminal.Writer, k key, c *v1alpha1.ApiClient) {
+	w.Line(terminal.Plain, "ApiClient %s/%s is Ready.", c.Namespace, c.Name)
+	w.Line(terminal.Plain, "  Client ID:  %s", c.Status.ClientID)
 	if c.Status.SecretName == "" {
-		fmt.Fprintf(w, "  Endpoint:   %s\n  CA:         %s\n", c.Status.TokenEndpoint, filepath.Join(r.dir, v1alpha1.SecretKeyCACrt))
+		w.Line(terminal.Plain, "  Endpoint:   %s", c.Status.TokenEndpoint)
+		w.Line(terminal.Plain, "  CA:         %s", filepath.Join(r.dir, v1alpha1.SecretKeyCACrt))
 		return
 	}
 	dir, names := clientDir(r.dir, k), c.GeneratedSecret()
-	fmt.Fprintf(w, "  Secret:     %s\n  Get a token:\n", dir)
-	fmt.Fprintf(w, "    curl -sS --cacert %s -d grant_type=client_credentials \\\n", filepath.Join(r.dir, v1alpha1.SecretKeyCACrt))
+	w.Line(terminal.Plain, "  Secret:     %s", dir)
+	w.Line(terminal.Plain, "  Get a token:")
+	w.Commands(4, []string{"curl -sS --cacert " + untrusted.Quote(filepath.Join(r.dir, v1alpha1.SecretKeyCACrt)) + ` -d grant_type=client_credentials \`})
 	for _, name := range []string{v1alpha1.SecretKeyClientID, v1alpha1.SecretKeyClientSecret} {
-		fmt.Fprintf(w, "      --data-urlencode %s@%s \\\n", name, filepath.Join(dir, names.DataKey(name)))
+		w.Commands(6, []string{"--data-urlencode " + untrusted.Quote(name+"@"+filepath.Join(dir, names.DataKey(name))) + ` \`})
 	}
-	fmt.Fprintf(w, "      %s\n", c.Status.TokenEndpoint)
+	w.Commands(6, []string{untrusted.Quote(c.Status.TokenEndpoint)})
 }
 
 // describeConditions prints conditions as kubectl describe does.
-func describeConditions(w io.Writer, k key, conditions []metav1.Condition) {
-	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(table, "Name:\t%s\nNamespace:\t%s\nKind:\t%s\n", k.Name, k.Namespace, k.kind)
-	_ = table.Flush() // nothing is lost if the output is closed
-	fmt.Fprint(w, "Status:\n  Conditions:\n")
+func describeConditions(w *terminal.Writer, k key, conditions []metav1.Condition) {
+	rows := [][]string{{"Name:", k.Name}, {"Namespace:", k.Namespace}, {"Kind:", k.kind}, {"Status:"}, {"  Conditions:"}}
 	for _, c := range conditions {
-		fmt.Fprintf(table, "    Last Transition Time:\t%s\n    Message:\t%s\n    Observed Generation:\t%d\n    Reason:\t%s\n    Status:\t%s\n    Type:\t%s\n",
-			c.LastTransitionTime.UTC().Format(time.RFC3339), c.Message, c.ObservedGeneration, c.Reason, c.Status, c.Type)
+		rows = append(rows,
+			[]string{"    Last Transition Time:", c.LastTransitionTime.UTC().Format(time.RFC3339)},
+			[]string{"    Message:", c.Message},
+			[]string{"    Observed Generation:", strconv.FormatInt(c.ObservedGeneration, 10)},
+			[]string{"    Reason:", c.Reason},
+			[]string{"    Status:", string(c.Status)},
+			[]string{"    Type:", c.Type},
+		)
 	}
-	_ = table.Flush()
+	w.Aligned(rows)
 }

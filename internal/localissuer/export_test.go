@@ -1,0 +1,29 @@
+package localissuer
+
+import (
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// Report prints what the issuer reports about a client and a realm with the directory of credentials.
+func Report(out io.Writer, dir string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm) {
+	k := key{kindClient, client.ObjectKeyFromObject(c)}
+	i := &issuer{objects: &objects{
+		realms:  map[key]*v1alpha1.Realm{{kindRealm, client.ObjectKeyFromObject(realm)}: realm},
+		clients: map[key]*v1alpha1.ApiClient{k: c}, order: []key{k},
+	}}
+	newReporter(out, dir).report(i)
+}
+
+// Conditions are all conditions with the status.
+func Conditions(status metav1.ConditionStatus, text string) []metav1.Condition {
+	var conditions []metav1.Condition
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
+		conditions = append(conditions, metav1.Condition{Type: string(kind), Status: status, Reason: text, Message: text})
+	}
+	return conditions
+}
