@@ -115,6 +115,12 @@ type eventReport struct {
 }
 
 func (c *cluster) explain(ctx context.Context, t *target) explanation {
+	if t.client != nil {
+		parent := &v1alpha1.Realm{}
+		if err := c.Get(ctx, client.ObjectKey{Name: t.client.Spec.RealmRef.Name}, parent); err == nil {
+			t.parent = parent
+		}
+	}
 	r := explanation{
 		Kind: t.kind, Namespace: t.object.GetNamespace(), Name: t.object.GetName(),
 		Ready: t.state() == string(v1alpha1.ReasonReady), Findings: t.findings(),
@@ -124,11 +130,8 @@ func (c *cluster) explain(ctx context.Context, t *target) explanation {
 		r.Realm = newRealmReport(t)
 	} else {
 		r.Client = newClientReport(t)
-		if r.Client.TokenLifetime == "" {
-			realm := &v1alpha1.Realm{}
-			if err := c.Get(ctx, client.ObjectKey{Name: t.client.Spec.RealmRef.Name}, realm); err == nil {
-				r.Client.TokenLifetime = lifetime(realm.Status.TokenLifetime)
-			}
+		if r.Client.TokenLifetime == "" && t.parent != nil {
+			r.Client.TokenLifetime = lifetime(t.parent.Status.TokenLifetime)
 		}
 	}
 	var err error

@@ -35,6 +35,8 @@ type target struct {
 	// One of client and realm is the same object with its Go type. The other one is nil.
 	client *v1alpha1.ApiClient // set if the object is an ApiClient
 	realm  *v1alpha1.Realm     // set if the object is a Realm
+	// parent is the Realm of an ApiClient. It is nil if nothing needs it, or if it cannot be read.
+	parent *v1alpha1.Realm
 }
 
 // parseTarget returns the object that an argument such as "apiclient/billing" names.
@@ -139,7 +141,7 @@ func (t *target) remedy(reason string) (remedy.Remedy, bool) {
 	if t.realm != nil {
 		return remedy.ForRealm(t.realm, v1alpha1.ConditionReason(reason))
 	}
-	return remedy.ForClient(t.client, v1alpha1.ConditionReason(reason))
+	return remedy.ForClient(t.client, func() *v1alpha1.Realm { return t.parent }, v1alpha1.ConditionReason(reason))
 }
 
 // state summarizes the conditions in one word: Ready, or the reason why the object is not Ready.

@@ -35,8 +35,8 @@ type commandView struct{ ID, Text string }
 // remedies returns the remedy of a reason. It returns false for unknown reasons.
 type remedies func(v1alpha1.ConditionReason) (remedy.Remedy, bool)
 
-func clientRemedies(c *v1alpha1.ApiClient) remedies {
-	return func(r v1alpha1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForClient(c, r) }
+func clientRemedies(c *v1alpha1.ApiClient, readRealm func() *v1alpha1.Realm) remedies {
+	return func(r v1alpha1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForClient(c, readRealm, r) }
 }
 
 func realmRemedies(realm *v1alpha1.Realm) remedies {

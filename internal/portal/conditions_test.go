@@ -94,5 +94,5 @@ func conditionsOf(conditions ...metav1.Condition) []portal.ConditionView {
 	if len(conditions) == 1 && conditions[0].Type == string(v1alpha1.ConditionIssuersResolved) {
 		return portal.ConditionsOf(conditions, portal.RealmRemedies(realm))
 	}
-	return portal.ConditionsOf(conditions, portal.ClientRemedies(c))
+	return portal.ConditionsOf(conditions, portal.ClientRemedies(c, func() *v1alpha1.Realm { return nil }))
 }

@@ -78,7 +78,7 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 		return nil, err
 	}
 	page := &clientPage{
-		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions, clientRemedies(c)),
+		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions, clientRemedies(c, func() *v1alpha1.Realm { return req.realmOf(c) })),
 		ClientID: c.EffectiveClientID(), Lifetime: formatLifetime(c.Spec.TokenLifetime), Overlaps: overlaps,
 	}
 	if m, ok := gitops.ManagerOf(c); ok {
@@ -99,6 +99,15 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 		return nil, err
 	}
 	return page, setActions(req, page)
+}
+
+// realmOf returns the Realm of the client, or nil if the user cannot read it.
+func (req *request) realmOf(c *v1alpha1.ApiClient) *v1alpha1.Realm {
+	realm := &v1alpha1.Realm{}
+	if err := req.api.Get(req.ctx(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm); err != nil {
+		return nil
+	}
+	return realm
 }
 
 // maxEvents is the maximum number of events on a page.

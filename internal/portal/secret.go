@@ -1,12 +1,9 @@
 package portal
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
@@ -40,11 +37,13 @@ func (p *portal) showSecret(w http.ResponseWriter, req *request, c *v1alpha1.Api
 // tokenEndpoint returns the client's token endpoint. A new client's status doesn't contain it yet,
 // so it is read from the realm. If that fails, tokenEndpoint returns an empty string.
 func (req *request) tokenEndpoint(c *v1alpha1.ApiClient) string {
-	realm := &v1alpha1.Realm{}
-	if c.Status.TokenEndpoint == "" && req.api.Get(req.ctx(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm) != nil {
-		return ""
+	if c.Status.TokenEndpoint != "" {
+		return c.Status.TokenEndpoint
 	}
-	return cmp.Or(c.Status.TokenEndpoint, realm.Status.TokenEndpoint)
+	if realm := req.realmOf(c); realm != nil {
+		return realm.Status.TokenEndpoint
+	}
+	return ""
 }
 
 // snippets returns code examples for getting a token. Each quotes the client ID as its language does,

@@ -20,12 +20,12 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	v1alpha1.ReasonNamespaceNotAllowed: {
 		cause:    "No grant of the realm includes the namespace of the client.",
 		action:   "Ask an administrator of the realm to add a grant such as this one.",
-		commands: object.addGrant,
+		commands: func(o object) []string { return o.addGrant(false) },
 	},
 	v1alpha1.ReasonNotGranted: {
 		cause:    "No single grant of the realm covers all scopes, audiences, issuers, and the client ID of the client.",
 		action:   "Change the client so that one grant covers it, or ask an administrator of the realm to add a grant such as this one.",
-		commands: object.addGrant,
+		commands: func(o object) []string { return o.addGrant(true) },
 	},
 	v1alpha1.ReasonScopeNotInRealm: {
 		cause:    "spec.scopes lists scopes that the realm does not define.",
@@ -63,7 +63,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		cause:  "spec.releasedClients of the Realm lists this client, so it cannot hold its client ID.",
 		action: "Remove it from the list, or delete this client.",
 		commands: func(o object) []string {
-			return []string{o.explainRealm(), command("kubectl", "edit", "realm", o.realm)}
+			return []string{o.explainRealm(), o.editRealm()}
 		},
 	},
 	v1alpha1.ReasonCredentialsSecretsDisabled: {

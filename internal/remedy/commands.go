@@ -1,6 +1,7 @@
 package remedy
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -15,7 +16,8 @@ import (
 type object struct {
 	kind, namespace, name string
 	realm                 string
-	client                *v1alpha1.ApiClient // nil for a Realm
+	client                *v1alpha1.ApiClient    // nil for a Realm
+	readRealm             func() *v1alpha1.Realm // nil for a Realm
 }
 
 // command returns a shell command.
@@ -61,6 +63,8 @@ func (o object) explainRealm() string {
 	return command("kubectl", "realmkeeper", "explain", "realm/"+o.realm)
 }
 
+func (o object) editRealm() string { return command("kubectl", "edit", "realm", o.realm) }
+
 // compareWithRealm returns commands that show what the realm allows and open the object in an editor.
 func (o object) compareWithRealm() []string { return []string{o.explainRealm(), o.kubectl("edit")} }
 
@@ -78,18 +82,45 @@ func (o object) unset(field string) string {
 	return o.kubectl("patch", "--type=merge", "-p", `{"spec":{"`+field+`":null}}`)
 }
 
+// noIssuer is a name in the issuers of a grant that allows no issuer, because an issuer cannot have
+// this name. An empty list allows all of them.
+const noIssuer = "self"
+
 // addGrant returns a command that adds a grant to the realm. The grant covers only this client's
-// namespace, and allows only what the client requests.
-func (o object) addGrant() []string {
+// namespace, and allows only what the client requests. It allows nothing that the realm defines later.
+// included is true if a grant of the realm includes the namespace, but doesn't cover the client.
+func (o object) addGrant(included bool) []string {
+	realm := o.readRealm()
+	if realm == nil {
+		return []string{o.explainRealm(), o.editRealm()}
+	}
 	grant := v1alpha1.Grant{
-		Name:       grantName(o.namespace, o.name),
-		Namespaces: v1alpha1.GrantedNamespaces{Names: []string{o.namespace}},
-		Scopes:     o.client.Spec.Scopes,
+		Name:             grantName(o.namespace, o.name),
+		Namespaces:       v1alpha1.GrantedNamespaces{Names: []string{o.namespace}},
+		Scopes:           o.client.Spec.Scopes,
+		Audiences:        o.client.Spec.Audiences,
+		Issuers:          o.issuers(),
+		SenderConstraint: o.client.Spec.SenderConstraint,
 	}
-	if len(o.client.Spec.Audiences) > 0 {
-		grant.Audiences = append(grant.Audiences, o.client.Spec.Audiences...)
-		grant.Audiences = append(grant.Audiences, missing(o.client.Spec.Introspection.Audiences, grant.Audiences)...)
+	nearest := realmAudiences(realm)
+	for i := range realm.Spec.Grants {
+		existing := &realm.Spec.Grants[i]
+		if !included || !o.mayBeIn(&existing.Namespaces) {
+			continue
+		}
+		// A client must not lose a constraint because of another scope.
+		grant.SenderConstraint = cmp.Or(grant.SenderConstraint, existing.SenderConstraint)
+		if granted := common(nearest, existing.Audiences); len(granted) > 0 {
+			nearest = granted
+		}
 	}
+	if len(grant.Audiences) == 0 {
+		grant.Audiences = nearest // those of its tokens
+	}
+	if len(grant.Audiences) == 0 {
+		return []string{o.explainRealm(), o.editRealm()} // the realm has no issuer yet
+	}
+	grant.Audiences = append(slices.Clone(grant.Audiences), missing(o.client.Spec.Introspection.Audiences, grant.Audiences)...)
 	if o.client.Spec.ClientID != "" {
 		grant.ClientIDs = []string{o.client.Spec.ClientID}
 	}
@@ -99,6 +130,39 @@ func (o object) addGrant() []string {
 	}
 	return []string{o.explainRealm(), command("kubectl", "patch", "realm", o.realm, "--type=json", "-p", string(untrusted.EscapeJSON(patch)))}
 }
+
+// issuers returns the issuers whose tokens authenticate the client, for a grant.
+func (o object) issuers() []string {
+	var names []string
+	if len(o.client.Spec.ServiceAccounts) > 0 {
+		names = append(names, v1alpha1.IssuerKubernetes)
+	}
+	for _, identity := range o.client.Spec.FederatedIdentities {
+		names = append(names, identity.Issuer)
+	}
+	if len(names) == 0 {
+		return []string{noIssuer}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// mayBeIn reports whether a grant can include the client's namespace. The labels of the namespace are
+// unknown.
+func (o object) mayBeIn(n *v1alpha1.GrantedNamespaces) bool {
+	return n.Selector != nil || n.Includes(o.namespace, nil)
+}
+
+// realmAudiences returns the audiences of the realm, or none if it has no issuer yet.
+func realmAudiences(realm *v1alpha1.Realm) []string {
+	if len(realm.Spec.Audiences) == 0 && realm.Status.Issuer != "" {
+		return []string{realm.Status.Issuer}
+	}
+	return realm.Spec.Audiences
+}
+
+// common returns the values that are in both lists.
+func common(values, others []string) []string { return missing(values, missing(values, others)) }
 
 // grantName returns a valid name for a grant, which has at most 63 characters.
 func grantName(namespace, name string) string {

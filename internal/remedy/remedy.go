@@ -24,14 +24,17 @@ type entry struct {
 
 // ForClient returns the remedy of a reason in the conditions of an ApiClient. It returns false for a
 // reason that this version does not know, such as one of a newer operator.
-func ForClient(c *v1alpha1.ApiClient, reason v1alpha1.ConditionReason) (Remedy, bool) {
-	return lookup(reason, object{"apiclient", c.Namespace, c.Name, c.Spec.RealmRef.Name, c}, clients, shared)
+//
+// Remedies that suggest a grant call readRealm. It returns the Realm of the client, or nil if the user
+// cannot read it.
+func ForClient(c *v1alpha1.ApiClient, readRealm func() *v1alpha1.Realm, reason v1alpha1.ConditionReason) (Remedy, bool) {
+	return lookup(reason, object{"apiclient", c.Namespace, c.Name, c.Spec.RealmRef.Name, c, readRealm}, clients, shared)
 }
 
 // ForRealm returns the remedy of a reason in the conditions of a Realm. It returns false for a
 // reason that this version does not know.
 func ForRealm(r *v1alpha1.Realm, reason v1alpha1.ConditionReason) (Remedy, bool) {
-	return lookup(reason, object{"realm", "", r.Name, r.Name, nil}, realms(r), shared)
+	return lookup(reason, object{"realm", "", r.Name, r.Name, nil, nil}, realms(r), shared)
 }
 
 func lookup(reason v1alpha1.ConditionReason, o object, tables ...map[v1alpha1.ConditionReason]entry) (Remedy, bool) {

@@ -58,13 +58,16 @@ func billing() *v1alpha1.ApiClient {
 }
 
 func acme() *v1alpha1.Realm {
-	return &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "0c418334-4051-4c52-ab24-e8cd01ceba00"}}
+	return &v1alpha1.Realm{
+		ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "0c418334-4051-4c52-ab24-e8cd01ceba00"},
+		Status:     v1alpha1.RealmStatus{Issuer: "https://api.example.com/acme"},
+	}
 }
 
 // A reason that is added to the API needs a remedy.
 func TestEveryReasonHasRemedy(t *testing.T) {
 	for _, reason := range reasons(t) {
-		ofClient, client := remedy.ForClient(billing(), reason)
+		ofClient, client := remedy.ForClient(billing(), acme, reason)
 		ofRealm, realm := remedy.ForRealm(acme(), reason)
 		if !client && !realm {
 			t.Errorf("Reason %s has no remedy", reason)
@@ -98,7 +101,7 @@ func check(t *testing.T, reason v1alpha1.ConditionReason, r remedy.Remedy) {
 }
 
 func TestUnknownReasonHasNoRemedy(t *testing.T) {
-	if r, ok := remedy.ForClient(billing(), "FromNewerOperator"); ok {
+	if r, ok := remedy.ForClient(billing(), acme, "FromNewerOperator"); ok {
 		t.Errorf("ForClient() = %+v, want none", r)
 	}
 	// A reason of ApiClients does not occur on a Realm.
@@ -130,7 +133,7 @@ func TestCommandsNameTheObject(t *testing.T) {
 			},
 			[]string{
 				"kubectl realmkeeper explain realm/acme",
-				`kubectl patch realm acme --type=json -p '[{"op":"add","path":"/spec/grants/-","value":{"name":"acme-apps-billing","namespaces":{"names":["acme-apps"]},"scopes":["read","o'\''r"],"audiences":["a","b"],"clientIds":["billing"]}}]'`,
+				`kubectl patch realm acme --type=json -p '[{"op":"add","path":"/spec/grants/-","value":{"name":"acme-apps-billing","namespaces":{"names":["acme-apps"]},"scopes":["read","o'\''r"],"audiences":["a","b"],"clientIds":["billing"],"issuers":["self"]}}]'`,
 			},
 		},
 		"expired": {
@@ -172,7 +175,7 @@ func TestCommandsNameTheObject(t *testing.T) {
 			c := billing()
 			test.spec.RealmRef = c.Spec.RealmRef
 			c.Spec = test.spec
-			got, ok := remedy.ForClient(c, test.reason)
+			got, ok := remedy.ForClient(c, acme, test.reason)
 			if diff := cmp.Diff(test.want, got.Commands); !ok || diff != "" {
 				t.Errorf("ForClient() = %t, commands (-want +got):\n%s", ok, diff)
 			}
@@ -208,7 +211,8 @@ func calls(t *testing.T, commands []string) [][]string {
 			var patch []struct{ Value v1alpha1.Grant }
 			if json.Unmarshal([]byte(word), &patch) == nil {
 				grant := patch[0].Value
-				words[i] = fmt.Sprint(grant.Namespaces.Names, grant.Scopes, grant.Audiences, grant.ClientIDs, grant.Issuers)
+				issuers := slices.DeleteFunc(grant.Issuers, func(name string) bool { return name == v1alpha1.IssuerKubernetes }) // sorted after some texts
+				words[i] = fmt.Sprint(grant.Namespaces.Names, grant.Scopes, grant.Audiences, grant.ClientIDs, issuers)
 			}
 		}
 	}
@@ -225,7 +229,7 @@ func allCommands(t *testing.T, text string) []string {
 	} {
 		c, realm := chosen(text, secret)
 		for _, reason := range reasons(t) {
-			ofClient, _ := remedy.ForClient(c, reason)
+			ofClient, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return realm }, reason)
 			ofRealm, _ := remedy.ForRealm(realm, reason)
 			commands = slices.Concat(commands, ofClient.Commands, ofRealm.Commands)
 		}
@@ -248,11 +252,101 @@ func TestCommandsPassExactText(t *testing.T) {
 	}
 }
 
+// The suggested grant covers the client, and no client of the namespace that requests anything else.
+func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
+	const dpop = v1alpha1.SenderConstraintDPoP
+	in := func(namespace string, audiences []string, constraint v1alpha1.SenderConstraint) v1alpha1.Grant {
+		return v1alpha1.Grant{Namespaces: v1alpha1.GrantedNamespaces{Names: []string{namespace}}, Audiences: audiences, SenderConstraint: constraint}
+	}
+	selected := v1alpha1.Grant{Namespaces: v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{}}, SenderConstraint: dpop}
+	introspection := v1alpha1.Introspection{Audiences: []string{"b", "i"}}
+	identities := []v1alpha1.FederatedIdentity{{Issuer: "github", Subject: "x"}, {Issuer: "aws", Subject: "y"}, {Issuer: "github", Subject: "z"}}
+	accounts := []v1alpha1.ServiceAccountReference{{Name: "worker"}}
+	tests := map[string]struct {
+		reason         v1alpha1.ConditionReason
+		spec           v1alpha1.ApiClientSpec
+		realm          v1alpha1.RealmSpec
+		wantScopes     v1alpha1.Scopes
+		wantAudiences  v1alpha1.Audiences
+		wantIssuers    []string
+		wantClientIDs  []string
+		wantConstraint v1alpha1.SenderConstraint
+	}{
+		"nothing but a secret": {
+			reason: v1alpha1.ReasonNamespaceNotAllowed, wantAudiences: []string{"https://api.example.com/acme"}, wantIssuers: []string{"self"},
+		},
+		"everything": {
+			reason:     v1alpha1.ReasonNotGranted,
+			spec:       v1alpha1.ApiClientSpec{ClientID: "x", Scopes: []string{"read"}, Audiences: []string{"a", "b"}, Introspection: introspection, ServiceAccounts: accounts, FederatedIdentities: identities, SenderConstraint: dpop},
+			realm:      v1alpha1.RealmSpec{Audiences: []string{"a", "b", "c", "i"}},
+			wantScopes: []string{"read"}, wantAudiences: []string{"a", "b", "i"}, wantIssuers: []string{"aws", "github", "kubernetes"}, wantClientIDs: []string{"x"}, wantConstraint: dpop,
+		},
+		"audiences of the realm": {
+			reason: v1alpha1.ReasonNamespaceNotAllowed, realm: v1alpha1.RealmSpec{Audiences: []string{"a", "b"}, Grants: []v1alpha1.Grant{in("other", []string{"a"}, dpop), selected}},
+			wantAudiences: []string{"a", "b"}, wantIssuers: []string{"self"},
+		},
+		"audiences of the grant and of introspection": {
+			reason: v1alpha1.ReasonNotGranted, spec: v1alpha1.ApiClientSpec{Introspection: introspection},
+			realm:         v1alpha1.RealmSpec{Audiences: []string{"a", "b", "i"}, Grants: []v1alpha1.Grant{in("acme-apps", []string{"a", "undefined"}, "")}},
+			wantAudiences: []string{"a", "b", "i"}, wantIssuers: []string{"self"},
+		},
+		"constraint of the grant": {
+			reason: v1alpha1.ReasonNotGranted, spec: v1alpha1.ApiClientSpec{Scopes: []string{"write"}, ServiceAccounts: accounts},
+			realm:      v1alpha1.RealmSpec{Audiences: []string{"a"}, Grants: []v1alpha1.Grant{in("acme-apps", nil, ""), in("acme-apps", nil, dpop)}},
+			wantScopes: []string{"write"}, wantAudiences: []string{"a"}, wantIssuers: []string{"kubernetes"}, wantConstraint: dpop,
+		},
+		"constraint of a grant with a selector": {
+			reason: v1alpha1.ReasonNotGranted, realm: v1alpha1.RealmSpec{Audiences: []string{"a"}, Grants: []v1alpha1.Grant{selected}},
+			wantAudiences: []string{"a"}, wantIssuers: []string{"self"}, wantConstraint: dpop,
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, realm := billing(), acme()
+			test.spec.RealmRef, realm.Spec = c.Spec.RealmRef, test.realm
+			c.Spec = test.spec
+			r, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return realm }, test.reason)
+			called := hostile.Run(t, strings.Join(r.Commands, "\n"), "kubectl")
+			var patch []struct {
+				Op, Path string
+				Value    v1alpha1.Grant
+			}
+			words := called[len(called)-1]
+			if err := json.Unmarshal([]byte(words[len(words)-1]), &patch); err != nil || len(patch) != 1 || patch[0].Op != "add" || patch[0].Path != "/spec/grants/-" {
+				t.Fatalf("Patch of %q is %+v, %v", words, patch, err)
+			}
+			grant := patch[0].Value
+			want := v1alpha1.Grant{
+				Name: "acme-apps-billing", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"acme-apps"}},
+				Scopes: test.wantScopes, Audiences: test.wantAudiences, Issuers: test.wantIssuers, ClientIDs: test.wantClientIDs, SenderConstraint: test.wantConstraint,
+			}
+			if diff := cmp.Diff(want, grant); diff != "" {
+				t.Errorf("Grant (-want +got):\n%s", diff)
+			}
+			// In a grant, some of these have a meaning when they are empty.
+			if grant.AllowsIssuer("gitlab") || grant.AllowsScope("admin") || len(grant.Audiences) == 0 || grant.Namespaces.Includes("other", nil) {
+				t.Errorf("Grant %+v covers clients that request something else", grant)
+			}
+		})
+	}
+}
+
+// Without the realm, it is not known which constraints a new grant would circumvent.
+func TestNoGrantIsSuggestedWithoutRealm(t *testing.T) {
+	want := []string{"kubectl realmkeeper explain realm/acme", "kubectl edit realm acme"}
+	for name, realm := range map[string]*v1alpha1.Realm{"not readable": nil, "without an issuer": {}} {
+		r, _ := remedy.ForClient(billing(), func() *v1alpha1.Realm { return realm }, v1alpha1.ReasonNotGranted)
+		if diff := cmp.Diff(want, r.Commands); diff != "" {
+			t.Errorf("Realm %s, commands (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // The name of a grant has at most 63 characters, and no dots.
 func TestGrantNameIsValid(t *testing.T) {
 	c := billing()
 	c.Name = "a." + strings.Repeat("b", 51) + ".c"
-	r, _ := remedy.ForClient(c, v1alpha1.ReasonNotGranted)
+	r, _ := remedy.ForClient(c, acme, v1alpha1.ReasonNotGranted)
 	if want := `"name":"acme-apps-a-` + strings.Repeat("b", 51) + `"`; !strings.Contains(r.Commands[1], want) {
 		t.Errorf("Command %q does not contain %s", r.Commands[1], want)
 	}

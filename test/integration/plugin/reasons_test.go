@@ -188,7 +188,9 @@ func testEveryReason(t *testing.T, inst *install.Installation, sh *shell) {
 			if reason != v1alpha1.ReasonSecretNotFound {
 				inst.Create(t, secret(name, nil, "x"))
 			}
-			r, ok := remedy.ForClient(c, reason)
+			r, ok := remedy.ForClient(c, func() *v1alpha1.Realm {
+				return &v1alpha1.Realm{Spec: acme.Spec, Status: v1alpha1.RealmStatus{Issuer: "https://acme.test"}}
+			}, reason)
 			if !ok {
 				explainRealm(t, inst, sh, reason)
 				return
