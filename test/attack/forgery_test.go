@@ -3,6 +3,7 @@ package attack_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/attack/report"
 	"github.com/realmkeeper/realmkeeper/test/attack/target"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // Forged tokens of a trusted issuer, with unknown keys and with wrong signatures, don't disturb
@@ -35,18 +37,10 @@ func TestForgedTokensOfAnIssuer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var (
-		once   sync.Once
-		shared *http.Client
-	)
-	// Forgeries share a connection. A connection for each would be a flood of handshakes.
 	const forgeries = 500
 	attack := honest.Start(t, honest.Options{
 		Address: server.Address, HostName: target.HostName, Roots: server.Roots, Source: attackerSource, Rate: forgeries,
-		Call: func(ctx context.Context, client *http.Client, number int) error {
-			once.Do(func() { shared = client })
-			return sendForged(ctx, shared, number)
-		},
+		Call: sharingConnections(sendForged),
 	})
 	load := honest.Start(t, honest.Options{
 		Address: server.Address, HostName: target.HostName, Roots: server.Roots, Source: honestSource, Rate: rate,
@@ -93,15 +87,103 @@ func TestForgedTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
+// Anyone can send a token that seems to be one of the cluster's, with an unknown key. While the API
+// server doesn't respond, such tokens must not take the places of honest clients.
+func TestForgedServiceAccountTokensWhileTheAPIServerHangs(t *testing.T) {
+	writeReport(t)
+	cluster := env.Start(t)
+	client := target.NewClient(t, "honest")
+	records := target.Fill(t, cluster, 100, client)
+	inst := &install.Installation{Env: cluster}
+	link := inst.StartLink(t)
+	server := target.StartTokenServer(t, cluster, records, "--kubeconfig", inst.KubeconfigFor(t, link.URL))
+	install.Eventually(t, "the token server to load the cluster's keys", func() error {
+		if server.Metric(t, "realmkeeper_cluster_keys_last_success_timestamp_seconds") == 0 {
+			return errors.New("it has not loaded them")
+		}
+		return nil
+	})
+	link.Hang()
+	// Each source can have a quarter of the 256 places. Requests that wait 3 seconds for the API server
+	// would take all of them in less than a second.
+	const forgeries = 86
+	var attacks []*honest.Load
+	for _, source := range []string{"127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8"} {
+		attacks = append(attacks, honest.Start(t, honest.Options{
+			Address: server.Address, HostName: target.HostName, Roots: server.Roots, Source: source, Rate: forgeries,
+			Call: sharingConnections(func(ctx context.Context, client *http.Client, number int) error {
+				return present(ctx, client, number, forged(fmt.Sprintf("unknown-%d", number), "https://kubernetes.default.svc", "system:serviceaccount:apps:billing"))
+			}),
+		}))
+	}
+	load := honest.Start(t, honest.Options{
+		Address: server.Address, HostName: target.HostName, Roots: server.Roots, Source: honestSource, Rate: rate,
+		Call: honest.Tokens("https://"+target.HostName+target.TokenPath, client.ID, client.Secret),
+	})
+	select {
+	case <-time.After(*duration):
+	case <-t.Context().Done():
+	}
+	got := load.Stop() // while the attack goes on
+	link.Restore(t)    // the server reports to the API server before it stops
+	sent := 0
+	for _, attack := range attacks {
+		result := attack.Stop()
+		sent += result.Calls
+		t.Logf("Errors of forgeries: %v", result.Errors)
+	}
+	rejected := server.Metric(t, `realmkeeper_assertions_total{issuer="kubernetes",realm="acme",result="wrong_assertion"}`)
+	peak, err := server.Peak()
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := report.Row{
+		Server: "token-server", Attack: fmt.Sprintf("%d forged service account tokens/s while the API server hangs", len(attacks)*forgeries), Sources: "four", Seconds: int(duration.Seconds()),
+		Peak: peak, Limit: server.Group.Limit, Restarts: server.Restarts(), Calls: got.Calls, Success: got.Success(),
+		P99:      got.Percentile(0.99).Round(10 * time.Microsecond).String(),
+		Attacked: fmt.Sprintf("%d forged tokens, %.0f of them rejected as wrong", sent, rejected),
+		Shed:     target.Describe(nil, server.Shed(t)),
+	}
+	results.Add(row)
+	if got.Calls == 0 || got.Failed > 0 || row.Restarts > 0 {
+		t.Errorf("%d of %d calls failed with %d restarts; errors: %v", got.Failed, got.Calls, row.Restarts, got.Errors)
+	}
+	if rejected == 0 {
+		t.Error("no forged token was verified")
+	}
+}
+
+// sharingConnections makes all calls with the client of the first one. A connection for each forgery
+// would be a flood of handshakes.
+func sharingConnections(call honest.Call) honest.Call {
+	var (
+		once   sync.Once
+		shared *http.Client
+	)
+	return func(ctx context.Context, client *http.Client, number int) error {
+		once.Do(func() { shared = client })
+		return call(ctx, shared, number)
+	}
+}
+
 // sendForged sends a token that names the issuer but that the issuer didn't sign.
 func sendForged(ctx context.Context, client *http.Client, number int) error {
 	keyID := target.IssuerKeyID
 	if number%2 == 0 {
 		keyID = fmt.Sprintf("unknown-%d", number)
 	}
+	return present(ctx, client, number, forged(keyID, target.Issuer, strconv.Itoa(number)))
+}
+
+// forged returns a token with an invalid signature.
+func forged(keyID, issuer, subject string) string {
 	encode := base64.RawURLEncoding.EncodeToString
-	token := encode([]byte(`{"alg":"ES256","kid":"`+keyID+`"}`)) + "." +
-		encode([]byte(`{"iss":"`+target.Issuer+`","sub":"`+strconv.Itoa(number)+`","aud":"x","exp":9999999999}`)) + "." + encode(make([]byte, 64))
+	return encode([]byte(`{"alg":"ES256","kid":"`+keyID+`"}`)) + "." +
+		encode([]byte(`{"iss":"`+issuer+`","sub":"`+subject+`","aud":"x","exp":9999999999}`)) + "." + encode(make([]byte, 64))
+}
+
+// present sends a forged token of a client with the JWT bearer grant, and returns an error unless it is rejected.
+func present(ctx context.Context, client *http.Client, number int, token string) error {
 	form := url.Values{
 		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {token},
 		"client_id": {fmt.Sprintf("team-%03d.service-%05d", number%100, number%100)},
