@@ -101,7 +101,7 @@ type ApiClientSpecApplyConfiguration struct {
 	FederatedIdentities []FederatedIdentityApplyConfiguration `json:"federatedIdentities,omitempty"`
 	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires a DPoP
 	// proof (RFC 9449) in every token request and every API request with such a token. If unset, the
-	// tokens of requests with a proof are bound, and others are not, unless the grant that covers
+	// tokens of requests with a proof are bound, and others are not, unless a grant that covers
 	// the client requires it.
 	SenderConstraint *apiv1alpha1.SenderConstraint `json:"senderConstraint,omitempty"`
 	// claims lists at most 16 fixed claims that the client's tokens contain, in addition to those of
