@@ -11,6 +11,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/cel"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -20,10 +21,12 @@ import (
 // types.
 func TestExampleMatchesFluxTypes(t *testing.T) {
 	kinds := map[string]func() any{
-		"Namespace":     func() any { return &corev1.Namespace{} },
-		"GitRepository": func() any { return &sourcev1.GitRepository{} },
-		"HelmRelease":   func() any { return &helmv2.HelmRelease{} },
-		"Kustomization": func() any { return &kustomizev1.Kustomization{} },
+		"Namespace":      func() any { return &corev1.Namespace{} },
+		"ServiceAccount": func() any { return &corev1.ServiceAccount{} },
+		"RoleBinding":    func() any { return &rbacv1.RoleBinding{} },
+		"GitRepository":  func() any { return &sourcev1.GitRepository{} },
+		"HelmRelease":    func() any { return &helmv2.HelmRelease{} },
+		"Kustomization":  func() any { return &kustomizev1.Kustomization{} },
 	}
 	files, err := filepath.Glob(filepath.Join(gitops, "repository", "clusters", "flux", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -51,8 +54,9 @@ func TestExampleMatchesFluxTypes(t *testing.T) {
 func fluxStatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
 	t.Helper()
 	file := map[string]string{"Realm": "realms.yaml", "ApiClient": "tenants.yaml"}[obj.GetKind()]
+	documents := strings.Split(string(readFile(t, "repository", "clusters", "flux", file)), "\n---\n")
 	var kustomization kustomizev1.Kustomization
-	if err := yaml.UnmarshalStrict(readFile(t, "repository", "clusters", "flux", file), &kustomization); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), &kustomization); err != nil {
 		t.Fatal(err)
 	}
 	for _, check := range kustomization.Spec.HealthCheckExprs {

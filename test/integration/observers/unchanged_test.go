@@ -35,7 +35,7 @@ var everySpelling = filepath.Join("testdata", "manifests")
 // manifests lists directories with manifests such as users keep in Git.
 var manifests = map[string][]string{
 	"samples":        {filepath.Join("..", "..", "..", "config", "samples")},
-	"example":        {filepath.Join(gitops, "repository", "tenants"), filepath.Join(gitops, "repository", "realms")},
+	"example":        {filepath.Join("testdata", "tenant"), filepath.Join(gitops, "repository", "tenants"), filepath.Join(gitops, "repository", "realms")},
 	"every spelling": {everySpelling},
 }
 
