@@ -9,7 +9,7 @@ import (
 )
 
 // TestExampleLimitsTenants checks that neither tool applies more than ApiClients from the directory of a
-// tenant.
+// tenant, and that neither prunes a Realm by itself.
 func TestExampleLimitsTenants(t *testing.T) {
 	for name, test := range map[string]struct {
 		file []string
@@ -34,6 +34,12 @@ func TestExampleLimitsTenants(t *testing.T) {
 		},
 		"role": {
 			[]string{"clusters", "flux", "tenants.yaml"}, "RoleBinding", []string{"roleRef", "name"}, "manage-api-credentials",
+		},
+		"pruning by Argo CD": {
+			[]string{"realms", "acme.yaml"}, "Realm", []string{"metadata", "annotations", "argocd.argoproj.io/sync-options"}, "Prune=confirm,Delete=confirm",
+		},
+		"pruning by Flux": {
+			[]string{"realms", "acme.yaml"}, "Realm", []string{"metadata", "annotations", "kustomize.toolkit.fluxcd.io/prune"}, "disabled",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
