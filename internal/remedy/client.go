@@ -82,9 +82,11 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		commands: object.edit,
 	},
 	v1alpha1.ReasonRealmSuspended: {
-		cause:    "spec.suspend of the realm is true, so its clients get no tokens. Nothing was deleted.",
-		action:   "Resume the realm when its clients may get tokens again.",
-		commands: func(o object) []string { return []string{"kubectl realmkeeper resume realm/" + o.realm} },
+		cause:  "spec.suspend of the realm is true, so its clients get no tokens. Nothing was deleted.",
+		action: "Resume the realm when its clients may get tokens again.",
+		commands: func(o object) []string {
+			return []string{command("kubectl", "realmkeeper", "resume", "realm/"+o.realm)}
+		},
 	},
 	v1alpha1.ReasonRealmNotReady: {
 		cause:    "The realm is not Accepted or has failed.",
