@@ -231,6 +231,7 @@ test-extra: control-plane race-binaries build peers chromium softhsm helm docs #
 	@echo "Running the other tests, the longest first; 5 min ..."
 	@go test -C hack/image ./...
 	@go test -C hack/release -timeout 20m ./...
+	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
 	@$(SUITES) -p 3 ./{interop,chart,portal} $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 	@echo "Creating 1,000 ApiClients; 1 min ..."
 	@$(ATTACKS) ./integration/scale -run 'TestManyClients$$' -args -clients 1000
@@ -340,7 +341,7 @@ helm: ## Build Helm 3 and 4 for the chart tests.
 
 .PHONY: vet
 vet: ## Run go vet.
-	@go vet ./...
+	@go vet -tags peers ./...
 	@cd test && go vet -tags e2e,scale,soak ./...
 
 .PHONY: c-compiler
@@ -348,7 +349,7 @@ c-compiler: ## Install gcc, which the race detector needs, if it is missing.
 	@hack/c-compiler.sh
 
 .PHONY: peers
-peers: ## Install nginx, Node.js, curl, and jq for the interoperability tests if they are missing.
+peers: ## Install nginx, Node.js, Python, curl, and jq for the tests that need them if they are missing.
 	@test/interop/peers.sh
 
 .PHONY: softhsm

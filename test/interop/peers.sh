@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the third-party programs that test/interop requires if they are missing: curl, jq, nginx
-# and Node.js from Debian, and the pinned npm packages. If it cannot install them, it prints what to do.
+# Installs the programs that test/interop and tests with the build tag peers require if they are missing:
+# curl, jq, nginx, Node.js, and Python from Debian, and the pinned npm packages. If it cannot install
+# them, it prints what to do.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -10,6 +11,7 @@ command -v jq >/dev/null || packages+=(jq)
 command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || packages+=(nginx)
 command -v node >/dev/null || packages+=(nodejs)
 command -v npm >/dev/null || packages+=(npm)
+command -v python3 >/dev/null || packages+=(python3)
 
 if [[ ${#packages[@]} -gt 0 ]]; then
 	if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
