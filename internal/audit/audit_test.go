@@ -24,6 +24,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -107,6 +108,25 @@ func TestLines(t *testing.T) {
 	if diff := cmp.Diff(want, got, compareAddresses); diff != "" || partial > 0 || l.Lost() != 0 {
 		t.Errorf("%d partial lines, %d lost events (-want +got):\n%.2000s", partial, l.Lost(), diff)
 	}
+}
+
+// Clients choose values, and users read the log in a terminal.
+func TestLinesArePrintable(t *testing.T) {
+	out := &sink{}
+	l := open(out)
+	var want []audit.Event
+	for _, text := range hostile.Texts {
+		e := full
+		e.ClientID = strings.ToValidUTF8(text, "\ufffd")
+		want = append(want, e)
+		l.Write(e)
+	}
+	closeLog(t, l)
+	got, partial := out.events(t)
+	if diff := cmp.Diff(want, got, compareAddresses); diff != "" || partial > 0 {
+		t.Errorf("%d partial lines (-want +got):\n%s", partial, diff)
+	}
+	hostile.CheckPrintable(t, out.text.String())
 }
 
 // Events are written promptly, not only when the log is closed.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // appendLine appends the event as a line of JSON. Every token request writes a line, so it does not
@@ -38,7 +40,7 @@ func (e *Event) appendLine(b []byte) []byte {
 }
 
 // appendMember appends a member if value is not empty. Values that need escaping are encoded with
-// encoding/json.
+// encoding/json. Characters that control a terminal are escaped too, because users read the log in one.
 func appendMember(b []byte, name, value string) []byte {
 	if value == "" {
 		return b
@@ -52,7 +54,7 @@ func appendMember(b []byte, name, value string) []byte {
 			if err != nil {
 				panic(err) // a string always encodes
 			}
-			return append(b, quoted...)
+			return append(b, untrusted.EscapeJSON(quoted)...)
 		}
 	}
 	b = append(b, '"')
