@@ -25,7 +25,7 @@ import (
 // +kubebuilder:printcolumn:name="Next rotation",type=string,format=date-time,priority=1,JSONPath=`.status.nextRotationTime`
 // +kubebuilder:printcolumn:name="Expires",type=string,format=date-time,priority=1,JSONPath=`.spec.expiresAt`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule=`!self.metadata.name.startsWith('sh.helm.release.')`,message="metadata.name must not start with sh.helm.release., because Helm would take a credentials Secret with this name for a release"
+// +kubebuilder:validation:XValidation:rule=`!self.metadata.name.startsWith('sh.helm.release.')`,message="metadata.name must not start with sh.helm.release., because Helm would treat a credentials Secret with this name as a release"
 type ApiClient struct {
 	metav1.TypeMeta `json:",inline"`
 

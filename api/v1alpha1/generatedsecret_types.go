@@ -14,8 +14,8 @@ type GeneratedSecret struct {
 	// that name exists and the client does not own it, the operator does not modify it and the
 	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
 	// generated, and cannot be added or removed later. It must not start with sh.helm.release.,
-	// because Helm would take the Secret for a release. Defaults to the name of the ApiClient.
-	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('sh.helm.release.')`,message="spec.secret.generated.secretName must not start with sh.helm.release., because Helm would take the Secret for a release"
+	// because Helm would treat the Secret as a release. Defaults to the name of the ApiClient.
+	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('sh.helm.release.')`,message="spec.secret.generated.secretName must not start with sh.helm.release., because Helm would treat the Secret as a release"
 	// +optional
 	SecretName DNSSubdomain `json:"secretName,omitempty"`
 

@@ -19,7 +19,7 @@ var apiClientValidations = map[string]validation{
 	// name.
 	"client name of 253 characters": {name: strings.Repeat("a", 253)},
 	"client name with dots":         {name: "a.b.c"},
-	"client name of a Helm release": {name: "sh.helm.release.v1.app.v2", wantField: "<nil>", wantRule: "metadata.name must not start with sh.helm.release., because Helm would take a credentials Secret with this name for a release"},
+	"client name of a Helm release": {name: "sh.helm.release.v1.app.v2", wantField: "<nil>", wantRule: "metadata.name must not start with sh.helm.release., because Helm would treat a credentials Secret with this name as a release"},
 	"client name like one of Helm":  {name: "sh.helm.releases"},
 
 	"no realmRef":                    {spec: "realmRef: null", wantField: "spec.realmRef", wantRule: "Required value"},

@@ -26,7 +26,7 @@ var generatedSecretValidations = map[string]validation{
 	"secretName with two dots":          generated("secretName: a..b", ".secretName", dnsSubdomainRule),
 	"secretName with a trailing hyphen": generated("secretName: a-", ".secretName", dnsSubdomainRule),
 	"secretName with an underscore":     generated("secretName: a_b", ".secretName", dnsSubdomainRule),
-	"secretName of a Helm release":      generated("secretName: sh.helm.release.v1.app.v2", ".secretName", "spec.secret.generated.secretName must not start with sh.helm.release., because Helm would take the Secret for a release"),
+	"secretName of a Helm release":      generated("secretName: sh.helm.release.v1.app.v2", ".secretName", "spec.secret.generated.secretName must not start with sh.helm.release., because Helm would treat the Secret as a release"),
 
 	"empty template": generated("template: {}", "", ""),
 

@@ -30,7 +30,7 @@ const (
 	recordName  = "client-00000000-0000-4000-8000-000000000000"
 	subjectName = "subject-0000000000000000000000000000000000000000000000000000000000000000"
 	restoreName = "restore-0000000000000000000000000000000000000000000000000000000000000000"
-	// releaseName is the name of a Secret that Helm takes for a release.
+	// releaseName is the name of a Secret that Helm treats as a release.
 	releaseName = "sh.helm.release.v1.app.v2"
 	// testName is the name of the credentials Secret of "helm test".
 	testName = "realmkeeper-helm-test"
@@ -98,7 +98,7 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 	}
 	const (
 		reserved = " In this namespace, it can write only its records and certificates."
-		release  = " Helm takes a Secret for a release if its name starts with sh.helm.release. or if it has the label owner=helm."
+		release  = " Helm treats a Secret as a release if its name starts with sh.helm.release. or if it has the label owner=helm."
 	)
 	planted := "restore-" + strings.Repeat("b", 64)
 	deny(t, operator, map[string]attempt{

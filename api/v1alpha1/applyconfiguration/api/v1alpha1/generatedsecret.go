@@ -20,7 +20,7 @@ type GeneratedSecretApplyConfiguration struct {
 	// that name exists and the client does not own it, the operator does not modify it and the
 	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
 	// generated, and cannot be added or removed later. It must not start with sh.helm.release.,
-	// because Helm would take the Secret for a release. Defaults to the name of the ApiClient.
+	// because Helm would treat the Secret as a release. Defaults to the name of the ApiClient.
 	SecretName *string `json:"secretName,omitempty"`
 	// template is metadata that is added to the credentials Secret. If unset, the operator adds
 	// only its own metadata.
