@@ -42,7 +42,8 @@ const (
 	// needed.
 	//
 	// It is False only for a failure or an intentional state: with ReasonSuspended,
-	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, or with the reason for which Accepted or Programmed is False.
+	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, or with the reason for which
+	// Accepted or Programmed is False.
 	ConditionReady ConditionType = "Ready"
 
 	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It

@@ -113,9 +113,9 @@ func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
 	return selector
 }
 
-// Includes reports whether n includes a namespace with the given labels. Nil stands for unknown labels,
-// which no selector matches: DoesNotExist and NotIn would otherwise include every unknown namespace. A
-// namespace that exists has at least the label with its name.
+// Includes reports whether n includes a namespace with the given labels. If namespaceLabels is nil,
+// the labels are unknown and no selector matches: DoesNotExist and NotIn would otherwise include every
+// unknown namespace. An existing namespace has at least the label with its name.
 func (n *GrantedNamespaces) Includes(namespace string, namespaceLabels map[string]string) bool {
 	switch {
 	case n.All != nil:

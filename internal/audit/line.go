@@ -40,7 +40,8 @@ func (e *Event) appendLine(b []byte) []byte {
 }
 
 // appendMember appends a member if value is not empty. Values that need escaping are encoded with
-// encoding/json. Characters that control a terminal are escaped too, because users read the log in one.
+// encoding/json. Characters that control a terminal are escaped too, because users read the log in a
+// terminal.
 func appendMember(b []byte, name, value string) []byte {
 	if value == "" {
 		return b

@@ -56,7 +56,7 @@ func checkToken(token string) error {
 		return nil
 	}
 	r, _ := utf8.DecodeRuneInString(rest)
-	return fmt.Errorf("%w: it contains the character %+q, which RFC 6750 does not allow, so it is not printed; check that the endpoint in the credentials is the token endpoint of the realm", errNotToken, r)
+	return fmt.Errorf("%w: it contains the character %+q, which RFC 6750 does not allow, so the token is not printed; check that the endpoint in the credentials is the token endpoint of the realm", errNotToken, r)
 }
 
 // responseError describes a failed token request. Failures without a response are retryable.

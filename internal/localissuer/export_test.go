@@ -19,7 +19,7 @@ func Report(out io.Writer, dir string, c *v1alpha1.ApiClient, realm *v1alpha1.Re
 	newReporter(out, dir).report(i)
 }
 
-// Conditions are all conditions with the status.
+// Conditions returns all conditions with the given status and text.
 func Conditions(status metav1.ConditionStatus, text string) []metav1.Condition {
 	var conditions []metav1.Condition
 	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {

@@ -46,8 +46,8 @@ func (req *request) tokenEndpoint(c *v1alpha1.ApiClient) string {
 	return ""
 }
 
-// snippets returns code examples for getting a token. Each quotes the client ID as its language does,
-// because the author of the ApiClient chose it, and it can contain quotes and commands.
+// snippets returns code examples for getting a token. Each example quotes the client ID in its own
+// language, because the author of the ApiClient chose it, and it can contain quotes and commands.
 func snippets(endpoint string, c *v1alpha1.ApiClient, secret string) (curl string, others []snippet) {
 	id := c.EffectiveClientID()
 	curl = "curl --user " + untrusted.Quote(id+":"+secret) + " --data grant_type=client_credentials " + untrusted.Quote(endpoint)

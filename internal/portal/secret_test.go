@@ -45,8 +45,8 @@ func examples(title string) []example {
 	return all
 }
 
-// A user pastes the command that the portal shows into a shell. The author of the ApiClient, who may
-// be somebody else, chose the client ID.
+// A user pastes the command that the portal shows into a shell. Another user may have chosen the client
+// ID.
 func TestCurlCommandRunsNoPartOfClientID(t *testing.T) {
 	for _, e := range examples("curl") {
 		id := hostile.Argument(e.id)

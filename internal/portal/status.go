@@ -84,7 +84,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonNotGranted:                     "No single grant of the realm covers the client's scopes, audiences, issuers, and client ID.",
 	v1alpha1.ReasonClientIDConflict:               "Another client in the realm holds the client ID.",
 	v1alpha1.ReasonClientIDReleased:               "The realm has released the client's ID, so the client can't use it.",
-	v1alpha1.ReasonCredentialsSecretsDisabled:     "This installation stores no client secrets in Secrets, or not in this namespace. Use a hashed secret, a public key, a service account, or a federated identity.",
+	v1alpha1.ReasonCredentialsSecretsDisabled:     "This installation doesn't store client secrets in Secrets, at least not in this namespace. Use a hashed secret, a public key, a service account, or a federated identity.",
 	v1alpha1.ReasonSecretConflict:                 "The client needs a Secret whose name is already in use.",
 	v1alpha1.ReasonRealmSuspended:                 "The realm is suspended. No tokens are issued until it is resumed.",
 	v1alpha1.ReasonRealmNotReady:                  "The realm isn't issuing tokens.",

@@ -39,7 +39,8 @@ func EncodeClaims(claims []Claim) []byte {
 	return encoded
 }
 
-// IsReservedClaim reports whether a fixed claim must not have a name, regardless of case.
+// IsReservedClaim reports whether name is reserved, regardless of case. No fixed claim can have such a
+// name.
 func IsReservedClaim(name string) bool {
 	return slices.Contains(v1alpha1.ReservedClaims, strings.ToLower(name))
 }

@@ -67,7 +67,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		},
 	},
 	v1alpha1.ReasonCredentialsSecretsDisabled: {
-		cause:    "This installation stores no client secrets in Secrets, or not in this namespace, because it contains the Secrets of Realmkeeper itself.",
+		cause:    "This installation does not store client secrets in Secrets, or the namespace of the client contains the Secrets of Realmkeeper itself.",
 		action:   "Replace spec.secret with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities. If the message names the namespace, you can also create the client in another one.",
 		commands: newHash,
 	},
@@ -77,8 +77,8 @@ var clients = map[v1alpha1.ConditionReason]entry{
 		commands: func(o object) []string { return []string{o.inNamespace("describe", "secret", o.secretName())} },
 	},
 	v1alpha1.ReasonMetadataNotAllowed: {
-		cause:    "A label or annotation in spec.secret.generated.template has a prefix that this instance does not allow, or a label has no prefix and other programs may select Secrets by it.",
-		action:   "Remove it, or use the prefix app.kubernetes.io. For another prefix, ask an administrator to add the prefix to credentialsSecrets.allowedMetadataPrefixes.",
+		cause:    "A label or annotation in spec.secret.generated.template has a prefix that this instance does not allow, or a label without a prefix is not one of the allowed labels.",
+		action:   "Remove it, or use the prefix app.kubernetes.io. To use another prefix, ask an administrator to add it to credentialsSecrets.allowedMetadataPrefixes.",
 		commands: object.edit,
 	},
 	v1alpha1.ReasonRealmSuspended: {

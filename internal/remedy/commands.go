@@ -82,8 +82,8 @@ func (o object) unset(field string) string {
 	return o.kubectl("patch", "--type=merge", "-p", `{"spec":{"`+field+`":null}}`)
 }
 
-// noIssuer is a name in the issuers of a grant that allows no issuer, because an issuer cannot have
-// this name. An empty list allows all of them.
+// noIssuer is the only entry in the issuers of a grant that allows no issuer. No issuer can have this
+// name. An empty list would allow all issuers.
 const noIssuer = "self"
 
 // addGrant returns a command that adds a grant to the realm. The grant covers only this client's
@@ -108,7 +108,7 @@ func (o object) addGrant(included bool) []string {
 		if !included || !o.mayBeIn(&existing.Namespaces) {
 			continue
 		}
-		// A client must not lose a constraint because of another scope.
+		// The client must not lose a sender constraint because it requests another scope.
 		grant.SenderConstraint = cmp.Or(grant.SenderConstraint, existing.SenderConstraint)
 		if granted := common(nearest, existing.Audiences); len(granted) > 0 {
 			nearest = granted

@@ -42,9 +42,9 @@ func accessToken(header http.Header, bound bool) (scheme, token string, err erro
 // given headers. They are empty, so that no proof is for them, if a header is missing or repeated:
 // then it isn't certain that the gateway set it. They are also empty if the host contains a character
 // that ends it. A gateway may get the host from the caller, who could otherwise turn the path into a
-// query, which doesn't count. They are also empty if the URL contains "#". No valid request target does
-// (RFC 9112 §3.2), but a gateway may forward it, and an API may treat it as part of the path, while a
-// fragment doesn't count.
+// query, which doesn't count. They are also empty if the URL contains "#". No valid request target
+// contains it (RFC 9112 §3.2), but a gateway may forward it, and an API may treat what follows as part
+// of the path. In a proof, a fragment doesn't count.
 func apiRequest(header http.Header, stated oauth.DPoPHeaders) (method, url string) {
 	single := func(name string) (string, bool) {
 		values := header[name]

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// EscapeJSON escapes the characters in a JSON text that Printable replaces, except line breaks. Other
-// than Printable, it doesn't change what the text means to a program.
+// EscapeJSON escapes the characters in a JSON text that Printable replaces, except line breaks. Unlike
+// Printable, it doesn't change what the text means to a program.
 func EscapeJSON(encoded []byte) []byte {
 	return escape(encoded, func(r rune) string {
 		high, low := utf16.EncodeRune(r)

@@ -32,8 +32,8 @@ const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:
 // Quote quotes a word for a POSIX shell. The result is printable.
 //
 // A word with characters that Printable replaces becomes a dollar-single-quoted string (POSIX.1-2024,
-// section 2.2.4). Shells without them pass another word to the command, but run no part of it. No
-// word can contain NUL, so it becomes U+FFFD; shells would ignore the rest of the word.
+// section 2.2.4). A shell without support for them passes a different word to the command, but runs no
+// part of it. No word can contain NUL, so it becomes U+FFFD; shells would ignore the rest of the word.
 func Quote(word string) string {
 	if word != "" && word[0] != '=' && strings.Trim(word, plain) == "" {
 		return word

@@ -182,7 +182,8 @@ func forged(keyID, issuer, subject string) string {
 		encode([]byte(`{"iss":"`+issuer+`","sub":"`+subject+`","aud":"x","exp":9999999999}`)) + "." + encode(make([]byte, 64))
 }
 
-// present sends a forged token of a client with the JWT bearer grant, and returns an error unless it is rejected.
+// present sends a forged token of a client with the JWT bearer grant, and returns an error unless the
+// token is rejected.
 func present(ctx context.Context, client *http.Client, number int, token string) error {
 	form := url.Values{
 		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {token},

@@ -23,7 +23,7 @@ import (
 func testDocumentedCurl(t *testing.T, i *installation) {
 	home := t.TempDir()
 	mounted := i.inst.CredentialsSecret(t, i.client)
-	mounted.Data["cluster_token_url"] = mounted.Data["token_url"] // no Service leads to this token server
+	mounted.Data["cluster_token_url"] = mounted.Data["token_url"] // no Service selects this token server
 	for key, value := range mounted.Data {
 		if err := os.WriteFile(filepath.Join(home, key), value, 0o600); err != nil {
 			t.Fatal(err)

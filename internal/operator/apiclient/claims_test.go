@@ -37,7 +37,7 @@ func TestClaimPolicies(t *testing.T) {
 		"allowed in another case":  {nil, textClaim("Tenant", "acme"), v1alpha1.ReasonClaimNotInRealm, "Tenant"},
 		"set by the realm":         {textClaim("tier", "gold"), textClaim("tier", "free"), v1alpha1.ReasonClaimNotInRealm, "itself"},
 		"set by the realm, case":   {textClaim("tier", "gold"), textClaim("TIER", "free"), v1alpha1.ReasonClaimNotInRealm, "itself"},
-		"reserved since an update": {textClaim("status", "gold"), nil, v1alpha1.ReasonAccepted, "choose other names: status."},
+		"reserved since an update": {textClaim("status", "gold"), nil, v1alpha1.ReasonAccepted, "reserved names: status."},
 		"realm alone at the limit": {append(textClaim("a", long), textClaim("b", long)...), nil, v1alpha1.ReasonAccepted, ""},
 		"too large together":       {append(textClaim("a", long), textClaim("b", long)...), textClaim("plan", strings.Repeat("a", 64)), v1alpha1.ReasonClaimsTooLarge, "2088 bytes"},
 	} {

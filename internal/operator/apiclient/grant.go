@@ -18,7 +18,7 @@ type coverage struct {
 	audiences []string
 	// lacks describes what the grant lacks; empty if it covers the client.
 	lacks []string
-	// dpop reports whether a grant that covers the client, not only the first one, requires DPoP.
+	// dpop reports whether any grant that covers the client requires DPoP, not only the first one.
 	dpop bool
 }
 

@@ -39,7 +39,7 @@ func Reserved(lists ...v1alpha1.Claims) string {
 		return ""
 	}
 	slices.Sort(names)
-	return " Tokens do not contain these claims because their names are reserved; choose other names: " + strings.Join(names, ", ") + "."
+	return " Tokens do not contain the claims with these reserved names: " + strings.Join(names, ", ") + ". Choose other names for them."
 }
 
 func encode(claim v1alpha1.Claim) json.RawMessage {

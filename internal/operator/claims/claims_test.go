@@ -48,7 +48,7 @@ func TestReserved(t *testing.T) {
 	if got := claims.Reserved(plain); got != "" {
 		t.Errorf("got %q for names that are not reserved", got)
 	}
-	if got := claims.Reserved(plain, reserved, v1alpha1.Claims{{Name: "rule", String: "a"}}); !strings.HasSuffix(got, "choose other names: Status, rule.") {
+	if got := claims.Reserved(plain, reserved, v1alpha1.Claims{{Name: "rule", String: "a"}}); !strings.HasSuffix(got, "reserved names: Status, rule. Choose other names for them.") {
 		t.Errorf("got %q, want the reserved names", got)
 	}
 }

@@ -34,9 +34,9 @@ const (
 // Error returns the text.
 func (r FetchError) Error() string { return string(r) }
 
-// Public returns the reason for conditions and Events. It is ErrUnreachable for all reasons without an
-// HTTP response: the user who configures an issuer, and an issuer that chooses its jwks_uri, must not
-// learn which hosts and ports exist in networks that only the operator can reach.
+// Public returns the reason for conditions and Events. It is ErrUnreachable for all failures without a
+// valid HTTP response: the user who configures an issuer, and an issuer that chooses its jwks_uri, must
+// not learn which hosts and ports exist in networks that only the operator can reach.
 func (r FetchError) Public() FetchError {
 	switch r {
 	case ErrHost, ErrConnection, ErrCertificate, ErrTimeout, ErrResponse:
@@ -56,7 +56,7 @@ func (r FetchError) Remedy() string {
 	case ErrAddress:
 		return "Use an issuer with another address, or ask your administrator to allow local addresses with trustedIssuers.allowLocalAddresses."
 	case ErrUnreachable:
-		return "Check that the issuer is correct and available, that the operator can connect to it, and that its certificate is valid for the authorities in keys.caBundle or public ones. Otherwise, set keys.jwks. The log of the operator contains the exact reason. The operator keeps trying."
+		return "Check that the issuer is correct and available, that the operator can connect to it, and that a public certificate authority or one in keys.caBundle issued its certificate. If the operator cannot reach the issuer, set keys.jwks. The log of the operator contains the exact reason. The operator keeps trying."
 	case ErrPrivateKey:
 		return "Have the issuer replace all keys that it published, and publish only public keys."
 	case ErrKeySet, ErrNoKeys:

@@ -206,8 +206,8 @@ func TestUnsupportedIssuers(t *testing.T) {
 	}
 }
 
-// The status of a Realm must not tell its administrator, or an issuer that chooses its jwks_uri, which
-// hosts and ports exist in the networks of the operator.
+// The status of a Realm must not reveal to its administrator, or to an issuer that chooses its
+// jwks_uri, which hosts and ports exist in the networks of the operator.
 func TestIssuerStatusHidesNetwork(t *testing.T) {
 	issuer := record.Issuer{Name: "edge"}
 	realm := &v1alpha1.Realm{Spec: v1alpha1.RealmSpec{TrustedIssuers: []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: discovered}}}}

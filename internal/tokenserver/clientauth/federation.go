@@ -62,7 +62,8 @@ func statedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) s
 func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
 	identity := Identity{clientID: clientID, issuer: statedIssuer(realm, assertion)}
 	token, err := a.verifyThirdParty(ctx, realm, assertion, now)
-	// Only now, because the client may have been suspended or changed while the cluster's keys loaded.
+	// Look up the client only now, because it may have been suspended or changed while the cluster's
+	// keys loaded.
 	identity.Client = realm.Client(clientID)
 	if token.assertion != nil {
 		identity.describe(&token)

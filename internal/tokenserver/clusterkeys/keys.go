@@ -27,8 +27,8 @@ const (
 	retryInterval = 10 * time.Second
 	// minInterval is the minimum time between refreshes, even if requests use unknown keys.
 	minInterval = time.Second
-	// maxWaiting is the maximum number of requests that wait for the API server, because each one is a
-	// request in progress, whose number is limited too. Anyone can send a token with an unknown key.
+	// maxWaiting is the maximum number of requests that wait for the API server. Anyone can send a token
+	// with an unknown key, and each waiting request uses one of the token server's places for requests.
 	maxWaiting = 8
 	// maxAbsent is the maximum number of key IDs of other issuers to remember.
 	maxAbsent = 1024
@@ -156,8 +156,8 @@ var (
 	errTooManyWaiting = errors.New("too many requests wait for a refresh")
 )
 
-// refreshOnDemand is a refresh for a request. While the API server doesn't respond, requests with
-// unknown keys could otherwise fill the server.
+// refreshOnDemand refreshes the keys for a request, unless too many requests already wait. Otherwise,
+// requests with unknown keys could use all places while the API server doesn't respond.
 func (k *Keys) refreshOnDemand(ctx context.Context) error {
 	if k.paused() {
 		return errTooSoon

@@ -11,9 +11,9 @@ import (
 // copyCommand matches the command in docs/tls.md that copies the CAs to trust-manager's namespace.
 var copyCommand = regexp.MustCompile(`(?m)^\$ (kubectl get configmap (?:.*(?:&&|\|)\n)*.*)$`)
 
-// TestCopyForTrustManager runs the command in docs/tls.md that gives trust-manager the CAs. trust-manager
-// can read all Secrets of its namespace, so it must not be the system namespace, which contains the
-// private key of the CA.
+// TestCopyForTrustManager runs the command in docs/tls.md that gives trust-manager the CAs.
+// trust-manager can read all Secrets of its namespace, so its namespace must not be the system
+// namespace, which contains the private key of the CA.
 func TestCopyForTrustManager(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "tls.md"))
 	if err != nil {
