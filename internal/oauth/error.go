@@ -96,8 +96,8 @@ var (
 	// yet.
 	ErrProofsFull = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot store more used DPoP proofs. Try again later.")
 	// ErrNoClusterKeys is not caused by the request itself: the server has not read the cluster's
-	// keys yet.
-	ErrNoClusterKeys = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded the keys for service account tokens yet. Try again later.")
+	// keys yet, or can't ask the API server about an unknown one.
+	ErrNoClusterKeys = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot verify service account tokens now. Try again later.")
 	// ErrTooManyFailures replaces ErrInvalidClient after too many failures.
 	ErrTooManyFailures = newRetryable(http.StatusTooManyRequests, "3", "Authentication of this client has failed too many times from this address. Try again later.")
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")

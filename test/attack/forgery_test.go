@@ -132,7 +132,7 @@ func TestForgedServiceAccountTokensWhileTheAPIServerHangs(t *testing.T) {
 		sent += result.Calls
 		t.Logf("Errors of forgeries: %v", result.Errors)
 	}
-	rejected := server.Metric(t, `realmkeeper_assertions_total{issuer="kubernetes",realm="acme",result="wrong_assertion"}`)
+	rejected := server.Metric(t, `realmkeeper_assertions_total{issuer="kubernetes",realm="acme",result="temporarily_unavailable"}`)
 	peak, err := server.Peak()
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestForgedServiceAccountTokensWhileTheAPIServerHangs(t *testing.T) {
 		Server: "token-server", Attack: fmt.Sprintf("%d forged service account tokens/s while the API server hangs", len(attacks)*forgeries), Sources: "four", Seconds: int(duration.Seconds()),
 		Peak: peak, Limit: server.Group.Limit, Restarts: server.Restarts(), Calls: got.Calls, Success: got.Success(),
 		P99:      got.Percentile(0.99).Round(10 * time.Microsecond).String(),
-		Attacked: fmt.Sprintf("%d forged tokens, %.0f of them rejected as wrong", sent, rejected),
+		Attacked: fmt.Sprintf("%d forged tokens, %.0f of them got 503", sent, rejected),
 		Shed:     target.Describe(nil, server.Shed(t)),
 	}
 	results.Add(row)
@@ -149,7 +149,7 @@ func TestForgedServiceAccountTokensWhileTheAPIServerHangs(t *testing.T) {
 		t.Errorf("%d of %d calls failed with %d restarts; errors: %v", got.Failed, got.Calls, row.Restarts, got.Errors)
 	}
 	if rejected == 0 {
-		t.Error("no forged token was verified")
+		t.Error("no forged token arrived")
 	}
 }
 

@@ -91,23 +91,27 @@ func (k *Keys) Run(ctx context.Context) {
 
 // Key returns the cluster's issuer and the key with the given ID. If the key is unknown, Key first
 // refreshes the keys, but at most once per second, and not within retryInterval of a failed refresh.
-// At most maxWaiting callers wait for a refresh, which they share. Others get the result of a failed
-// refresh.
+// At most maxWaiting callers wait for a refresh, which they share.
 //
-// Errors: clientassertion.ErrNoKeys before the first successful refresh; jws.ErrKey.
+// Errors: jws.ErrKey; clientassertion.ErrNoKeys before the first successful refresh, and if the API
+// server can't be asked about an unknown key.
 func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error) {
 	if issuer, key, err = k.Known(id); err == nil {
 		return issuer, key, nil
 	}
 	if err := k.refreshOnDemand(ctx); err != nil && !errors.Is(err, errTooSoon) {
 		k.Logger.Debug("Failed to refresh cluster keys after an unknown key ID", "error", err)
+		if issuer, key, err := k.Known(id); err == nil {
+			return issuer, key, nil
+		}
+		return "", signingkey.PublicKey{}, clientassertion.ErrNoKeys
 	}
 	return k.Known(id)
 }
 
 // Known is like Key, but never refreshes the keys.
 //
-// Errors: those of Key.
+// Errors: clientassertion.ErrNoKeys before the first successful refresh; jws.ErrKey.
 func (k *Keys) Known(id string) (string, signingkey.PublicKey, error) {
 	current := k.current.Load()
 	if current == nil {
@@ -152,7 +156,8 @@ func (k *Keys) RuleOut(ctx context.Context, issuer, id string) error {
 }
 
 var (
-	errTooSoon        = errors.New("the last refresh was too recent")
+	errTooSoon        = errors.New("the keys were refreshed less than a second ago")
+	errPaused         = errors.New("the last refresh failed recently")
 	errTooManyWaiting = errors.New("too many requests wait for a refresh")
 )
 
@@ -160,7 +165,7 @@ var (
 // requests with unknown keys could use all places while the API server doesn't respond.
 func (k *Keys) refreshOnDemand(ctx context.Context) error {
 	if k.paused() {
-		return errTooSoon
+		return errPaused
 	}
 	select {
 	case k.waiting <- struct{}{}:
