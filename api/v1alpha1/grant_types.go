@@ -57,9 +57,10 @@ type Grant struct {
 	// +optional
 	Issuers []string `json:"issuers,omitempty"`
 
-	// senderConstraint requires that the tokens of the ApiClients that the grant covers are bound to
-	// a key. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request with
-	// such a token. If unset, the ApiClient decides.
+	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in the
+	// namespaces of the grant that has one of its scopes or no scope, even if another grant covers the
+	// ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request
+	// with such a token. If unset, the ApiClient decides.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 }

@@ -18,7 +18,7 @@ type coverage struct {
 	audiences []string
 	// lacks describes what the grant lacks; empty if it covers the client.
 	lacks []string
-	// dpop reports whether any grant that covers the client requires DPoP, not only the first one.
+	// dpop reports whether any grant requires DPoP of the client, not only the one that covers it.
 	dpop bool
 }
 
@@ -35,10 +35,17 @@ func covered(seen *observed, instance *config.Instance) coverage {
 		if best.grant == nil || len(c.lacks) < len(best.lacks) {
 			best = c
 		}
-		dpop = dpop || len(c.lacks) == 0 && grant.SenderConstraint == v1alpha1.SenderConstraintDPoP
+		dpop = dpop || grant.SenderConstraint == v1alpha1.SenderConstraintDPoP && constrains(grant, seen.client.Spec.Scopes)
 	}
 	best.dpop = dpop
 	return best
+}
+
+// constrains reports whether the sender constraint of a grant applies to a client with the given scopes
+// in its namespaces. One scope of the grant is enough, even if another grant covers the client:
+// otherwise, a client could get rid of the constraint by requesting something more.
+func constrains(grant *v1alpha1.Grant, scopes v1alpha1.Scopes) bool {
+	return len(scopes) == 0 || slices.ContainsFunc(scopes, grant.AllowsScope)
 }
 
 func coverageOf(seen *observed, grant *v1alpha1.Grant, instance *config.Instance) coverage {

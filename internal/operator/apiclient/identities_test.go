@@ -125,11 +125,16 @@ func TestAcceptedIdentities(t *testing.T) {
 	}
 }
 
-// The client or any grant that covers it requires DPoP, whatever the order of the grants is.
+// The client or any grant for one of its scopes requires DPoP, whatever the order of the grants is.
 func TestDecideSenderConstraint(t *testing.T) {
 	client := func(s *observed) { s.client.Spec.SenderConstraint = v1alpha1.SenderConstraintDPoP }
 	grant := func(s *observed) { s.realm.Spec.Grants[0].SenderConstraint = v1alpha1.SenderConstraintDPoP }
 	scoped := func(s *observed) { s.client.Spec.Scopes = v1alpha1.Scopes{"read"} }
+	more := func(s *observed) {
+		s.client.Spec.Scopes = append(s.client.Spec.Scopes, "admin")
+		s.realm.Spec.Scopes = append(s.realm.Spec.Scopes, "admin")
+		s.realm.Spec.Grants[0].Scopes = v1alpha1.Scopes{v1alpha1.AllScopes}
+	}
 	// later adds a second grant, which requires DPoP.
 	later := func(scope string, namespaces ...string) func(*observed) {
 		return func(s *observed) {
@@ -150,6 +155,7 @@ func TestDecideSenderConstraint(t *testing.T) {
 		"both":                                {[]func(*observed){client, grant}, true},
 		"a later grant that covers":           {[]func(*observed){scoped, later("read", "team")}, true},
 		"an earlier grant that covers":        {[]func(*observed){scoped, later("read", "team"), reversed}, true},
+		"a later grant with one scope of two": {[]func(*observed){scoped, later("read", "team"), more}, true},
 		"a later grant without the scope":     {[]func(*observed){scoped, later("write", "team")}, false},
 		"a later grant without the namespace": {[]func(*observed){scoped, later("read", "other")}, false},
 	} {

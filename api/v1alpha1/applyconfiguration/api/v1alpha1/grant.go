@@ -39,9 +39,10 @@ type GrantApplyConfiguration struct {
 	// accounts of this cluster. Names that the realm does not define have no effect. If unset, an
 	// ApiClient can use every issuer of the realm and the service accounts of its namespace.
 	Issuers []string `json:"issuers,omitempty"`
-	// senderConstraint requires that the tokens of the ApiClients that the grant covers are bound to
-	// a key. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request with
-	// such a token. If unset, the ApiClient decides.
+	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in the
+	// namespaces of the grant that has one of its scopes or no scope, even if another grant covers the
+	// ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request
+	// with such a token. If unset, the ApiClient decides.
 	SenderConstraint *apiv1alpha1.SenderConstraint `json:"senderConstraint,omitempty"`
 }
 
