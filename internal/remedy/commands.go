@@ -87,11 +87,12 @@ func (o object) unset(field string) string {
 const noIssuer = "self"
 
 // addGrant returns a command that adds a grant to the realm. The grant covers only this client's
-// namespace, and allows only what the client requests. It allows nothing that the realm defines later.
+// namespace, and allows only what the client requests. If no such grant exists, because the realm
+// doesn't define something that the client requests, the commands explain the realm and edit it.
 // included is true if a grant of the realm includes the namespace, but doesn't cover the client.
 func (o object) addGrant(included bool) []string {
 	realm := o.readRealm()
-	if realm == nil {
+	if realm == nil || !o.requestsOnlyDefined(realm) {
 		return []string{o.explainRealm(), o.editRealm()}
 	}
 	grant := v1alpha1.Grant{
@@ -114,13 +115,17 @@ func (o object) addGrant(included bool) []string {
 			nearest = granted
 		}
 	}
+	introspected := o.client.Spec.Introspection.Audiences
 	if len(grant.Audiences) == 0 {
-		grant.Audiences = nearest // those of its tokens
+		// The tokens of the client have all audiences of its grant.
+		if grant.Audiences = nearest; len(missing(introspected, nearest)) > 0 {
+			return []string{o.explainRealm(), o.editRealm()}
+		}
 	}
 	if len(grant.Audiences) == 0 {
 		return []string{o.explainRealm(), o.editRealm()} // the realm has no issuer yet
 	}
-	grant.Audiences = append(slices.Clone(grant.Audiences), missing(o.client.Spec.Introspection.Audiences, grant.Audiences)...)
+	grant.Audiences = append(slices.Clone(grant.Audiences), missing(introspected, grant.Audiences)...)
 	if o.client.Spec.ClientID != "" {
 		grant.ClientIDs = []string{o.client.Spec.ClientID}
 	}
@@ -129,6 +134,20 @@ func (o object) addGrant(included bool) []string {
 		return []string{o.explainRealm()} // The types of a grant can always be encoded.
 	}
 	return []string{o.explainRealm(), command("kubectl", "patch", "realm", o.realm, "--type=json", "-p", string(untrusted.EscapeJSON(patch)))}
+}
+
+// requestsOnlyDefined reports whether the realm defines every scope, audience, and issuer of the client.
+// A grant would otherwise allow what the realm defines later, and a client can request the scope "*",
+// which in a grant stands for all scopes.
+func (o object) requestsOnlyDefined(realm *v1alpha1.Realm) bool {
+	issuers := []string{v1alpha1.IssuerKubernetes, noIssuer}
+	for i := range realm.Spec.TrustedIssuers {
+		issuers = append(issuers, realm.Spec.TrustedIssuers[i].Name)
+	}
+	spec := &o.client.Spec
+	return !slices.Contains(spec.Scopes, v1alpha1.AllScopes) && len(missing(spec.Scopes, realm.Spec.Scopes)) == 0 &&
+		len(missing(slices.Concat(spec.Audiences, spec.Introspection.Audiences), realmAudiences(realm))) == 0 &&
+		len(missing(o.issuers(), issuers)) == 0
 }
 
 // issuers returns the issuers whose tokens authenticate the client, for a grant.

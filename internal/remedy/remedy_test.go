@@ -60,6 +60,7 @@ func billing() *v1alpha1.ApiClient {
 func acme() *v1alpha1.Realm {
 	return &v1alpha1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "0c418334-4051-4c52-ab24-e8cd01ceba00"},
+		Spec:       v1alpha1.RealmSpec{Scopes: []string{"read", "o'r"}, Audiences: []string{"a", "b"}},
 		Status:     v1alpha1.RealmStatus{Issuer: "https://api.example.com/acme"},
 	}
 }
@@ -198,7 +199,10 @@ func chosen(text string, secret *v1alpha1.ClientSecretSource) (*v1alpha1.ApiClie
 			FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: text, Subject: text}, {Issuer: v1alpha1.IssuerKubernetes, Subject: "system:serviceaccount:" + text + ":" + text}},
 		},
 	}
-	return c, &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: text, UID: types.UID(text)}}
+	return c, &v1alpha1.Realm{
+		ObjectMeta: metav1.ObjectMeta{Name: text, UID: types.UID(text)},
+		Spec:       v1alpha1.RealmSpec{Scopes: []string{text}, Audiences: []string{text, "x" + text}, TrustedIssuers: []v1alpha1.TrustedIssuer{{Name: text}}},
+	}
 }
 
 // calls returns the arguments of all commands. In JSON, it returns strings as they are, and omits the
@@ -278,7 +282,7 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 		"everything": {
 			reason:     v1alpha1.ReasonNotGranted,
 			spec:       v1alpha1.ApiClientSpec{ClientID: "x", Scopes: []string{"read"}, Audiences: []string{"a", "b"}, Introspection: introspection, ServiceAccounts: accounts, FederatedIdentities: identities, SenderConstraint: dpop},
-			realm:      v1alpha1.RealmSpec{Audiences: []string{"a", "b", "c", "i"}},
+			realm:      v1alpha1.RealmSpec{Scopes: []string{"read", "write"}, Audiences: []string{"a", "b", "c", "i"}, TrustedIssuers: []v1alpha1.TrustedIssuer{{Name: "aws"}, {Name: "github"}, {Name: "gitlab"}}},
 			wantScopes: []string{"read"}, wantAudiences: []string{"a", "b", "i"}, wantIssuers: []string{"aws", "github", "kubernetes"}, wantClientIDs: []string{"x"}, wantConstraint: dpop,
 		},
 		"audiences of the realm": {
@@ -286,13 +290,13 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 			wantAudiences: []string{"a", "b"}, wantIssuers: []string{"self"},
 		},
 		"audiences of the grant and of introspection": {
-			reason: v1alpha1.ReasonNotGranted, spec: v1alpha1.ApiClientSpec{Introspection: introspection},
+			reason: v1alpha1.ReasonNotGranted, spec: v1alpha1.ApiClientSpec{Introspection: v1alpha1.Introspection{Audiences: []string{"a"}}},
 			realm:         v1alpha1.RealmSpec{Audiences: []string{"a", "b", "i"}, Grants: []v1alpha1.Grant{in("acme-apps", []string{"a", "undefined"}, "")}},
-			wantAudiences: []string{"a", "b", "i"}, wantIssuers: []string{"self"},
+			wantAudiences: []string{"a"}, wantIssuers: []string{"self"},
 		},
 		"constraint of the grant": {
 			reason: v1alpha1.ReasonNotGranted, spec: v1alpha1.ApiClientSpec{Scopes: []string{"write"}, ServiceAccounts: accounts},
-			realm:      v1alpha1.RealmSpec{Audiences: []string{"a"}, Grants: []v1alpha1.Grant{in("acme-apps", nil, ""), in("acme-apps", nil, dpop)}},
+			realm:      v1alpha1.RealmSpec{Scopes: []string{"write"}, Audiences: []string{"a"}, Grants: []v1alpha1.Grant{in("acme-apps", nil, ""), in("acme-apps", nil, dpop)}},
 			wantScopes: []string{"write"}, wantAudiences: []string{"a"}, wantIssuers: []string{"kubernetes"}, wantConstraint: dpop,
 		},
 		"constraint of a grant with a selector": {
@@ -331,14 +335,36 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 	}
 }
 
-// Without the realm, it is not known which constraints a new grant would circumvent.
-func TestNoGrantIsSuggestedWithoutRealm(t *testing.T) {
+// No grant is suggested if its constraints are unknown, or if it would allow more than the client
+// requests now.
+func TestNoGrantIsSuggested(t *testing.T) {
 	want := []string{"kubectl realmkeeper explain realm/acme", "kubectl edit realm acme"}
-	for name, realm := range map[string]*v1alpha1.Realm{"not readable": nil, "without an issuer": {}} {
-		r, _ := remedy.ForClient(billing(), func() *v1alpha1.Realm { return realm }, v1alpha1.ReasonNotGranted)
-		if diff := cmp.Diff(want, r.Commands); diff != "" {
-			t.Errorf("Realm %s, commands (-want +got):\n%s", name, diff)
-		}
+	realm := &v1alpha1.Realm{Spec: v1alpha1.RealmSpec{Scopes: []string{"*", "read"}, Audiences: []string{"a", "i"}, Grants: []v1alpha1.Grant{
+		{Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"acme-apps"}}, Audiences: []string{"a"}},
+	}}}
+	tests := map[string]struct {
+		realm *v1alpha1.Realm
+		spec  v1alpha1.ApiClientSpec
+	}{
+		"realm that is not readable":      {},
+		"realm without an issuer":         {realm: &v1alpha1.Realm{}},
+		"all scopes":                      {realm, v1alpha1.ApiClientSpec{Scopes: []string{"*"}}},
+		"undefined scope":                 {realm, v1alpha1.ApiClientSpec{Scopes: []string{"read", "admin"}}},
+		"undefined audience":              {realm, v1alpha1.ApiClientSpec{Audiences: []string{"b"}}},
+		"undefined introspected audience": {realm, v1alpha1.ApiClientSpec{Audiences: []string{"a"}, Introspection: v1alpha1.Introspection{Audiences: []string{"b"}}}},
+		"undefined issuer":                {realm, v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "github"}}}},
+		"audience only for introspection": {realm, v1alpha1.ApiClientSpec{Introspection: v1alpha1.Introspection{Audiences: []string{"i"}}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := billing()
+			test.spec.RealmRef = c.Spec.RealmRef
+			c.Spec = test.spec
+			r, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return test.realm }, v1alpha1.ReasonNotGranted)
+			if diff := cmp.Diff(want, r.Commands); diff != "" {
+				t.Errorf("Commands (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
