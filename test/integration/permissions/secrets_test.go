@@ -91,7 +91,8 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 	adopted := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "1", 1), recorded)
 	adopted.Annotations = map[string]string{v1alpha1.AdoptedByAnnotation: "another"}
 	labeled := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "2", 1), both)
-	inst.Create(t, foreign, token, userProvided, credentials, session, restore, adopted, labeled)
+	claimed, misplaced := secret(tenant, "claimed", released), secret(inst.Namespace, "misplaced", generated)
+	inst.Create(t, foreign, token, userProvided, credentials, session, restore, adopted, labeled, claimed, misplaced)
 
 	want := func(verb, namespace, name string) string {
 		return deniedByPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
@@ -161,6 +162,9 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"delete a restore record":          remove(adopted),
 		"create a subject record":          create(secret(inst.RecordsNamespace, subjectName, recorded)),
 		"create the Secret of helm test":   create(secret(inst.Namespace, testName, generated)),
+		// A tenant can add the label, and older clients can have Secrets in the system namespace.
+		"delete a credentials Secret with the label of Helm":  remove(claimed),
+		"delete a credentials Secret in the system namespace": remove(misplaced),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := do(t.Context(), operator); err != nil {

@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -39,6 +40,7 @@ const (
 	otherAccount   = deniedByPolicy + "The Realmkeeper operator can run Pods only with the service account realmkeeper-token-server."
 	accessToNode   = deniedByPolicy + "The Realmkeeper operator can run Pods only without host namespaces and with no volumes other than secret, configMap, and emptyDir."
 	chosenNode     = deniedByPolicy + "The Realmkeeper operator can run Pods only without nodeName, hostPort, and hostIP, so that the scheduler chooses the node and its ports stay free."
+	fromNode       = deniedByPolicy + "The Realmkeeper operator can run Pods only with probes and lifecycle hooks that connect to the Pod itself, so without host."
 	asRoot         = deniedByPolicy + "The Realmkeeper operator can run Pods only with runAsNonRoot, and no container as root."
 	unconfined     = deniedByPolicy + "The Realmkeeper operator can run Pods only with a seccomp profile, and neither the Pod nor a container can have seLinuxOptions or the seccomp or AppArmor profile Unconfined."
 	morePrivileges = deniedByPolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
@@ -116,6 +118,17 @@ func TestOperatorRunsOnlyTokenServers(t *testing.T) {
 		"use an address of the node": {change(func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostIP = "127.0.0.1" }), chosenNode},
 		"use a port of the node in an init container": {
 			initContainer(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 443, HostPort: 443}} }), chosenNode,
+		},
+
+		"probe another host": {
+			change(func(p *corev1.PodSpec) { p.Containers[0].ReadinessProbe.HTTPGet.Host = "127.0.0.1" }), fromNode,
+		},
+		"connect to another host in a hook": {
+			initContainer(func(c *corev1.Container) {
+				c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways) // hooks require it
+				hook := corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Host: "127.0.0.1", Port: intstr.FromInt32(80)}}
+				c.Lifecycle = &corev1.Lifecycle{PreStop: &hook}
+			}), fromNode,
 		},
 
 		"run as root":                   {podSecurity(func(s *corev1.PodSecurityContext) { s.RunAsUser = new(int64(0)) }), asRoot},
