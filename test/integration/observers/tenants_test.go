@@ -18,7 +18,13 @@ func TestExampleLimitsTenants(t *testing.T) {
 		want any
 	}{
 		"project": {
-			[]string{"clusters", "argocd", "tenants.yaml"}, "ApplicationSet", []string{"spec", "template", "spec", "project"}, "{{.path.basename}}",
+			[]string{"clusters", "argocd", "tenants.yaml"}, "ApplicationSet", []string{"spec", "template", "spec", "project"}, "tenant-{{.path.basename}}",
+		},
+		"name of the Application": {
+			[]string{"clusters", "argocd", "tenants.yaml"}, "ApplicationSet", []string{"spec", "template", "metadata", "name"}, "tenant-{{.path.basename}}",
+		},
+		"name of the project": {
+			[]string{"clusters", "argocd", "tenants.yaml"}, "AppProject", []string{"metadata", "name"}, "tenant-acme-apps",
 		},
 		"cluster-scoped kinds": {
 			[]string{"clusters", "argocd", "tenants.yaml"}, "AppProject", []string{"spec", "clusterResourceWhitelist"}, []any{},
