@@ -52,7 +52,7 @@ func indented(value any) ([]byte, error) {
 }
 
 // MarshalYAML encodes a value as YAML in which everything is printable. If that needs escapes, the
-// result has the syntax of JSON, which is also YAML, because only double-quoted scalars can contain
+// result is in the flow style of YAML, like JSON, because only double-quoted scalars can contain
 // escapes. YAML has no surrogates, but escapes with eight digits.
 func MarshalYAML(value any) ([]byte, error) {
 	encoded, err := indented(value)

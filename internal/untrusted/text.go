@@ -10,8 +10,8 @@ import (
 )
 
 // Printable replaces characters that control the terminal or are invisible with spaces: control
-// characters, line breaks, marks for the direction of text, and characters without a width. Text of
-// other users must neither control the terminal nor look like other text.
+// characters, line breaks, marks for the direction of text, and characters that Unicode lets programs
+// ignore. Text of other users must neither control the terminal nor look like other text.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !printable(r) {

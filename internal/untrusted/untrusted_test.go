@@ -53,6 +53,9 @@ func TestQuote(t *testing.T) {
 // The shell passes each text as one unchanged argument and runs no part of it.
 func TestShellReceivesQuotedWords(t *testing.T) {
 	for _, text := range hostile.Texts {
+		if quoted := untrusted.Quote(text); quoted != untrusted.Printable(quoted) {
+			t.Errorf("Quote(%q) = %q, which isn't one printable line", text, quoted)
+		}
 		got := hostile.Run(t, "curl --user "+untrusted.Quote(text)+" "+untrusted.Quote("x"+text), "curl")
 		want := [][]string{{"curl", "--user", hostile.Argument(text), "x" + hostile.Argument(text)}}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -76,10 +76,10 @@ func CheckPrintable(t testing.TB, output string) {
 
 // Run runs a command in a shell where each of the programs only records its arguments, and no other
 // program exists. It returns the calls, each with the name of the program and its arguments. It fails
-// the test if the command does anything else, has a syntax error, or isn't one printable line.
+// the test if the command does anything else, has a syntax error, or has an unprintable character.
 func Run(t testing.TB, command string, programs ...string) [][]string {
 	t.Helper()
-	CheckPrintable(t, strings.ReplaceAll(command, "\\\n", ""))
+	CheckPrintable(t, command)
 	var script strings.Builder
 	for _, program := range programs {
 		script.WriteString(program + `() { printf '%s\0' "$(($# + 1))" ` + program + ` "$@" >>"$RECORD"; }` + "\n")
