@@ -63,7 +63,7 @@ func TestReportPrintsExactCommand(t *testing.T) {
 // The files can come from other users.
 func TestErrorsAndDirectoriesArePrintable(t *testing.T) {
 	f := newFixture(t, realm+billing)
-	f.options.CredentialsDir = filepath.Join(t.TempDir(), "it's \x1b[2J\u202e$(>canary)")
+	f.options.CredentialsDir = t.TempDir() + "/it's \x1b[2J\u202e$(>canary)"
 	f.start()
 	f.write("\x1b]0;\u009b.yaml", "apiVersion: auth.realmkeeper.dev/v1alpha1\nkind: Realm\nmetadata: {name: \"\\e[2J\\u202e\"}\nspec: {\"\\e[3J\": \"\\u009b\"}\n")
 	f.await("Error in")

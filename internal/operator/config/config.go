@@ -4,6 +4,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -316,9 +317,7 @@ func (i *Instance) setDefaults() {
 	if i.Usage.StaleAfter.Duration == 0 {
 		i.Usage.StaleAfter.Duration = defaultStaleAfter
 	}
-	if i.Logging.Level == "" {
-		i.Logging.Level = LogInfo
-	}
+	i.Logging.Level = cmp.Or(i.Logging.Level, LogInfo)
 	if i.Testing.SpeedUp == 0 {
 		i.Testing.SpeedUp = 1
 	}
