@@ -22,16 +22,15 @@ import (
 // with the files that a Pod gets from the credentials Secret.
 func testDocumentedCurl(t *testing.T, i *installation) {
 	home := t.TempDir()
-	mounted := i.inst.CredentialsSecret(t, i.client)
-	mounted.Data["cluster_token_url"] = mounted.Data["token_url"] // no Service selects this token server
-	for key, value := range mounted.Data {
-		if err := os.WriteFile(filepath.Join(home, key), value, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	authority, err := os.ReadFile(i.authority)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		".curlrc":       "fail-with-body\nsilent\nshow-error\n", // exit with an error if the HTTP status is an error
-		"assertion.jwt": i.signer.assertion(t),
+		"client_id": i.clientID, "client_secret": i.clientSecret, "ca.crt": string(authority),
+		"cluster_token_url": i.tokenURL,                             // no Service selects this token server
+		".curlrc":           "fail-with-body\nsilent\nshow-error\n", // exit with an error if the HTTP status is an error
+		"assertion.jwt":     i.signer.assertion(t),
 	} {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
