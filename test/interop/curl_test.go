@@ -94,10 +94,11 @@ func testCurlUser(t *testing.T, i *installation) {
 			i.inst.Create(t, c)
 			i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			for sent, want := range map[string]string{secret: "200", url.QueryEscape(secret): "200", secret + "+": "401"} {
-				// --retry tries again after status 503, while the hash of the secret is computed.
+				// --retry tries again after status 503, while the hash of the secret is computed. It truncates
+				// the output first, so this can't be /dev/null.
 				command := exec.CommandContext(t.Context(), "curl", "--disable", "--silent", "--show-error", "--retry", "10",
 					"--cacert", i.authority, "--user", c.Status.ClientID+":"+sent, "--data", "grant_type=client_credentials",
-					"--output", os.DevNull, "--write-out", "%{http_code}", i.tokenURL)
+					"--output", filepath.Join(t.TempDir(), "response"), "--write-out", "%{http_code}", i.tokenURL)
 				if out, err := command.CombinedOutput(); err != nil || string(out) != want {
 					t.Errorf("The secret %q: %v, status %s, want %s", sent, err, out, want)
 				}
