@@ -200,8 +200,8 @@ type ApiClientSpec struct {
 
 	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires a DPoP
 	// proof (RFC 9449) in every token request and every API request with such a token. If unset, the
-	// tokens of requests with a proof are bound, and others are not, unless a grant that covers
-	// the client requires it.
+	// tokens of requests with a proof are bound, and others are not, unless a grant for one of the
+	// client's scopes requires it.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 

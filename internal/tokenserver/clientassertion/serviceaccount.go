@@ -16,7 +16,7 @@ var (
 	ErrNotBound       = errors.New("token is not bound to a pod")
 	ErrAccount        = errors.New("token belongs to a service account that was deleted or is not assigned to the client")
 	// ErrNoKeys means that the token can't be verified, because the cluster's keys are not yet
-	// known.
+	// known, or because the API server can't be asked about an unknown one.
 	ErrNoKeys = errors.New("the cluster's keys are not loaded yet")
 )
 

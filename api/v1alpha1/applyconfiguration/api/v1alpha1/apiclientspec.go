@@ -101,8 +101,8 @@ type ApiClientSpecApplyConfiguration struct {
 	FederatedIdentities []FederatedIdentityApplyConfiguration `json:"federatedIdentities,omitempty"`
 	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires a DPoP
 	// proof (RFC 9449) in every token request and every API request with such a token. If unset, the
-	// tokens of requests with a proof are bound, and others are not, unless a grant that covers
-	// the client requires it.
+	// tokens of requests with a proof are bound, and others are not, unless a grant for one of the
+	// client's scopes requires it.
 	SenderConstraint *apiv1alpha1.SenderConstraint `json:"senderConstraint,omitempty"`
 	// claims lists at most 16 fixed claims that the client's tokens contain, in addition to those of
 	// the realm. The realm must list their names in allowedClaims; otherwise the client is not
