@@ -13,8 +13,8 @@ import (
 )
 
 // ConflictDelay is the time between the first conflict and the retry. A cache usually catches up
-// sooner. The delay doubles with each consecutive conflict, because each retry with a stale cache
-// costs the API server a request.
+// sooner. The delay doubles while conflicts last, because each retry with a stale cache costs the API
+// server a request.
 const ConflictDelay = 10 * time.Millisecond
 
 // errDeleted is the error of a write to an object that was deleted after it was read.
@@ -41,25 +41,25 @@ func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errDeleted)
 }
 
-// MaxConflicts is the number of consecutive conflicts on one object that are retried as part of
-// normal operation, which takes about 10 seconds. A conflict that lasts longer requires an
-// administrator, for example because a Secret with that name belongs to another owner.
-const MaxConflicts = 10
+// MaxConflictDuration is how long consecutive conflicts on one object are part of normal operation.
+// An object that others change all the time has many of them in a second. One that lasts longer
+// requires an administrator, for example because a Secret with that name belongs to another owner.
+const MaxConflictDuration = 10 * time.Second
 
 // RetryConflicts returns a reconciler that runs r, and retries it if the error satisfies IsStale.
 // The first retry follows after ConflictDelay. Conflicts are part of normal operation, so they are
-// logged at debug level and not counted as reconcile errors. After MaxConflicts consecutive
-// conflicts it returns the error, so that it is logged, counted, and retried with backoff. The API
-// server rejects every write based on a stale read, so nothing depends on the delay.
+// logged at debug level and not counted as reconcile errors. When they have lasted for
+// MaxConflictDuration it returns the error, so that it is logged, counted, and retried with backoff.
+// The API server rejects every write based on a stale read, so nothing depends on the delay.
 func RetryConflicts(r reconcile.Reconciler) reconcile.Reconciler {
-	return &conflictRetrier{reconciler: r, conflicts: map[reconcile.Request]int{}}
+	return &conflictRetrier{reconciler: r, since: map[reconcile.Request]time.Time{}}
 }
 
 type conflictRetrier struct {
 	reconciler reconcile.Reconciler
 
-	mu        sync.Mutex
-	conflicts map[reconcile.Request]int // consecutive conflicts; absent if there are none
+	mu    sync.Mutex
+	since map[reconcile.Request]time.Time // first of the consecutive conflicts; absent if there are none
 }
 
 // Reconcile implements reconcile.Reconciler.
@@ -73,19 +73,21 @@ func (c *conflictRetrier) Reconcile(ctx context.Context, request reconcile.Reque
 	return reconcile.Result{RequeueAfter: delay}, nil
 }
 
-// retry counts a conflict and returns the delay before the retry. ok is false if there is no
-// conflict, or too many in a row. Any outcome other than a conflict resets the count.
+// retry returns the delay before the retry. ok is false if there is no conflict, or if conflicts have
+// lasted too long. Any outcome other than a conflict ends them.
 func (c *conflictRetrier) retry(request reconcile.Request, conflict bool) (delay time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !conflict {
-		delete(c.conflicts, request)
+		delete(c.since, request)
 		return 0, false
 	}
-	before := c.conflicts[request]
-	if before >= MaxConflicts {
-		return 0, false
+	now := time.Now()
+	since, lasting := c.since[request]
+	if !lasting {
+		since = now
+		c.since[request] = since
 	}
-	c.conflicts[request]++
-	return ConflictDelay << before, true
+	lasted := now.Sub(since)
+	return ConflictDelay + lasted, lasted < MaxConflictDuration
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -78,10 +80,10 @@ func TestRetryConflicts(t *testing.T) {
 				}
 				return tc.result, tc.err
 			}))
-			for i, log := range []logr.Logger{logger, quiet} {
+			for _, log := range []logr.Logger{logger, quiet} {
 				got, err := reconciler.Reconcile(ctrl.LoggerInto(t.Context(), log), request)
 				if tc.want.RequeueAfter == apply.ConflictDelay {
-					got.RequeueAfter >>= i // the delay of the second conflict is twice as long
+					got.RequeueAfter = min(got.RequeueAfter, apply.ConflictDelay)
 				}
 				if got != tc.want || !errors.Is(err, tc.wantErr) {
 					t.Errorf("got %+v and error %v, want %+v and error %v", got, err, tc.want, tc.wantErr)
@@ -98,30 +100,39 @@ func TestRetryConflicts(t *testing.T) {
 }
 
 // A conflict that does not go away is not part of normal operation, so it must be logged and
-// retried with backoff like any other error.
+// retried with backoff like any other error. Until then, any number of conflicts is, because each
+// change of an object by others makes the operator reconcile it at once.
 func TestLastingConflictBecomesError(t *testing.T) {
-	var fails error
-	reconciler := apply.RetryConflicts(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-		return reconcile.Result{}, fails
-	}))
-	acme, other := reconcile.Request{}, reconcile.Request{}
-	acme.Name, other.Name = "acme", "other"
-	expect := func(request reconcile.Request, times int, want error) {
-		t.Helper()
-		for range times {
-			if _, err := reconciler.Reconcile(t.Context(), request); !errors.Is(err, want) {
-				t.Fatalf("%s: error %v, want %v", request.Name, err, want)
+	synctest.Test(t, func(t *testing.T) {
+		var fails error
+		reconciler := apply.RetryConflicts(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			return reconcile.Result{}, fails
+		}))
+		acme, other := reconcile.Request{}, reconcile.Request{}
+		acme.Name, other.Name = "acme", "other"
+		expect := func(request reconcile.Request, delay time.Duration, want error) {
+			t.Helper()
+			got, err := reconciler.Reconcile(t.Context(), request)
+			if got.RequeueAfter != delay || !errors.Is(err, want) {
+				t.Fatalf("%s: delay %s and error %v, want %s and %v", request.Name, got.RequeueAfter, err, delay, want)
 			}
 		}
-	}
-	fails = errAlreadyExists
-	expect(acme, apply.MaxConflicts, nil)
-	expect(acme, 3, errAlreadyExists)
-	expect(other, 1, nil)
+		for _, conflict := range []error{errAlreadyExists, errConflict} {
+			fails = conflict
+			for range 1000 {
+				expect(acme, apply.ConflictDelay, nil)
+			}
+			for delay, since := apply.ConflictDelay, time.Now(); time.Since(since) < apply.MaxConflictDuration; delay *= 2 {
+				expect(acme, delay, nil)
+				time.Sleep(delay)
+			}
+			expect(acme, 0, conflict)
+			expect(acme, 0, conflict)
+			expect(other, apply.ConflictDelay, nil)
 
-	fails = nil
-	expect(acme, 1, nil)
-	fails = errConflict
-	expect(acme, apply.MaxConflicts, nil)
-	expect(acme, 1, errConflict)
+			fails = nil
+			expect(acme, 0, nil)
+			expect(other, 0, nil)
+		}
+	})
 }
