@@ -89,30 +89,42 @@ type partition struct {
 	steady, suspended, rotated, added *v1alpha1.ApiClient
 }
 
-// awaitRotationWithoutCutOff waits until the new key is active, and checks that neither the key nor
-// the secret are in use before the operator has given up on the servers that are cut off.
+// awaitRotationWithoutCutOff waits until the operator has given up on the servers that are cut off,
+// and then until the new key is active. It checks that neither the key nor the secret are in use
+// before.
 func (p *partition) awaitRotationWithoutCutOff(t *testing.T) {
 	t.Helper()
-	install.Eventually(t, "the new key to be active", func() error {
+	install.Eventually(t, "the operator to give up on the servers that are cut off", func() error {
 		if err := p.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.realm), p.realm); err != nil {
 			return err
 		}
 		delivered := scenario.ClientSecret(p.inst.CredentialsSecret(t, p.rotated)) != scenario.ClientSecret(p.oldSecret)
 		active := activeKey(p.realm) != p.oldKey
+		var live []string
 		for _, s := range p.cutOff {
 			lease := &coordinationv1.Lease{}
 			err := p.inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: p.inst.RecordsNamespace, Name: heartbeat.LeaseName(s.Name)}, lease)
 			if client.IgnoreNotFound(err) != nil {
 				return err
 			}
-			if err == nil && (active || delivered) {
-				t.Fatalf("%s is live, and the new key is active: %t, the new secret is delivered: %t", s.Name, active, delivered)
+			if err == nil {
+				live = append(live, s.Name)
 			}
 		}
-		if !active {
-			return fmt.Errorf("the states of the keys are %v", scenario.SigningKeyStates(p.realm))
+		if len(live) == 0 {
+			return nil
 		}
-		return nil
+		if active || delivered {
+			t.Fatalf("%v are live, and the new key is active: %t, the new secret is delivered: %t", live, active, delivered)
+		}
+		return fmt.Errorf("%v are live", live)
+	})
+	install.Eventually(t, "the new key to be active", func() error {
+		err := p.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(p.realm), p.realm)
+		if err == nil && activeKey(p.realm) == p.oldKey {
+			err = fmt.Errorf("the states of the keys are %v", scenario.SigningKeyStates(p.realm))
+		}
+		return err
 	})
 }
 
