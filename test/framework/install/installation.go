@@ -29,7 +29,7 @@ const (
 	// grace limits how long a process may take to shut down.
 	grace = 30 * time.Second
 	// timeout limits every wait. It is generous because the machine may be busy.
-	timeout = time.Minute
+	timeout = 3 * time.Minute
 )
 
 // Installation is an instance of Realmkeeper with its own system namespace. Realms are

@@ -21,7 +21,7 @@ import (
 // tests wait at the same time, and their requests would keep the API servers busy.
 var polling = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.5, Cap: 100 * time.Millisecond, Steps: math.MaxInt32}
 
-// Eventually waits until condition returns nil. After one minute, the test fails with the last
+// Eventually waits until condition returns nil. After three minutes, the test fails with the last
 // error.
 func Eventually(t testing.TB, what string, condition func() error) {
 	t.Helper()
