@@ -28,7 +28,7 @@ const (
 	limit = time.Minute
 )
 
-// operator imitates the reconciles of one realm. Its keys are the realm's record.
+// operator stands for the reconciles of one realm. Its keys are the realm's record.
 type operator struct {
 	t         *testing.T
 	plugin    *fakekms.Plugin

@@ -7,11 +7,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// TestTakeover is the takeover corpus: attempts of a tenant to obtain, interrupt, or imitate the
+// TestTakeover is the takeover corpus: attempts of a tenant to obtain, interrupt, or impersonate the
 // clients of another tenant. The victims are one client with an explicit client ID, and one with the
-// default client ID that also holds a subject of a trusted issuer. They fetch tokens from every token server throughout, and nothing about them
-// may change. The attempts run in parallel, and each attacker has exactly the permissions that make
-// it dangerous, never those of an administrator.
+// default client ID that also holds a subject of a trusted issuer. They fetch tokens from every token
+// server throughout, and nothing about them may change. The attempts run in parallel, and each
+// attacker has exactly the permissions that make it dangerous, never those of an administrator.
 func TestTakeover(t *testing.T) {
 	b := newBank(t, scenario.Running(t, env.Start(t)))
 	stop := b.watchVictims(t)
