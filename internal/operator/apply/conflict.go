@@ -13,8 +13,8 @@ import (
 )
 
 // ConflictDelay is the time between the first conflict and the retry. A cache usually catches up
-// sooner. The delay doubles while conflicts last, because each retry with a stale cache costs the API
-// server a request.
+// sooner. While conflicts last, the delay grows by the time for which they have lasted, because each
+// retry with a stale cache costs the API server a request.
 const ConflictDelay = 10 * time.Millisecond
 
 // errDeleted is the error of a write to an object that was deleted after it was read.
@@ -41,15 +41,16 @@ func IsStale(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errDeleted)
 }
 
-// MaxConflictDuration is how long consecutive conflicts on one object are part of normal operation.
-// An object that others change all the time has many of them in a second. One that lasts longer
-// requires an administrator, for example because a Secret with that name belongs to another owner.
+// MaxConflictDuration is how long every reconcile of one object can fail with a conflict in normal
+// operation. The number of conflicts doesn't matter, because each change by another client triggers a
+// reconcile. Conflicts that last longer need an administrator, for example because a Secret with that
+// name belongs to another owner.
 const MaxConflictDuration = 10 * time.Second
 
 // RetryConflicts returns a reconciler that runs r, and retries it if the error satisfies IsStale.
 // The first retry follows after ConflictDelay. Conflicts are part of normal operation, so they are
-// logged at debug level and not counted as reconcile errors. When they have lasted for
-// MaxConflictDuration it returns the error, so that it is logged, counted, and retried with backoff.
+// logged at debug level and not counted as reconcile errors. After MaxConflictDuration, it returns the
+// error, so that it is logged, counted, and retried with backoff.
 // The API server rejects every write based on a stale read, so nothing depends on the delay.
 func RetryConflicts(r reconcile.Reconciler) reconcile.Reconciler {
 	return &conflictRetrier{reconciler: r, since: map[reconcile.Request]time.Time{}}
@@ -59,7 +60,7 @@ type conflictRetrier struct {
 	reconciler reconcile.Reconciler
 
 	mu    sync.Mutex
-	since map[reconcile.Request]time.Time // first of the consecutive conflicts; absent if there are none
+	since map[reconcile.Request]time.Time // times of the first of consecutive conflicts
 }
 
 // Reconcile implements reconcile.Reconciler.
