@@ -28,7 +28,7 @@ const (
 	limit = time.Minute
 )
 
-// operator stands for the reconciles of one realm. Its keys are the realm's record.
+// operator is a fake Realm controller. It has one realm, and keys are those in the realm's record.
 type operator struct {
 	t         *testing.T
 	plugin    *fakekms.Plugin

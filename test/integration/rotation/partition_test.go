@@ -90,8 +90,8 @@ type partition struct {
 }
 
 // awaitRotationWithoutCutOff waits until the operator has given up on the servers that are cut off,
-// and then until the new key is active. It checks that neither the key nor the secret are in use
-// before.
+// and then until the new key is active. It checks that neither the new key nor the new secret is in use
+// before the operator has given up.
 func (p *partition) awaitRotationWithoutCutOff(t *testing.T) {
 	t.Helper()
 	install.Eventually(t, "the operator to give up on the servers that are cut off", func() error {
