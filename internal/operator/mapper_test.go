@@ -20,7 +20,7 @@ func TestMapper(t *testing.T) {
 		t.Fatal(err)
 	}
 	clusterScoped := map[string]bool{"realms": true, "namespaces": true}
-	for object := range cacheOptions(&config.Instance{}, nil, nil).ByObject {
+	for object := range cacheOptions(&config.Instance{}, nil).ByObject {
 		kind, err := apiutil.GVKForObject(object, scheme)
 		if err != nil {
 			t.Fatal(err)

@@ -102,10 +102,6 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		return nil, err
 	}
 	namespace := o.Instance.SystemNamespace
-	digests, err := provided.NewDigests(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
 	now := clock.New(clock.ThisMachine())
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(now.Transport) // a clock step must not make the operator delete a key or secret too early
@@ -123,7 +119,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		MapperProvider:                newMapper,
-		Cache:                         cacheOptions(o.Instance, served, digests),
+		Cache:                         cacheOptions(o.Instance, served),
 		LeaderElection:                o.LeaderElection,
 		LeaderElectionID:              leaderLease,
 		LeaderElectionNamespace:       namespace,
@@ -137,7 +133,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, o, served, digests, now.Now); err != nil {
+	if err := addControllers(ctx, mgr, o, served, now.Now); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -149,7 +145,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	return mgr, nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []string, digests *provided.Digests, now func() time.Time) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []string, now func() time.Time) error {
 	system, err := secretCache(mgr, o.Instance.SystemNamespace, nil)
 	if err != nil {
 		return err
@@ -191,15 +187,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
 	}
-	hasher := provided.NewHasher(digests, mgr.GetAPIReader(), rand.Reader)
-	if err := mgr.Add(hasher); err != nil {
-		return fmt.Errorf("adding the hasher of provided secrets: %w", err)
-	}
 	known := namespaces.New(mgr.GetCache(), mgr.GetAPIReader(), served, o.Instance.Scaled(pollInterval))
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker, Usage: uses,
 		Authority: authority.NewReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
-		Hasher:    hasher, Namespaces: known,
+		Hasher:    provided.NewHasher(mgr.GetAPIReader(), rand.Reader), Namespaces: known,
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
@@ -221,7 +213,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 // client secret label from the served namespaces, or from all namespaces if served is empty. Heartbeat
 // Leases and usage reports are cached only from the records namespace, and the token service's
 // objects only from the system namespace, the bundle of the CA by its name.
-func cacheOptions(instance *config.Instance, served []string, digests *provided.Digests) cache.Options {
+func cacheOptions(instance *config.Instance, served []string) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}
 	configMaps := map[string]cache.Config{
@@ -234,7 +226,7 @@ func cacheOptions(instance *config.Instance, served []string, digests *provided.
 	}
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&v1alpha1.ApiClient{}:           {Namespaces: clients, Transform: stripApiClient},
-		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets(digests)},
+		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets},
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: heartbeats},

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
@@ -18,29 +17,24 @@ import (
 // cached. A Secret as the operator writes it is smaller.
 const maxCachedSecret = 8 << 10
 
-// stripSecrets returns a transformation that removes from cached Secrets what the operator reads
-// from the API server when it needs it. Tenants can put the label on any Secret, so the memory for
-// one must not depend on its size.
-func stripSecrets(digests *provided.Digests) cache.TransformFunc {
-	return func(obj any) (any, error) {
-		secret, ok := obj.(*corev1.Secret)
-		switch {
-		case !ok, apply.Summarized(secret):
-			return obj, nil
-		case provided.Readable(secret):
-			secret = digests.Strip(secret)
-		case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
-			data := secret.Data
-			secret = provided.Identity(secret)
-			secret.Annotations = apply.NoSummary()
-			authority.Summarize(data, secret.Annotations)
-			return secret, nil
-		default:
-			return stripCredentials(secret), nil
-		}
-		secret.Annotations = apply.NoSummary()
-		return secret, nil
+// stripSecrets removes from a cached Secret what the operator reads from the API server when it needs
+// it. Tenants can put the label on any Secret, so the memory for one must not depend on its size.
+func stripSecrets(obj any) (any, error) {
+	secret, ok := obj.(*corev1.Secret)
+	switch {
+	case !ok, apply.Summarized(secret):
+		return obj, nil
+	case provided.Readable(secret):
+		stripped := provided.Identity(secret)
+		stripped.Annotations = apply.NoSummary()
+		return stripped, nil
+	case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
+		stripped := provided.Identity(secret)
+		stripped.Annotations = apply.NoSummary()
+		authority.Summarize(secret.Data, stripped.Annotations)
+		return stripped, nil
 	}
+	return stripCredentials(secret), nil
 }
 
 // stripCredentials keeps only the identity of a credentials Secret and the client secrets in it.

@@ -94,8 +94,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
 		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
-		WatchesRawSource(r.Usage.Source()).
-		WatchesRawSource(r.Hasher.Source())
+		WatchesRawSource(r.Usage.Source())
 	if r.Instance.ManagesCredentialsSecrets() {
 		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
 			return fmt.Errorf("indexing Secrets: %w", err)

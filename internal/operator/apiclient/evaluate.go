@@ -136,7 +136,7 @@ func (o *Objects) observeSecrets(seen *observed, random io.Reader) error {
 		return nil
 	}
 	var err error
-	seen.value, err = provided.Hash(seen.provided.Data, providedKey(seen.client), seen.knownHash(), "", random)
+	seen.value, err = provided.Hash(seen.provided.Data, providedKey(seen.client), seen.knownHash(), random)
 	return err
 }
 

@@ -49,7 +49,7 @@ type observed struct {
 	// this restored client, which therefore takes it over.
 	abandoned bool
 	// provided is the Secret that the spec refers to, without its values. value is the result of
-	// hashing its value. hashing reports that the result is not known yet.
+	// hashing its value. hashing reports that it is not hashed yet.
 	provided *corev1.Secret
 	value    provided.Result
 	hashing  bool
@@ -112,7 +112,6 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.pending.put(req.NamespacedName, "")
 		r.secretsOnly.put(req.NamespacedName, "")
 		r.conflicts.put(req.NamespacedName, "")
-		r.Hasher.Forget(req)
 		r.Events.Forget(req.NamespacedName)
 	}
 	seen := observed{}

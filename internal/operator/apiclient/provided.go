@@ -9,9 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
@@ -22,15 +21,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// gatherProvided reads the metadata of the Secret that the spec refers to, and looks up the hash of
-// its value. The cache contains only labeled Secrets and may be stale, so a missing one is looked
-// for in the API server.
+// gatherProvided reads the metadata of the Secret that the spec refers to. The cache contains only
+// labeled Secrets and may be stale, so a missing one is looked for in the API server.
 func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	if secretSource(seen.client).Provided == nil {
-		r.Hasher.Forget(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)})
 		return nil
 	}
-	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: secretSource(seen.client).Provided.SecretRef.Name}
+	key := providedName(seen.client)
 	secret := &corev1.Secret{}
 	found, err := get(ctx, r.Client, key, secret)
 	if err != nil {
@@ -44,12 +41,18 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 		secret = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
 	}
 	seen.provided = secret
-	if !provided.Readable(secret) || seen.providedUnchanged() {
-		return nil
-	}
-	value, known := r.Hasher.Lookup(secret, providedKey(seen.client), seen.knownHash())
-	seen.value, seen.hashing = value, !known
+	seen.hashing = provided.Readable(secret) && !seen.providedUnchanged()
 	return nil
+}
+
+// hash hashes the value of the provided Secret, unless other clients of the namespace or too many
+// other namespaces do so. It updates the Secret in seen to the version that was hashed.
+func (r *Reconciler) hash(ctx context.Context, seen *observed) error {
+	secret, value, err := r.Hasher.Hash(ctx, providedName(seen.client), providedKey(seen.client), seen.knownHash())
+	if err == nil && secret != nil {
+		seen.provided, seen.value, seen.hashing = secret, value, false
+	}
+	return err
 }
 
 // providedUnchanged reports whether the record contains this version of the provided secret or,
@@ -90,6 +93,10 @@ func (o *observed) knownHash() string {
 		}
 	}
 	return ""
+}
+
+func providedName(c *v1alpha1.ApiClient) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.Namespace, Name: secretSource(c).Provided.SecretRef.Name}
 }
 
 func providedKey(c *v1alpha1.ApiClient) string {

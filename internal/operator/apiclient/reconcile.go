@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -37,8 +38,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, err)
 	}
+	var hashErr error
 	if decided.hash {
-		r.Hasher.Request(req, seen.provided, providedKey(seen.client), seen.knownHash())
+		if hashErr = r.hash(ctx, &seen); !seen.hashing {
+			if decided, err = decide(seen, r.Instance, now, r.Random); err != nil {
+				return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, err)
+			}
+		}
 	}
 	done, applyErr := r.apply(ctx, req, seen, decided)
 	if apply.IsStale(applyErr) {
@@ -52,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	statusErr := r.writeStatus(ctx, seen, decided, done, now)
-	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(applyErr, statusErr)
+	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(hashErr, applyErr, statusErr)
 }
 
 // maxFirstStatusDelay limits how long the first status of a client waits for the token servers. They
@@ -80,9 +86,16 @@ func (r *Reconciler) measure(step secrets.Step, applyErr error) {
 	}
 }
 
+// hashDelay is the shortest time after which a client whose provided secret could not be hashed tries
+// again. The time is random, because the clients of a namespace wait for the same place.
+const hashDelay = time.Second / 2
+
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
 // there is none.
 func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
+	if d.hash {
+		return wait.Jitter(hashDelay, 1)
+	}
 	switch d.accepted.Reason {
 	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled:
 		return recheckInterval

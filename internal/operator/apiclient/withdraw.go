@@ -16,7 +16,6 @@ import (
 // subjects, in case the namespace is served again. If the namespace was deleted, so are the records.
 func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
 	r.Tracker.Forget(acknowledgement.Client, req)
-	r.Hasher.Forget(req)
 	records, err := r.Records.OfOwner(ctx, record.KindClient, req.NamespacedName)
 	if err != nil {
 		return err

@@ -19,12 +19,11 @@ type Result struct {
 	Err error
 }
 
-// Hash hashes the value of key. If the value matches the recorded hash, Hash returns that one.
-// Otherwise it returns earlier, a hash of this value, or a new one if there is none. A new one uses
-// Argon2id unless the value has the format of a generated secret.
+// Hash hashes the value of key. If the value matches the recorded hash, Hash returns that one. A new
+// one uses Argon2id unless the value has the format of a generated secret.
 //
 // Errors of the call come from the random source.
-func Hash(data map[string][]byte, key, recorded, earlier string, random io.Reader) (Result, error) {
+func Hash(data map[string][]byte, key, recorded string, random io.Reader) (Result, error) {
 	raw, ok := data[key]
 	if !ok {
 		return Result{Err: ErrNoKey}, nil
@@ -35,9 +34,6 @@ func Hash(data map[string][]byte, key, recorded, earlier string, random io.Reade
 	}
 	if verifier, err := clientsecret.ParseVerifier(recorded); err == nil && verifier.Verify(value) {
 		return Result{Hash: recorded}, nil
-	}
-	if earlier != "" {
-		return Result{Hash: earlier}, nil
 	}
 	hash := clientsecret.HashArgon2id
 	if clientsecret.WellFormed(value) {

@@ -6,222 +6,85 @@ import (
 	"io"
 	"runtime"
 	"sync"
-	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/lru"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-const (
-	// maxNamespaces and maxResults limit the memory for results. Results that no longer fit are
-	// computed again when they are needed.
-	maxNamespaces = 256
-	maxResults    = 512
-	// retryDelay is the time after which a client is reconciled again if the API server has a newer
-	// version of its Secret than the cache.
-	retryDelay = 200 * time.Millisecond
-	// concurrency is the number of namespaces that are processed at the same time.
-	concurrency = 4
-	// readTimeout limits the read of a Secret, so that one that hangs delays no other namespace.
-	readTimeout = 10 * time.Second
-)
+// maxWaiting limits the callers that hash or wait for a core, so that they occupy only a part of the
+// controller's workers.
+const maxWaiting = 8
 
-// Hasher hashes the values of provided Secrets in the background: one at a time for each namespace,
-// namespaces in turn, and each value once. It reads a value when it is about to hash it, so it
-// neither stores plain text nor hashes a value that has been replaced in the meantime.
+// Hasher hashes the values of provided Secrets on at most half of the cores. Each namespace has one
+// place, and the cores go to the namespaces in the order in which they came, so a tenant with many
+// Secrets delays another one by a hash at most. It is safe for concurrent use.
 type Hasher struct {
-	*Digests
-
 	live   client.Reader
 	random io.Reader
-	cores  chan struct{} // limits concurrent hashes
+	cores  *semaphore.Weighted
 
-	namespaces workqueue.TypedInterface[string] // with waiting jobs
-	results    *lru.Cache                       // of the results of each namespace
-
-	mu      sync.Mutex
-	waiting map[string]*jobs // by namespace
-	clients workqueue.TypedRateLimitingInterface[reconcile.Request]
+	mu   sync.Mutex
+	busy map[string]bool // namespaces that have a place
 }
 
-// NewHasher returns a hasher that reads Secrets from the API server. The caller must start it.
-func NewHasher(digests *Digests, live client.Reader, random io.Reader) *Hasher {
-	return &Hasher{
-		Digests: digests, live: live, random: random, results: lru.New(maxNamespaces),
-		cores: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), waiting: map[string]*jobs{},
-		namespaces: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "hashes"}),
-	}
+// NewHasher returns a hasher that reads Secrets from the API server.
+func NewHasher(live client.Reader, random io.Reader) *Hasher {
+	cores := max(1, runtime.GOMAXPROCS(0)/2)
+	return &Hasher{live: live, random: random, cores: semaphore.NewWeighted(int64(cores)), busy: map[string]bool{}}
 }
 
-// Source returns a source that reconciles an ApiClient when the hash that it requested is known.
-func (h *Hasher) Source() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.clients = queue
-		return nil
-	})
+// Hash reads a provided Secret and hashes the value of key, as the function Hash does. It returns the
+// identity of the version that it has read. It returns nil if there is no place, or if the Secret does
+// not exist or lacks the label that allows the operator to read it; the caller must try again later.
+func (h *Hasher) Hash(ctx context.Context, name types.NamespacedName, key, recorded string) (*corev1.Secret, Result, error) {
+	if !h.enter(name.Namespace) {
+		return nil, Result{}, nil
+	}
+	defer h.leave(name.Namespace)
+	secret, err := h.read(ctx, name)
+	if err != nil || secret == nil {
+		return nil, Result{}, err
+	}
+	if err := h.cores.Acquire(ctx, 1); err != nil {
+		return nil, Result{}, fmt.Errorf("waiting to hash Secret %s: %w", name, err)
+	}
+	defer h.cores.Release(1)
+	result, err := Hash(secret.Data, key, recorded, h.random)
+	return Identity(secret), result, err
 }
 
-// Lookup returns the result for the given version of a provided Secret, and whether it is known.
-// recorded is the hash of the provided secret in the client's record; empty if there is none.
-func (h *Hasher) Lookup(secret *corev1.Secret, key, recorded string) (Result, bool) {
-	if _, ok := secret.Data[key]; !ok && secret.Data != nil {
-		return Result{Err: ErrNoKey}, true
-	}
-	if result, known := h.recall(secret, h.byVersion(secret, key, recorded)); known {
-		return result, true
-	}
-	if secret.Type != digested || secret.Data == nil {
-		return Result{}, false
-	}
-	return h.recall(secret, h.byValue(secret, digest(secret.Data[key]), recorded))
-}
-
-// Request requests the result for a provided Secret. It replaces the client's previous request. The
-// client is reconciled when the result is known.
-func (h *Hasher) Request(client reconcile.Request, secret *corev1.Secret, key, recorded string) {
+// enter takes the place of a namespace, and reports whether there is one.
+func (h *Hasher) enter(namespace string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.waiting[client.Namespace] == nil {
-		h.waiting[client.Namespace] = &jobs{byClient: map[reconcile.Request]job{}}
-	}
-	h.waiting[client.Namespace].put(job{client: client, secret: secret.Name, version: secret.ResourceVersion, key: key, recorded: recorded})
-	h.namespaces.Add(client.Namespace)
-}
-
-// Forget withdraws the request of a client.
-func (h *Hasher) Forget(client reconcile.Request) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if waiting := h.waiting[client.Namespace]; waiting != nil {
-		delete(waiting.byClient, client)
-	}
-}
-
-// Start hashes until ctx is canceled. It uses at most half of the cores.
-func (h *Hasher) Start(ctx context.Context) error {
-	var workers sync.WaitGroup
-	for range concurrency {
-		workers.Go(func() {
-			for h.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	h.namespaces.ShutDown()
-	workers.Wait()
-	return nil
-}
-
-// next processes one job of the namespace whose turn it is. No other worker processes this
-// namespace in the meantime.
-func (h *Hasher) next(ctx context.Context) bool {
-	namespace, stopped := h.namespaces.Get()
-	if stopped || ctx.Err() != nil {
+	if h.busy[namespace] || len(h.busy) >= maxWaiting {
 		return false
 	}
-	defer h.namespaces.Done(namespace)
-	h.mu.Lock()
-	j, more := h.waiting[namespace].pop()
-	if more {
-		h.namespaces.Add(namespace) // at the end of the queue
-	} else {
-		delete(h.waiting, namespace)
-	}
-	clients := h.clients
-	h.mu.Unlock()
-	if j.client == (reconcile.Request{}) {
-		return true
-	}
-	switch current, err := h.process(ctx, j); {
-	case err != nil:
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to hash a provided client secret, will retry", "namespace", namespace, "name", j.client.Name)
-		clients.AddRateLimited(j.client)
-	case current:
-		clients.Add(j.client)
-	default:
-		clients.AddAfter(j.client, retryDelay)
-	}
+	h.busy[namespace] = true
 	return true
 }
 
-// process reads a Secret and stores the result. It reports whether the Secret has the version that
-// the client has seen.
-func (h *Hasher) process(ctx context.Context, j job) (bool, error) {
-	secret, err := h.read(ctx, j)
-	if err != nil || secret == nil {
-		return false, err
-	}
-	value := h.of(secret, "value", string(secret.Data[j.key]))
-	byValue, fresh := h.byValue(secret, value, j.recorded), h.byValue(secret, value, "")
-	result, known := h.recall(secret, byValue)
-	if !known {
-		earlier, _ := h.recall(secret, fresh)
-		h.cores <- struct{}{}
-		result, err = Hash(secret.Data, j.key, j.recorded, earlier.Hash, h.random)
-		<-h.cores
-		if err != nil {
-			return false, err
-		}
-	}
-	h.remember(secret, h.byVersion(secret, j.key, j.recorded), result)
-	if result.Err == nil {
-		h.remember(secret, byValue, result)
-	}
-	if result.Err == nil && result.Hash != j.recorded {
-		h.remember(secret, fresh, result)
-	}
-	return secret.ResourceVersion == j.version, nil
-}
-
-func (h *Hasher) recall(secret *corev1.Secret, key digest) (Result, bool) {
-	if results, ok := h.results.Get(secret.Namespace); ok {
-		if result, ok := results.(*lru.Cache).Get(key); ok {
-			return result.(Result), true
-		}
-	}
-	return Result{}, false
-}
-
-// remember stores a result. Only the worker that processes the namespace calls it.
-func (h *Hasher) remember(secret *corev1.Secret, key digest, result Result) {
-	if _, ok := h.results.Get(secret.Namespace); !ok {
-		h.results.Add(secret.Namespace, lru.New(maxResults))
-	}
-	if results, ok := h.results.Get(secret.Namespace); ok {
-		results.(*lru.Cache).Add(key, result)
-	}
+func (h *Hasher) leave(namespace string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.busy, namespace)
 }
 
 // read reads a Secret from the API server; nil if it doesn't exist or lacks the label. The label is
 // part of the request, so the operator never gets the values of a Secret without it.
-func (h *Hasher) read(ctx context.Context, j job) (*corev1.Secret, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
+func (h *Hasher) read(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 	secrets := &corev1.SecretList{}
-	err := h.live.List(ctx, secrets, client.InNamespace(j.client.Namespace), client.MatchingFields{"metadata.name": j.secret},
+	err := h.live.List(ctx, secrets, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name},
 		client.MatchingLabels{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided})
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", j.client.Namespace, j.secret, err)
+		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
 	if len(secrets.Items) == 0 {
 		return nil, nil //nolint:nilnil // The controller reports a missing Secret.
 	}
 	return &secrets.Items[0], nil
-}
-
-func (h *Hasher) byVersion(secret *corev1.Secret, key, recorded string) digest {
-	return h.of(secret, "version", secret.ResourceVersion, key, recorded)
-}
-
-func (h *Hasher) byValue(secret *corev1.Secret, value digest, recorded string) digest {
-	return h.of(secret, "hash", string(value[:]), recorded)
 }

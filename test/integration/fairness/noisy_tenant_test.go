@@ -2,7 +2,6 @@ package fairness_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -52,34 +51,6 @@ func TestNoisyTenantDelaysNoSuspension(t *testing.T) {
 			return nil
 		})
 	}
-
-	// A restarted operator reads and hashes none of the secrets again.
-	inst.StopOperator(t)
-	inst.StartOperator(t, "")
-	install.Eventually(t, "the restarted operator to reconcile all clients", func() error {
-		if n := reconciles(t, inst); n < noisy.size {
-			return fmt.Errorf("%d reconciles", n)
-		}
-		return nil
-	})
-	inst.AwaitSettled(t)
-	if got := inst.OperatorMetric(t, `workqueue_adds_total{controller="hashes",name="hashes"}`); got != "0" {
-		t.Errorf("after a restart, %s hashes were requested, want 0", got)
-	}
-}
-
-// reconciles returns how many times the operator has reconciled ApiClients since it started.
-func reconciles(t *testing.T, inst *install.Installation) int {
-	t.Helper()
-	sum := 0
-	for _, result := range []string{"success", "requeue_after"} {
-		n, err := strconv.Atoi(inst.OperatorMetric(t, fmt.Sprintf("controller_runtime_reconcile_total{controller=%q,result=%q}", "apiclient", result)))
-		if err != nil {
-			return 0 // the operator is starting
-		}
-		sum += n
-	}
-	return sum
 }
 
 // waiting returns the number of clients that are not Ready.

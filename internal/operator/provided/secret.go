@@ -1,0 +1,41 @@
+// Package provided reads the Secrets from which ApiClients take their client secrets, and hashes the
+// values. The values are never cached.
+package provided
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// Identity returns the part of a Secret that identifies it and its owner, without its values.
+func Identity(secret *corev1.Secret) *corev1.Secret {
+	bare := &corev1.Secret{
+		TypeMeta: secret.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         secret.Namespace,
+			Name:              secret.Name,
+			UID:               secret.UID,
+			ResourceVersion:   secret.ResourceVersion,
+			Labels:            map[string]string{v1alpha1.ClientSecretLabel: secret.Labels[v1alpha1.ClientSecretLabel]},
+			CreationTimestamp: secret.CreationTimestamp,
+			DeletionTimestamp: secret.DeletionTimestamp,
+		},
+		Type: secret.Type,
+	}
+	if owner := metav1.GetControllerOf(secret); owner != nil {
+		bare.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return bare
+}
+
+// Readable reports whether a Secret has the label that allows the operator to read it.
+func Readable(secret *corev1.Secret) bool {
+	return secret.Labels[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretProvided
+}
+
+// Version returns the string that identifies one version of the value of key in a record.
+func Version(secret *corev1.Secret, key string) string {
+	return string(secret.UID) + "/" + secret.ResourceVersion + "/" + key
+}
