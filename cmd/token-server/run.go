@@ -21,7 +21,6 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/clock"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
@@ -41,10 +40,7 @@ func run(o options) error {
 	ctx, stop := httpserver.SignalContext()
 	defer stop()
 
-	// The clock also uses the API server's time, so that tokens are not issued in the future if
-	// this machine's clock steps.
-	now := clock.New(clock.ThisMachine())
-	client, err := newClient(o.kubeconfig, now)
+	client, err := newClient(o.kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -57,7 +53,7 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	auditLog, closeAudit, err := audit.OpenFile(o.auditLog, logger, now.Now)
+	auditLog, closeAudit, err := audit.OpenFile(o.auditLog, logger, time.Now)
 	if err != nil {
 		return fmt.Errorf("opening --audit-log: %w", err)
 	}
@@ -69,7 +65,7 @@ func run(o options) error {
 	metrics, reg := newMetrics(), registry.New()
 	uses := lastuse.New(lastuse.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
-		Resolution: o.usageResolution, Logger: logger, Metrics: metrics, Now: now.Now,
+		Resolution: o.usageResolution, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 	keys, err := newKeyDecrypter(o, metrics)
 	if err != nil {
@@ -77,7 +73,7 @@ func run(o options) error {
 	}
 	recordFeed := feed.New(feed.Options{
 		Client: client, Namespace: o.namespace, Server: o.name, Usage: uses, Keys: keys,
-		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: now.Now,
+		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 	auditLog.RegisterMetrics(metrics)
 	clusterKeys := newClusterKeys(client, metrics, logger)
@@ -87,7 +83,7 @@ func run(o options) error {
 	defer stopFeed()
 	server, err := httpserver.Listen(ctx, httpserver.Options{
 		Handler: tokenserver.New(tokenserver.Options{
-			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, Used: uses.Use, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: now.Now, Random: rand.Reader,
+			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, Used: uses.Use, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
 			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, SlowHashMemory: memory.SlowHashes,
 		}),
 		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,
@@ -172,13 +168,12 @@ func newLogger(debug bool) *slog.Logger {
 	return logger
 }
 
-// newClient returns a client for the API server. The API server's responses update the clock.
-func newClient(kubeconfig string, now *clock.Clock) (kubernetes.Interface, error) {
+// newClient returns a client for the API server.
+func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
-	cfg.Wrap(now.Transport)
 	// No limit, because each component limits its own requests, and a heartbeat must not wait for a
 	// report of many uses.
 	cfg.QPS = -1

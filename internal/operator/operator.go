@@ -31,11 +31,11 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/clock"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/clock"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -102,9 +102,11 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		return nil, err
 	}
 	namespace := o.Instance.SystemNamespace
-	now := clock.New(clock.ThisMachine())
+	started := time.Now()
+	now := clock.New(time.Now, func() time.Duration { return time.Since(started) })
+	now.RegisterMetrics(ctrlmetrics.Registry)
 	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(now.Transport) // a clock step must not make the operator delete a key or secret too early
+	cfg.Wrap(now.Transport) // a wrong clock must not make the operator delete a key or secret too early
 	reader, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)

@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/realmkeeper/realmkeeper/internal/clock"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
@@ -252,29 +251,6 @@ func TestPlanKeepsTokensVerifiable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now } })
 		m.run(t, func() { m.checkTime(t, time.Second) })
-	})
-}
-
-// The same properties hold if one of the clocks steps by up to an hour in either direction between
-// two plans.
-func TestPlanToleratesOneWrongClock(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var wall, server time.Duration // offsets of these clocks
-		m := newModel(t, func(m *model) func() time.Time {
-			c := clock.New(clock.Machine{
-				Wall:    func() time.Time { return m.now.Add(wall) },
-				Elapsed: func() time.Duration { return m.now.Sub(start) },
-			})
-			return func() time.Time {
-				c.Observe(m.now.Add(server).Truncate(time.Second))
-				return c.Now()
-			}
-		})
-		wrong := rapid.SampledFrom([]*time.Duration{&wall, &server}).Draw(t, "wrong clock")
-		m.run(t, func() {
-			m.checkTime(t, 2*time.Second)
-			*wrong = time.Duration(rapid.Int64Range(int64(-time.Hour), int64(time.Hour)).Draw(t, "off"))
-		})
 	})
 }
 

@@ -64,6 +64,7 @@ func TestAlertsFire(t *testing.T) {
 		"RecordUnreadable":        {`realmkeeper_registry_unreadable_records{pod="a"}`: constant(1)},
 		"LastGoodRecordsNotKept":  {`realmkeeper_snapshot_errors_total{pod="a"}`: increasing(1)},
 		"KeyRotationStuck":        {`realmkeeper_realm_next_key_rotation_timestamp_seconds{realm="acme"}`: ago(2 * time.Hour)},
+		"ClockSkew":               {`realmkeeper_clock_skew_seconds{pod="a"}`: constant(-90)},
 		"KMSUnavailable":          {`realmkeeper_kms_available{pod="a"}`: constant(0)},
 		"RealmsWithoutSigningKey": {`realmkeeper_realms_without_signing_key{pod="a"}`: constant(2)},
 		"RealmsWaitForKMS":        {`realmkeeper_realms_waiting_for_kms`: constant(3)},
