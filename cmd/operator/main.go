@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"go.uber.org/zap/zapcore"
@@ -68,17 +66,6 @@ func main() {
 
 var errUsage = errors.New("invalid flags")
 
-// gcPercent makes the runtime collect garbage earlier than by default. Most of the operator's
-// memory is used for caches, which grow with the number of ApiClients. The operator allocates
-// little in comparison.
-const gcPercent = 30
-
-// reserve is the size in bytes of an unused allocation. It needs no memory, because nothing writes
-// to it, but the runtime counts it as part of the heap when it decides whether to collect garbage.
-// Without it, an operator with few ApiClients collects garbage so often that each new ApiClient
-// costs a fifth more CPU time.
-const reserve = 64 << 20
-
 // parse parses the flags. If help is requested, parse writes it and returns flag.ErrHelp.
 func parse(args []string, help io.Writer) (options, error) {
 	var o options
@@ -135,10 +122,6 @@ func (o *options) checkNamespaces() error {
 }
 
 func run(o options) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-		defer runtime.KeepAlive(make([]byte, reserve))
-	}
 	instance, err := config.Load(o.config)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -43,11 +42,6 @@ func run(o options) error {
 	client, err := newClient(o.kubeconfig)
 	if err != nil {
 		return err
-	}
-	// On a single CPU, a slow hash would otherwise stop all other requests for milliseconds. With two
-	// threads, the kernel divides the CPU between them.
-	if runtime.GOMAXPROCS(0) == 1 {
-		runtime.GOMAXPROCS(2)
 	}
 	memory, err := httpserver.LimitMemory()
 	if err != nil {

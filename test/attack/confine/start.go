@@ -40,6 +40,9 @@ func (g *Group) Start(c process.Command) (*process.Process, error) {
 		// As in a container with this limit, the Go runtime gets nine tenths of it.
 		c.Env = append(c.Env, "GOMEMLIMIT="+strconv.FormatInt(g.Limit/10*9, 10))
 	}
+	// As in a container that is limited to one core, the Go runtime uses two threads, so that the kernel
+	// divides the core between a slow hash and other requests.
+	c.Env = append(c.Env, "GOMAXPROCS=2")
 	c.Args = append(append([]string{"-c", script, c.Name}, pinned(serverCore)...), append([]string{c.Path}, c.Args...)...)
 	c.Path = "/bin/sh"
 	c.Inherit = []*os.File{writer}
