@@ -27,7 +27,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
-	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
 	"github.com/realmkeeper/realmkeeper/internal/version"
@@ -57,7 +57,7 @@ func run(o options) error {
 		return err
 	}
 	metrics, reg := newMetrics(), registry.New()
-	uses := lastuse.New(lastuse.Options{
+	uses := usereport.New(usereport.Options{
 		Client: client, Namespace: o.namespace, Server: o.name,
 		Resolution: o.usageResolution, Logger: logger, Metrics: metrics, Now: time.Now,
 	})

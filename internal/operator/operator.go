@@ -38,6 +38,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/clock"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
@@ -45,7 +46,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
-	lastuse "github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 

@@ -28,7 +28,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
-	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
@@ -59,7 +59,7 @@ func benchPopulation(b *testing.B, algorithm signingkey.Algorithm) *population {
 
 // benchUsed records uses as a token server does.
 func benchUsed() func(*registry.Client, usage.Credential, time.Time) {
-	return lastuse.New(lastuse.Options{
+	return usereport.New(usereport.Options{
 		Resolution: usage.DefaultResolution, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	}).Use
 }

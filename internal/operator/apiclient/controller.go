@@ -22,12 +22,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
-	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -52,7 +52,7 @@ type Reconciler struct {
 	Records    *recordstore.Store
 	Authority  *authority.Reader
 	Tracker    *acknowledgement.Tracker
-	Usage      *usage.Store
+	Usage      *lastuse.Store
 	Hasher     *provided.Hasher
 	Namespaces *namespaces.Namespaces
 	Instance   *config.Instance

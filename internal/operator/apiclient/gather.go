@@ -15,8 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
-	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -66,7 +66,7 @@ type observed struct {
 	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
 	// uses that the next status adds to those in the previous status.
 	uses     map[string]secrets.Use
-	reported usage.Uses
+	reported lastuse.Uses
 	// authority contains the certificates that clients must trust in PEM; empty if certificates are
 	// not managed by the operator.
 	authority []byte

@@ -19,8 +19,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
-	"github.com/realmkeeper/realmkeeper/internal/operator/usage"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -51,8 +51,8 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
-	usage.Keep(&c.Spec, &c.Status, &s)
-	usage.Merge(&c.Spec, &s, seen.reported)
+	lastuse.Keep(&c.Spec, &c.Status, &s)
+	lastuse.Merge(&c.Spec, &s, seen.reported)
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)

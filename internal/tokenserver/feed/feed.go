@@ -24,7 +24,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -38,7 +38,7 @@ type Options struct {
 	// server serves them if the API server is unavailable. If empty, no records are saved.
 	SnapshotDir string
 	// Usage reports the last use of credentials. If nil, it is not reported.
-	Usage *usage.Recorder
+	Usage *usereport.Recorder
 	// Keys decrypts sealed signing keys. If nil, realms with a sealed key issue no tokens.
 	Keys    *keyencryption.Encrypter
 	Logger  *slog.Logger

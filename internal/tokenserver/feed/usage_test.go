@@ -19,14 +19,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
-	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // reporting is a feed with a recorder of used credentials.
 type reporting struct {
-	*lastuse.Recorder
+	*usereport.Recorder
 	api  *apiServer
 	fake *fake.Clientset
 	stop func()
@@ -47,7 +47,7 @@ func startReporting(t *testing.T, killed, down bool) *reporting {
 	if down {
 		r.fake.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errDown })
 	}
-	r.Recorder = lastuse.New(lastuse.Options{
+	r.Recorder = usereport.New(usereport.Options{
 		Client: r.fake, Namespace: "records", Server: "a", Resolution: time.Hour,
 		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})

@@ -1,4 +1,4 @@
-package usage_test
+package usereport_test
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	lastuse "github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usage"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
@@ -34,7 +34,7 @@ var errDown = errors.New("connection reset")
 
 // fixture is a Recorder with an API server, both with the same clock.
 type fixture struct {
-	*lastuse.Recorder
+	*usereport.Recorder
 	api      *fake.Clientset
 	registry *registry.Registry
 
@@ -54,7 +54,7 @@ func newFixture(t testing.TB) *fixture {
 		}
 		return false, nil, nil
 	})
-	f.Recorder = lastuse.New(lastuse.Options{
+	f.Recorder = usereport.New(usereport.Options{
 		Client: f.api, Namespace: namespace, Server: server, Resolution: time.Hour,
 		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: f.clock,
 	})

@@ -1,4 +1,4 @@
-// Package usage merges the token servers' reports of used credentials into the status of
+// Package lastuse merges the token servers' reports of used credentials into the status of
 // ApiClients. It also determines how long a credential has certainly been unused.
 //
 // A report is a ConfigMap in the records namespace. A token server adds uses to it, and the
@@ -6,7 +6,7 @@
 // in the memory of a token server, in a report, or in a status. Uses can still be lost, for example
 // if a token server is killed. The operator then records the time of the loss, and treats every
 // credential as used until that time.
-package usage
+package lastuse
 
 import (
 	"sync"

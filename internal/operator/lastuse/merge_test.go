@@ -1,4 +1,4 @@
-package usage_test
+package lastuse_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	lastuse "github.com/realmkeeper/realmkeeper/internal/operator/usage"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 

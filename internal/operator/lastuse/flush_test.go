@@ -1,4 +1,4 @@
-package usage_test
+package lastuse_test
 
 import (
 	"fmt"
