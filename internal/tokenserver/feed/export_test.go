@@ -3,7 +3,7 @@ package feed
 import "context"
 
 // BeginList begins a list that is streamed, as a watch does.
-func (f *Feed) BeginList() { f.lastKnownGood.begin() }
+func (f *Feed) BeginList() { f.saved.Begin() }
 
 // RestoreNow loads the previous process's records, as after a failed request.
 func (f *Feed) RestoreNow() {
@@ -34,4 +34,4 @@ func (f *Feed) WaitsForKeys(record string) bool {
 func (f *Feed) FailedAttempts(record string) int { return f.keys.queue.NumRequeues(record) }
 
 // CloseSnapshot closes the file with the last known good records.
-func (f *Feed) CloseSnapshot() { f.lastKnownGood.close() }
+func (f *Feed) CloseSnapshot() { f.saved.Close() }

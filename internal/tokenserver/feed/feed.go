@@ -24,6 +24,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -49,12 +50,13 @@ type Options struct {
 // Feed lists and watches the records and updates the registry. Run starts it.
 type Feed struct {
 	Options
-	progress      *progress
-	contact       *contact
-	heartbeat     *publisher
-	lastKnownGood *lastKnownGood
-	requests      *keyRequests
-	keys          *keyring
+	progress  *progress
+	contact   *contact
+	heartbeat *publisher
+	saved     *snapshot.Log  // the records for the next process
+	previous  snapshot.State // of the previous process's records; zero after the first load
+	requests  *keyRequests
+	keys      *keyring
 
 	failed  chan struct{} // receives a value after a failed request to the API server
 	loading sync.Mutex    // held during a load from a list or from the last known good records
@@ -71,7 +73,7 @@ func New(o Options) *Feed {
 	}
 	f.keys = newKeyring(o, f.progress.notify)
 	f.heartbeat = newPublisher(o, f.progress, f.contact, f.requests, f.keys)
-	f.lastKnownGood = openLastKnownGood(o)
+	f.openSnapshot()
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
 		Help: "Unreadable records. The server serves their last known good version; the status of the Realm or ApiClient reports the error.",
@@ -136,7 +138,7 @@ func (f *Feed) Run(ctx context.Context) {
 	running.Go(func() { f.keys.run(ctx) })
 	reflector.RunWithContext(ctx)
 	running.Wait()
-	f.lastKnownGood.close()
+	f.saved.Close()
 }
 
 // watch opens a watch of the records.
@@ -148,7 +150,7 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 		return nil, apierrors.NewResourceExpired("contact with the API server was lost")
 	}
 	if lists {
-		f.lastKnownGood.begin()
+		f.saved.Begin()
 	}
 	ctx = f.contact.watchContext(ctx, lists)
 	events, err := records.Watch(ctx, o)
@@ -195,9 +197,9 @@ func (f *Feed) Update(obj any) error {
 	f.mark(secret.Name, err)
 	if err == nil {
 		f.set(converted)
-		f.lastKnownGood.write(secret)
+		f.saved.Write(secret)
 		if _, ok := converted.(*registry.Realm); ok && f.keys.lastPlaintextReplaced() {
-			f.lastKnownGood.compact()
+			f.saved.Compact()
 		}
 	}
 	f.reach(secret.ResourceVersion)
@@ -238,7 +240,7 @@ func (f *Feed) Delete(obj any) error {
 	f.mark(secret.Name, nil)
 	f.Registry.Remove(secret.Name)
 	f.keys.forget(secret.Name)
-	f.lastKnownGood.remove(secret)
+	f.saved.Remove(secret)
 	f.reach(secret.ResourceVersion)
 	return nil
 }
@@ -247,7 +249,7 @@ func (f *Feed) Delete(obj any) error {
 func (f *Feed) Bookmark(string) error {
 	now := f.Now()
 	f.contact.prove(now)
-	f.lastKnownGood.confirm(now)
+	f.saved.Confirm(now)
 	return nil
 }
 
@@ -282,7 +284,7 @@ func (f *Feed) listed(secret *corev1.Secret) any {
 			return unreadable{secret.Name, err}
 		}
 	}
-	f.lastKnownGood.add(secret)
+	f.saved.Add(secret)
 	return converted
 }
 
@@ -306,7 +308,7 @@ func (f *Feed) Replace(list []any, version string) error {
 	for i, obj := range list {
 		secret, ok := obj.(*corev1.Secret)
 		if ok && i == 0 {
-			f.lastKnownGood.begin()
+			f.saved.Begin()
 		}
 		if ok {
 			obj = f.listed(secret)
@@ -314,15 +316,16 @@ func (f *Feed) Replace(list []any, version string) error {
 		now.add(obj)
 	}
 	if len(list) == 0 {
-		f.lastKnownGood.begin()
+		f.saved.Begin()
 	}
 	loaded := now
 	if !f.Registry.Loaded() && len(now.unreadable) > 0 {
-		f.lastKnownGood.read(func(name string) bool { return now.unreadable[name] != nil }, &loaded)
+		f.readSaved(now.isUnreadable, &loaded)
 	}
-	f.replace(&loaded, func(name string) bool { return now.unreadable[name] != nil })
+	f.replace(&loaded, now.isUnreadable)
 	f.markOnly(now.unreadable)
-	f.lastKnownGood.commit(&now, version)
+	f.previous = snapshot.State{}
+	f.saved.Commit(now.listed(version))
 	f.reach(version)
 	f.Logger.Info("Loaded records", "realms", len(loaded.realms), "clients", len(loaded.clients), "subjects", len(loaded.subjects),
 		"unreadable", len(now.unreadable), "resourceVersion", version)

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"slices"
+	"sync"
 	"time"
 	"unique"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -61,6 +63,18 @@ func (p *prepared) names() map[string]bool {
 
 // readable returns the number of readable records.
 func (p *prepared) readable() int { return len(p.realms) + len(p.clients) + len(p.subjects) }
+
+func (p *prepared) isUnreadable(name string) bool { return p.unreadable[name] != nil }
+
+// listed describes a list for the snapshot, which keeps the saved versions of unreadable records.
+func (p *prepared) listed(version string) snapshot.Listed {
+	names := sync.OnceValue(p.names) // rarely needed
+	l := snapshot.Listed{Version: version, Size: p.readable(), Contains: func(name string) bool { return names()[name] }}
+	if len(p.unreadable) > 0 {
+		l.Keep = p.isUnreadable
+	}
+	return l
+}
 
 // prepare converts a record for the registry: to a *registry.Realm, *registry.Client, or
 // *registry.Subject. The error is record.ErrUnreadable, or the reason why a realm can't sign.

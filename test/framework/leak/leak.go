@@ -153,16 +153,15 @@ func SnapshotOf(t *testing.T, dir string) string {
 		}
 		all.Write(content)
 	}
-	log, _, err := snapshot.Open(copied)
-	if err == nil {
-		err = log.Read(func(string) bool { return true }, func(secret *corev1.Secret) {
-			for _, value := range secret.Data {
-				all.Write(value)
-			}
-		})
-	}
-	if err = errors.Join(err, log.Close()); err != nil {
-		t.Fatal(err)
+	log, _ := snapshot.Open(copied, func(err error) { t.Error(err) })
+	defer log.Close()
+	complete := log.Read(func(string) bool { return true }, func(secret *corev1.Secret) {
+		for _, value := range secret.Data {
+			all.Write(value)
+		}
+	})
+	if !complete {
+		t.Error("Could not read the records that the token server saved")
 	}
 	return all.String()
 }

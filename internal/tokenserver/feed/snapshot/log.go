@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,9 +38,12 @@ type State struct {
 
 // Log is the snapshot file. Every change is appended to it. After an error, the file is deleted and
 // nothing is saved until Commit is called, because a stale file must not be mistaken for the latest
-// state. A Log must be used by one goroutine only.
+// state. It is safe for concurrent use.
 type Log struct {
-	path    string
+	failed func(error) // is called with each error
+
+	mu      sync.Mutex
+	path    string   // if empty, nothing is saved
 	file    *os.File // if nil, nothing is saved
 	size    int64
 	limit   int64  // size above which the file is compacted
@@ -47,21 +51,37 @@ type Log struct {
 	list    *list  // nil unless a new list is being received
 }
 
-// Open opens the log in the given directory. If there is no file, the state is empty. Read returns the
-// content.
+// Open opens the log in the given directory, or a log that saves nothing if the directory is empty. If
+// there is no file, or if it can't be read, the state is empty. Read returns the content.
 //
-// An error means that the file could not be read or was damaged. In that case, the log is empty but
-// usable.
-func Open(dir string) (*Log, State, error) {
-	l := &Log{path: filepath.Join(dir, fileName)}
+// No method returns an error, because none stops a token server. The log passes errors to failed
+// instead, which must not call the log.
+func Open(dir string, failed func(error)) (*Log, State) {
+	l := &Log{failed: failed}
+	if dir == "" {
+		return l, State{}
+	}
+	l.path = filepath.Join(dir, fileName)
 	file, err := os.OpenFile(l.path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return l, State{}, nil
+		return l, State{}
 	}
 	if err != nil {
-		return l, State{}, fmt.Errorf("opening the snapshot: %w", err)
+		l.abandon(fmt.Errorf("opening the snapshot: %w", err))
+		return l, State{}
 	}
-	// A later frame contains the version of the records in a batch, so Open doesn't decompress batches.
+	current, err := l.load(file)
+	if err != nil {
+		l.abandon(fmt.Errorf("reading the snapshot: %w", errors.Join(err, file.Close())))
+		return l, State{}
+	}
+	l.Confirm(current) // opening the file must not make it look newer
+	return l, State{Version: l.version, Current: current}
+}
+
+// load makes an existing file the current one, and returns its modification time.
+func (l *Log) load(file *os.File) (time.Time, error) {
+	// A later frame contains the version of the records in a batch, so load doesn't decompress batches.
 	end, err := scan(file, func(k kind, content []byte) error {
 		if k == batched {
 			return nil
@@ -72,78 +92,83 @@ func Open(dir string) (*Log, State, error) {
 		}
 		return err
 	})
-	var info os.FileInfo
-	if err == nil {
-		info, err = file.Stat()
-	}
-	if err == nil {
-		err = l.use(file, end)
-	}
 	if err != nil {
-		err = l.abandon(fmt.Errorf("reading the snapshot: %w", errors.Join(err, file.Close())))
-		return l, State{}, err
+		return time.Time{}, err
 	}
-	state := State{Version: l.version, Current: info.ModTime()}
-	l.Confirm(state.Current) // opening the file must not make it look newer
-	return l, state, nil
+	info, err := file.Stat()
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), l.use(file, end)
 }
 
-// Read calls each with every wanted record. It reads the file twice instead of loading it into memory.
-func (l *Log) Read(wanted func(name string) bool, each func(*corev1.Secret)) error {
+// Read calls each with every wanted record, and reports whether it could read all of them. It reads the
+// file twice instead of loading it into memory.
+func (l *Log) Read(wanted func(name string) bool, each func(*corev1.Secret)) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.file == nil {
-		return nil
+		return false
 	}
 	err := l.latest(wanted, func(secret *corev1.Secret, _ []byte) error {
 		each(secret)
 		return nil
 	})
 	if err != nil {
-		return l.abandon(fmt.Errorf("reading the snapshot: %w", err))
+		l.abandon(fmt.Errorf("reading the snapshot: %w", err))
 	}
-	return nil
+	return err == nil
 }
 
 // Write saves a new or updated record.
-func (l *Log) Write(secret *corev1.Secret) error { return l.append(written, secret) }
+func (l *Log) Write(secret *corev1.Secret) { l.append(written, secret) }
 
 // Remove removes the record with the Secret's name.
-func (l *Log) Remove(secret *corev1.Secret) error {
+func (l *Log) Remove(secret *corev1.Secret) {
 	deleted := &corev1.Secret{}
 	deleted.Name, deleted.ResourceVersion = secret.Name, secret.ResourceVersion
-	return l.append(removed, deleted)
+	l.append(removed, deleted)
 }
 
 // Confirm saves that the records were still current at the given time. The modification time of the
 // file holds it. If it can't be saved, the records appear older than they are, which is safe.
 func (l *Log) Confirm(current time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.file != nil {
 		_ = os.Chtimes(l.path, current, current)
 	}
 }
 
-func (l *Log) append(k kind, secret *corev1.Secret) error {
+func (l *Log) append(k kind, secret *corev1.Secret) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.file == nil {
-		return nil
+		return
 	}
 	whole, err := newFrame(k, secret)
-	if err != nil {
-		return l.abandon(err)
+	if err == nil {
+		_, err = l.file.Write(whole)
 	}
-	if _, err := l.file.Write(whole); err != nil {
-		return l.abandon(fmt.Errorf("writing the snapshot: %w", err))
+	if err != nil {
+		l.abandon(fmt.Errorf("writing the snapshot: %w", err))
+		return
 	}
 	l.size += int64(len(whole))
 	l.version = secret.ResourceVersion
 	if l.size > l.limit {
-		return l.compact(func(string) bool { return true })
+		l.compact(func(string) bool { return true })
 	}
-	return nil
 }
 
 // Close closes the file without deleting it.
-func (l *Log) Close() error {
+func (l *Log) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.discard()
-	return l.closeFile()
+	if err := l.closeFile(); err != nil {
+		l.failed(fmt.Errorf("closing the snapshot: %w", err))
+	}
 }
 
 func (l *Log) closeFile() error {
@@ -167,14 +192,11 @@ func (l *Log) use(file *os.File, end int64) error {
 	return nil
 }
 
-// abandon deletes the file, which is now stale, and returns err.
-func (l *Log) abandon(err error) error {
-	return errors.Join(err, l.closeFile(), ignoreNotExist(os.Remove(l.path)))
-}
-
-func ignoreNotExist(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+// abandon reports an error and deletes the file, which is now stale.
+func (l *Log) abandon(err error) {
+	remove := os.Remove(l.path)
+	if errors.Is(remove, os.ErrNotExist) {
+		remove = nil
 	}
-	return err
+	l.failed(errors.Join(err, l.closeFile(), remove))
 }

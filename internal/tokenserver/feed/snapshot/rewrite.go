@@ -20,6 +20,14 @@ type list struct {
 
 // Begin begins a new list. It discards a list that was not committed.
 func (l *Log) Begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.path != "" {
+		l.begin()
+	}
+}
+
+func (l *Log) begin() {
 	l.discard()
 	l.list = &list{}
 	l.list.file, l.list.err = os.OpenFile(l.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -31,8 +39,10 @@ func (l *Log) Begin() {
 	}
 }
 
-// Add adds a record to the list. Commit returns the error, if there is one.
+// Add adds a record to the list. Commit reports the error, if there is one.
 func (l *Log) Add(secret *corev1.Secret) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.list == nil || l.list.err != nil {
 		return
 	}
@@ -51,58 +61,63 @@ type Listed struct {
 	// complete. Contains then reports which records remain.
 	Size     int
 	Contains func(name string) bool
-	// Keep are the names of records whose saved versions are retained.
-	Keep map[string]bool
+	// Keep reports for which records the saved versions are retained; nil means for none.
+	Keep func(name string) bool
 }
 
 var errIncomplete = errors.New("records of the list were not added")
 
 // Commit replaces all records with those that were added since Begin.
-func (l *Log) Commit(listed Listed) error {
+func (l *Log) Commit(listed Listed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.path == "" {
+		return
+	}
 	if l.list == nil {
-		return l.abandon(errIncomplete)
+		l.abandon(errIncomplete)
+		return
 	}
 	added := l.list.size
 	switch {
 	case l.list.err != nil:
 	case added < listed.Size:
 		l.list.err = errIncomplete
-	case l.file != nil && len(listed.Keep) > 0:
-		l.list.err = l.copyLatest(l.list.records, func(name string) bool { return listed.Keep[name] })
+	case l.file != nil && listed.Keep != nil:
+		l.list.err = l.copyLatest(l.list.records, listed.Keep)
 	}
-	if err := l.replace(listed.Version); err != nil {
-		return err
+	if l.replace(listed.Version) && added > listed.Size {
+		l.compact(func(name string) bool { return listed.Keep != nil && listed.Keep(name) || listed.Contains(name) })
 	}
-	if added > listed.Size {
-		return l.compact(func(name string) bool { return listed.Keep[name] || listed.Contains(name) })
-	}
-	return nil
 }
 
 // Compact removes all versions of records except for the latest ones from the file.
-func (l *Log) Compact() error {
-	if l.file == nil {
-		return nil
+func (l *Log) Compact() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.compact(func(string) bool { return true })
 	}
-	return l.compact(func(string) bool { return true })
 }
 
 // compact rewrites the file so that it contains only the latest version of each wanted record.
-func (l *Log) compact(wanted func(name string) bool) error {
-	l.Begin()
+func (l *Log) compact(wanted func(name string) bool) {
+	l.begin()
 	if l.list.err == nil {
 		l.list.err = l.copyLatest(l.list.records, wanted)
 	}
-	return l.replace(l.version)
+	l.replace(l.version)
 }
 
-// replace makes the list the current content. If that fails, there is no content.
-func (l *Log) replace(version string) error {
-	if err := l.complete(version); err != nil {
+// replace makes the list the current content, and reports whether it could. Otherwise, there is no
+// content.
+func (l *Log) replace(version string) bool {
+	err := l.complete(version)
+	if err != nil {
 		l.discard()
-		return l.abandon(fmt.Errorf("rewriting the snapshot: %w", err))
+		l.abandon(fmt.Errorf("rewriting the snapshot: %w", err))
 	}
-	return nil
+	return err == nil
 }
 
 // complete completes the file of the list, renames it to the final name, and makes it the current
