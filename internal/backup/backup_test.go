@@ -184,7 +184,7 @@ func TestRejects(t *testing.T) {
 		"object of another entry": {strings.Replace(plaintext, `"name":"billing","namespace":"acme-apps"`, `"name":"other","namespace":"acme-apps"`, 1), backup.ErrDamaged},
 		"object of another group": {strings.Replace(plaintext, "auth.realmkeeper.dev/v1alpha1", "v1", 1), backup.ErrDamaged},
 		"record without object":   {strings.Replace(plaintext, `"uid":"5c9e2c5e`, `"uid":"00000000`, 1), backup.ErrDamaged},
-		"newer record":            {strings.Replace(plaintext, `"schemaVersion":3`, `"schemaVersion":99`, 1), record.ErrUnreadable},
+		"newer record":            {strings.Replace(plaintext, `"schemaVersion":1`, `"schemaVersion":99`, 1), record.ErrUnreadable},
 		"long line":               {lines[0] + strings.Repeat(" ", 9<<20) + "\n", backup.ErrDamaged},
 	} {
 		if _, err := check(encrypt(t, test.plaintext, identity), identity); !errors.Is(err, test.want) || strings.Contains(err.Error(), "\n") {

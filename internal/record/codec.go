@@ -191,8 +191,8 @@ func read[T Realm | Client | Subject | Restore](secret *corev1.Secret, kind Kind
 	if err := json.Unmarshal(data, &version); err != nil {
 		return got.Body, unreadable(secret, "data key "+DataKey+" is not a JSON object")
 	}
-	if version.SchemaVersion < minSchemaVersion || version.SchemaVersion > SchemaVersion {
-		return got.Body, unreadable(secret, fmt.Sprintf("unsupported schemaVersion %d, must be %d to %d", version.SchemaVersion, minSchemaVersion, SchemaVersion))
+	if version.SchemaVersion != SchemaVersion {
+		return got.Body, unreadable(secret, fmt.Sprintf("unsupported schemaVersion %d, must be %d", version.SchemaVersion, SchemaVersion))
 	}
 	if err := json.Unmarshal(data, &got); err != nil {
 		// The JSON package's error may contain record data.

@@ -28,14 +28,10 @@ import (
 // DataKey is the data key of the JSON in a record Secret.
 const DataKey = "record.json"
 
-// SchemaVersion is the version of the JSON that this package writes. Members can be added without a
-// new version, because readers ignore unknown members. A member that restricts access requires a new
-// version; otherwise an older token server would ignore the restriction.
-const SchemaVersion = 3
-
-// minSchemaVersion is the oldest version that this package reads. Version 3 only added members, so
-// that an upgrade keeps the signing keys and secrets of version 2.
-const minSchemaVersion = 2
+// SchemaVersion is the version of the JSON that this package writes and reads. Members can be added
+// without a new version, because readers ignore unknown members. A member that restricts access requires
+// a new version; otherwise an older token server would ignore the restriction.
+const SchemaVersion = 1
 
 // ErrUnreadable is returned for a record Secret without a valid record.
 var ErrUnreadable = errors.New("unreadable record")

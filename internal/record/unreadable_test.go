@@ -56,8 +56,7 @@ var invalidRecords = map[string]func(*corev1.Secret){
 	"null":             setData("null"),
 	"no version":       change(func(e, _ map[string]any) { delete(e, "schemaVersion") }),
 	"version 0":        change(func(e, _ map[string]any) { e["schemaVersion"] = 0 }),
-	"version 1":        change(func(e, _ map[string]any) { e["schemaVersion"] = 1 }),
-	"version 4":        change(func(e, _ map[string]any) { e["schemaVersion"] = 4 }),
+	"version 2":        change(func(e, _ map[string]any) { e["schemaVersion"] = 2 }),
 	"text as version":  change(func(e, _ map[string]any) { e["schemaVersion"] = canary }),
 	"no body":          change(func(e, _ map[string]any) { delete(e, "body") }),
 	"text as body":     change(func(e, _ map[string]any) { e["body"] = canary }),
@@ -259,28 +258,6 @@ func TestReadSubjectRejectsInvalidRecord(t *testing.T) {
 	}
 }
 
-// An upgrade must not lose signing keys or secrets.
-func TestReadAcceptsPreviousVersion(t *testing.T) {
-	previous := change(func(envelope, body map[string]any) {
-		envelope["schemaVersion"] = 2
-		for _, added := range []string{"clusterURL", "audiences", "issuers"} {
-			delete(body, added)
-		}
-	})
-	secret, want := realmSecret(t, goodRealm()), goodRealm()
-	previous(secret)
-	want.ClusterIssuerURL, want.Audiences, want.Issuers = "", nil, nil
-	got, err := record.ReadRealm(secret)
-	if diff := diffJSON(want, got); err != nil || diff != "" {
-		t.Errorf("error %v, record (-want +got):\n%s", err, diff)
-	}
-	client := clientSecret(t, goodClient(t))
-	change(func(envelope, _ map[string]any) { envelope["schemaVersion"] = 2 })(client)
-	if _, err := record.ReadClient(client); err != nil {
-		t.Error(err)
-	}
-}
-
 func numbered[T any](n int, item func(int) T) []T {
 	var all []T
 	for i := range n {
@@ -355,8 +332,8 @@ func TestReadIgnoresUnknownMembers(t *testing.T) {
 
 func FuzzReadRealm(f *testing.F) {
 	f.Add(realmSecret(f, goodRealm()).Data[record.DataKey])
-	f.Add([]byte(`{"schemaVersion":2,"body":{"name":"a","issuer":"i","tokenLifetimeSeconds":1,"keys":[]}}`))
-	f.Add([]byte(`{"schemaVersion":4}`))
+	f.Add([]byte(`{"schemaVersion":1,"body":{"name":"a","issuer":"i","tokenLifetimeSeconds":1,"keys":[]}}`))
+	f.Add([]byte(`{"schemaVersion":2}`))
 	f.Add([]byte(`null`))
 	template := realmSecret(f, goodRealm())
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -376,8 +353,8 @@ func FuzzReadRealm(f *testing.F) {
 
 func FuzzReadClient(f *testing.F) {
 	f.Add(clientSecret(f, goodClient(f)).Data[record.DataKey])
-	f.Add([]byte(`{"schemaVersion":2,"body":{"uid":"u","realmUID":"r","clientID":"c","audiences":["a"],"secrets":null}}`))
-	f.Add([]byte(`{"schemaVersion":2,"body":{"realmUID":"r","clientID":"c","expiresAt":"0001-01-01T00:00:00Z","scopes":["\ud800"]}}`))
+	f.Add([]byte(`{"schemaVersion":1,"body":{"uid":"u","realmUID":"r","clientID":"c","audiences":["a"],"secrets":null}}`))
+	f.Add([]byte(`{"schemaVersion":1,"body":{"realmUID":"r","clientID":"c","expiresAt":"0001-01-01T00:00:00Z","scopes":["\ud800"]}}`))
 	f.Add([]byte(`[]`))
 	template := clientSecret(f, goodClient(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -397,7 +374,7 @@ func FuzzReadClient(f *testing.F) {
 
 func FuzzReadSubject(f *testing.F) {
 	f.Add(subjectSecret(f, goodSubject()).Data[record.DataKey])
-	f.Add([]byte(`{"schemaVersion":3,"body":{"realmUID":"r","issuer":"i","subject":"\ud800"}}`))
+	f.Add([]byte(`{"schemaVersion":1,"body":{"realmUID":"r","issuer":"i","subject":"\ud800"}}`))
 	f.Add([]byte(`[]`))
 	template := subjectSecret(f, goodSubject())
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -22,7 +22,7 @@ func (s *Subject) key() subjectKey { return subjectKey{s.Issuer, s.Subject} }
 
 // Identity matches tokens of a trusted issuer, by their subject or by their claims.
 type Identity struct {
-	ID     string // in reports of its use; empty in records of an earlier operator
+	ID     string // in reports of its use
 	Issuer string // URL
 	// Subject is the exact subject. If empty, Claims match.
 	Subject string

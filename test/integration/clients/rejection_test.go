@@ -248,7 +248,7 @@ func TestCorruptRecords(t *testing.T) {
 				t.Fatal(err)
 			}
 			corrupt := good.DeepCopy()
-			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":2,"body":"canary"}`) })
+			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":1,"body":"canary"}`) })
 			inst.AwaitReady(t, test.owner, metav1.ConditionFalse, test.wantReason)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.clientAfter)
 			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.RecordsNamespace+"/"+test.record, "kubectl realmkeeper restore")

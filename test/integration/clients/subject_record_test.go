@@ -15,10 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
-	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
 var errDamaged = errors.New("the record is damaged")
@@ -70,51 +68,4 @@ func testSubjectRecordIsRestored(t *testing.T, inst *install.Installation) {
 			})
 		}
 	}
-}
-
-// An operator that finds records of the previous version, which lack the members for federation,
-// keeps all keys and secrets and rewrites the records in the current version.
-func TestRecordsOfPreviousVersion(t *testing.T) {
-	cluster := env.Start(t)
-	inst, realm, c := scenario.InUse(t, cluster)
-	credentials := inst.CredentialsSecret(t, c)
-	token := inst.AccessToken(t, credentials)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	keys := realm.Status.SigningKeys
-	inst.StopOperator(t)
-	names := []string{record.RealmSecretName(realm.UID), scenario.RecordName(t, inst, c)}
-	for _, name := range names {
-		install.Change(t, inst, recordNamed(inst, name), func(s *corev1.Secret) {
-			s.Data[record.DataKey] = bytes.Replace(s.Data[record.DataKey], []byte(`"schemaVersion":3`), []byte(`"schemaVersion":2`), 1)
-		})
-	}
-	inst.AwaitTokens(t, credentials, true)
-
-	inst.StartOperator(t, "")
-	for _, name := range names {
-		install.Eventually(t, "the version of record "+name, func() error {
-			stored := recordNamed(inst, name)
-			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
-				return err
-			}
-			if !bytes.Contains(stored.Data[record.DataKey], []byte(`"schemaVersion":3`)) {
-				return fmt.Errorf("the record is %.40s", stored.Data[record.DataKey])
-			}
-			return nil
-		})
-	}
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	if diff := cmp.Diff(keys, realm.Status.SigningKeys); diff != "" {
-		t.Errorf("the signing keys have changed (-before +after):\n%s", diff)
-	}
-	if now := inst.CredentialsSecret(t, c); !cmp.Equal(now.Data, credentials.Data) {
-		t.Error("the credentials Secret has changed")
-	}
-	inst.AwaitTokens(t, credentials, true)
-	inst.AwaitValid(t, realm.Name, token, true)
-}
-
-func recordNamed(inst *install.Installation, name string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: name}}
 }

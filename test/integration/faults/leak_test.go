@@ -367,7 +367,7 @@ func (f *leakFixture) corruptRecord() {
 	secret := generateSecret(f.t)
 	corrupt := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.inst.RecordsNamespace, Name: scenario.RecordName(f.t, f.inst, broken)}}
 	install.Change(f.t, f.inst, corrupt, func(s *corev1.Secret) {
-		s.Data[record.DataKey] = fmt.Appendf(nil, `{"schemaVersion":2,"body":{"clientID":"%[1]s","secrets":[{"hash":"%[1]s"}]}}`, secret)
+		s.Data[record.DataKey] = fmt.Appendf(nil, `{"schemaVersion":1,"body":{"clientID":"%[1]s","secrets":[{"hash":"%[1]s"}]}}`, secret)
 	})
 	f.inst.AwaitReady(f.t, broken, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
 	for _, s := range f.inst.Servers() {

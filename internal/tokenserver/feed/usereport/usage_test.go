@@ -388,8 +388,8 @@ func TestConfigMapsOfOthers(t *testing.T) {
 	}
 }
 
-// Identities of an earlier operator have no ID. A report that contained such an identity would be
-// rejected.
+// The use of a credential without a valid ID isn't reported, because the operator would reject the whole
+// report.
 func TestCredentialWithoutID(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
