@@ -10,9 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
 )
 
 func (p *portal) suspend(w http.ResponseWriter, req *request) error {
@@ -24,8 +22,8 @@ func (p *portal) resume(w http.ResponseWriter, req *request) error {
 }
 
 func (p *portal) setSuspended(w http.ResponseWriter, req *request, action audit.Action, suspended bool) error {
-	err := p.change(req, edit{action: action, path: suspendPath, mutate: func(_ *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		spec.WithSuspend(suspended)
+	err := p.change(req, edit{action: action, path: suspendPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+		c.Spec.Suspend = suspended
 		return "", nil
 	}})
 	return p.backToClient(w, req, err)
@@ -43,16 +41,8 @@ func (p *portal) setExpiry(w http.ResponseWriter, req *request) error {
 	if err != nil {
 		return err
 	}
-	err = p.change(req, edit{action: audit.ActionSetExpiration, path: expiresAtPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		if expiry != nil {
-			spec.WithExpiresAt(*expiry)
-			return "", nil
-		}
-		spec.ExpiresAt = nil
-		// Omitting the field does not remove a value that another field manager owns.
-		if gitops.OwnedBy(live, expiresAtPath, isOtherManager) {
-			return "", fmt.Errorf("%w: the expiration was set with another tool and cannot be removed here; set a later expiration or remove it with that tool", errInput)
-		}
+	err = p.change(req, edit{action: audit.ActionSetExpiration, path: expiresAtPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+		c.Spec.ExpiresAt = expiry
 		return "", nil
 	}})
 	return p.backToClient(w, req, err)

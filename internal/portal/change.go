@@ -6,15 +6,11 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
@@ -28,9 +24,8 @@ type edit struct {
 	// path is the field that the edit changes. If another tool manages this field, the
 	// change is rejected.
 	path fieldpath.Path
-	// mutate changes the fields that the portal owns. It returns the ID of the added or revoked
-	// secret, if any.
-	mutate func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (secretID string, err error)
+	// mutate changes the client's spec. It returns the ID of the added or revoked secret, if any.
+	mutate func(c *v1alpha1.ApiClient) (secretID string, err error)
 }
 
 // change applies an edit and audits the outcome. It returns errChanged if the client has changed
@@ -63,40 +58,14 @@ func (req *request) tryEdit(live *v1alpha1.ApiClient, seen version, e edit) (sec
 	if reason := revertReason(live, e.path); reason != "" {
 		return "", fmt.Errorf("%w: %s", errManaged, reason)
 	}
-	if err := req.upgradeManager(live); err != nil {
-		return "", err
-	}
-	owned, err := apply.ExtractApiClient(live, FieldOwner)
-	if err != nil {
-		return "", fmt.Errorf("extracting the portal's fields of ApiClient %s: %w", client.ObjectKeyFromObject(live), err)
-	}
-	if owned.Spec == nil {
-		owned.Spec = apply.ApiClientSpec()
-	}
-	if secretID, err = e.mutate(live, owned.Spec); err != nil {
+	changed := live.DeepCopy()
+	if secretID, err = e.mutate(changed); err != nil {
 		return secretID, err
 	}
-	// The resource version makes the API server reject changes based on a stale object. Forcing
-	// ownership is safe, because the user saw the current value.
-	owned.WithUID(live.UID).WithResourceVersion(live.ResourceVersion)
-	return secretID, req.api.Apply(req.ctx(), owned, client.FieldOwner(FieldOwner), client.ForceOwnership)
-}
-
-// upgradeManager converts field ownership recorded when the portal created the client to
-// server-side apply. Otherwise the API server wouldn't remove fields that a later apply omits.
-func (req *request) upgradeManager(live *v1alpha1.ApiClient) error {
-	created := false
-	for _, entry := range live.ManagedFields {
-		created = created || entry.Manager == FieldOwner && entry.Operation == metav1.ManagedFieldsOperationUpdate
-	}
-	if !created {
-		return nil
-	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(FieldOwner), FieldOwner)
-	if err != nil {
-		return fmt.Errorf("upgrading the managed fields of ApiClient %s: %w", client.ObjectKeyFromObject(live), err)
-	}
-	return req.api.Patch(req.ctx(), live, client.RawPatch(types.JSONPatchType, patch))
+	// The resource version makes the API server reject changes based on a stale object. A patch keeps
+	// fields that this version of the portal doesn't know.
+	patch := client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})
+	return secretID, req.api.Patch(req.ctx(), changed, patch, client.FieldOwner(FieldOwner))
 }
 
 func (req *request) get(c *v1alpha1.ApiClient) error {

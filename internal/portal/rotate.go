@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
@@ -69,8 +68,8 @@ func (p *portal) rotate(w http.ResponseWriter, req *request) error {
 		return err
 	}
 	expiry := p.Now().Add(overlaps[chosen].duration).UTC().Truncate(time.Second)
-	err = p.change(req, edit{action: audit.ActionRotate, path: secretPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		return secret.id, addSecret(live, spec, secret, expiry, p.Now())
+	err = p.change(req, edit{action: audit.ActionRotate, path: secretPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+		return secret.id, addSecret(c, secret, expiry, p.Now())
 	}})
 	if err != nil {
 		return err
@@ -80,20 +79,17 @@ func (p *portal) rotate(w http.ResponseWriter, req *request) error {
 
 // rotateGenerated requests a rotation from the operator, which uses the overlap from the spec.
 func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
-	err := p.change(req, edit{action: audit.ActionRotate, path: rotateAfterPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		if !live.GeneratesSecret() {
+	err := p.change(req, edit{action: audit.ActionRotate, path: rotateAfterPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+		if !c.GeneratesSecret() {
 			return "", errChanged
 		}
-		if spec.Secret == nil {
-			spec.WithSecret(apply.ClientSecretSource())
+		if c.Spec.Secret == nil {
+			c.Spec.Secret = &v1alpha1.ClientSecretSource{}
 		}
-		if spec.Secret.Generated == nil {
-			spec.Secret.WithGenerated(apply.GeneratedSecret())
+		if c.Spec.Secret.Generated == nil {
+			c.Spec.Secret.Generated = &v1alpha1.GeneratedSecret{}
 		}
-		if spec.Secret.Generated.Rotation == nil {
-			spec.Secret.Generated.WithRotation(apply.SecretRotation())
-		}
-		spec.Secret.Generated.Rotation.WithRotateAfter(metav1.NewTime(p.Now().UTC().Truncate(time.Second)))
+		c.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: p.Now().UTC().Truncate(time.Second)}
 		return "", nil
 	}})
 	return p.backToClient(w, req, err)
@@ -101,57 +97,39 @@ func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
 
 // addSecret adds a secret to the client's spec, makes the current secret expire at expiry, and
 // removes expired secrets.
-func addSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, secret newSecret, expiry, now time.Time) error {
-	if live.Spec.Secret == nil || live.Spec.Secret.Hashed == nil {
+func addSecret(c *v1alpha1.ApiClient, secret newSecret, expiry, now time.Time) error {
+	if c.Spec.Secret == nil || c.Spec.Secret.Hashed == nil {
 		return fmt.Errorf("%w: the secret of this client is not managed in the portal", errInput)
 	}
-	if spec.Secret == nil {
-		spec.WithSecret(apply.ClientSecretSource())
-	}
-	valid := 0
-	for _, h := range live.Spec.Secret.Hashed {
-		switch {
-		case h.ExpiresAt != nil && !now.Before(h.ExpiresAt.Time):
-			if err := removeSecret(live, spec, h.ID); err != nil {
+	var valid []v1alpha1.HashedSecret
+	for _, h := range c.Spec.Secret.Hashed {
+		if h.ExpiresAt != nil && !now.Before(h.ExpiresAt.Time) {
+			if err := checkRemovable(c, h.ID); err != nil {
 				return err
 			}
-		case valid == 1:
-			return fmt.Errorf("%w: this client already has two valid secrets; revoke one first", errInput)
-		default:
-			valid++
-			if h.ExpiresAt == nil || expiry.Before(h.ExpiresAt.Time) {
-				hashedOf(spec, h.ID).WithExpiresAt(metav1.NewTime(expiry))
-			}
+			continue
 		}
+		if h.ExpiresAt == nil || expiry.Before(h.ExpiresAt.Time) {
+			h.ExpiresAt = &metav1.Time{Time: expiry}
+		}
+		valid = append(valid, h)
 	}
-	hashedOf(spec, secret.id).WithHash(secret.hash)
+	if len(valid) > 1 {
+		return fmt.Errorf("%w: this client already has two valid secrets; revoke one first", errInput)
+	}
+	valid = append(valid, v1alpha1.HashedSecret{ID: secret.id, Hash: secret.hash})
+	c.Spec.Secret.Hashed = valid
 	return nil
 }
 
-// removeSecret removes an expired secret from the fields that the portal owns. It fails if another
-// field manager also owns the secret. Otherwise the secret would remain without the expiration that
-// the portal set, and would become valid again.
-func removeSecret(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration, id string) error {
-	if gitops.OwnedBy(live, hashedPath(id), isOtherManager) {
+// checkRemovable fails if another field manager also owns an expired secret. Otherwise that manager
+// would add the secret again without the expiration that the portal set, and it would become valid
+// again.
+func checkRemovable(c *v1alpha1.ApiClient, id string) error {
+	if gitops.OwnedBy(c, hashedPath(id), isOtherManager) {
 		return fmt.Errorf("%w: remove the expired secret %s with the tool that added it; a client can have at most two secrets", errInput, id)
 	}
-	spec.Secret.Hashed = slices.DeleteFunc(spec.Secret.Hashed, func(h apply.HashedSecretApplyConfiguration) bool {
-		return h.ID != nil && *h.ID == id
-	})
 	return nil
-}
-
-// hashedOf returns the secret's entry in the fields that the portal owns. It adds the entry if it
-// is missing.
-func hashedOf(spec *apply.ApiClientSpecApplyConfiguration, id string) *apply.HashedSecretApplyConfiguration {
-	at := slices.IndexFunc(spec.Secret.Hashed, func(h apply.HashedSecretApplyConfiguration) bool {
-		return h.ID != nil && *h.ID == id
-	})
-	if at < 0 {
-		spec.Secret.WithHashed(apply.HashedSecret().WithID(id))
-		at = len(spec.Secret.Hashed) - 1
-	}
-	return &spec.Secret.Hashed[at]
 }
 
 // revokeSecret expires a secret immediately.
@@ -160,14 +138,15 @@ func (p *portal) revokeSecret(w http.ResponseWriter, req *request) error {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
 	id := req.r.PostForm.Get("id")
-	err := p.change(req, edit{action: audit.ActionRevokeSecret, path: secretPath, mutate: func(live *v1alpha1.ApiClient, spec *apply.ApiClientSpecApplyConfiguration) (string, error) {
-		if live.Spec.Secret == nil || !slices.ContainsFunc(live.Spec.Secret.Hashed, func(h v1alpha1.HashedSecret) bool { return h.ID == id }) {
+	err := p.change(req, edit{action: audit.ActionRevokeSecret, path: secretPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+		at := -1
+		if c.Spec.Secret != nil {
+			at = slices.IndexFunc(c.Spec.Secret.Hashed, func(h v1alpha1.HashedSecret) bool { return h.ID == id })
+		}
+		if at < 0 {
 			return "", fmt.Errorf("%w: the client has no secret with this ID", errInput)
 		}
-		if spec.Secret == nil {
-			spec.WithSecret(apply.ClientSecretSource())
-		}
-		hashedOf(spec, id).WithExpiresAt(metav1.NewTime(p.Now().UTC().Truncate(time.Second)))
+		c.Spec.Secret.Hashed[at].ExpiresAt = &metav1.Time{Time: p.Now().UTC().Truncate(time.Second)}
 		return id, nil
 	}})
 	return p.backToClient(w, req, err)
