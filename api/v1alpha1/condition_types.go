@@ -70,15 +70,6 @@ const (
 	// It is False with ReasonKMSUnavailable, ReasonKMSNotConfigured, or ReasonEncryptionDisabled.
 	ConditionKeysEncrypted ConditionType = "KeysEncrypted"
 
-	// ConditionCARenewal is present on every Realm only while the instance replaces the managed
-	// certificate authority of the token servers, or cannot. It does not affect Ready.
-	//
-	// It is True with ReasonCAPublished until the next certificate authority signs, and then with
-	// ReasonCAReplaced until the previous one expires.
-	//
-	// It is False with ReasonCredentialsOutdated or ReasonCAUnusable.
-	ConditionCARenewal ConditionType = "CARenewal"
-
 	// ConditionReconciling is present only while it is True: the operator is reconciling this
 	// generation. Its reason is ReasonProgressing. It follows the kstatus convention.
 	ConditionReconciling ConditionType = "Reconciling"
@@ -193,29 +184,6 @@ const (
 	// keyEncryption.kms.decrypt is true and all signing keys are stored in plaintext, so that the KMS
 	// plugin can be removed from the instance configuration.
 	ReasonEncryptionDisabled ConditionReason = "EncryptionDisabled"
-)
-
-// Reasons for Realms that concern the whole instance. The messages contain no names, because a Realm
-// can have readers of several tenants.
-const (
-	// ReasonCAPublished is used with the CARenewal condition when it is True because the operator
-	// adds the next certificate authority, which does not sign yet, to the credentials Secrets.
-	// Workloads must load ca.crt again before it does.
-	ReasonCAPublished ConditionReason = "CAPublished"
-
-	// ReasonCAReplaced is used with the CARenewal condition when it is True because another
-	// certificate authority signs. Credentials Secrets also contain the previous ones until they expire.
-	ReasonCAReplaced ConditionReason = "CAReplaced"
-
-	// ReasonCredentialsOutdated is used with the CARenewal condition when it is False because
-	// credentials Secrets do not contain a certificate authority that clients must trust, although
-	// it may sign. The next certificate authority signs at a deadline in any case. The operator log
-	// contains the errors of failed writes. At the deadline, Events name up to 50 ApiClients.
-	ReasonCredentialsOutdated ConditionReason = "CredentialsOutdated"
-
-	// ReasonCAUnusable is used with the CARenewal condition when it is False because the Secret with
-	// the certificate authority, or a part of it, cannot be used. The operator does not replace it.
-	ReasonCAUnusable ConditionReason = "CAUnusable"
 )
 
 // Reasons for ApiClients.

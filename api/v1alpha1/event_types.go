@@ -29,18 +29,13 @@ const (
 	EventIssuerResolved EventReason = "IssuerResolved"
 
 	// EventCAPublished records that clients start to trust the next certificate authority. It is
-	// recorded for the Secret with the managed certificate authority. It is a warning if clients that
-	// trust only the current one will fail.
+	// recorded for the Secret with the managed certificate authority.
 	EventCAPublished EventReason = "CAPublished"
 
 	// EventCAReplaced records that another certificate authority signs the serving certificate. It is
 	// recorded for the Secret with the managed certificate authority. It is a warning if clients may
 	// not trust that one yet.
 	EventCAReplaced EventReason = "CAReplaced"
-
-	// EventCredentialsOutdated records that the next certificate authority signs although the
-	// credentials Secret of an ApiClient does not contain it.
-	EventCredentialsOutdated EventReason = "CredentialsOutdated"
 
 	// EventTrustBundleFailed records that the operator cannot write the ClusterTrustBundle. It is
 	// recorded for the Secret with the managed certificate authority.
@@ -55,8 +50,7 @@ const (
 	EventActionReconcile EventAction = "Reconcile"
 
 	// EventActionRotate is the action of EventSigningKeyRotated, EventSecretRotated,
-	// EventOldSecretInUse, EventCAPublished, EventCAReplaced, EventCredentialsOutdated, and
-	// EventTrustBundleFailed.
+	// EventOldSecretInUse, EventCAPublished, EventCAReplaced, and EventTrustBundleFailed.
 	EventActionRotate EventAction = "Rotate"
 
 	// EventActionResolve is the action of EventIssuerNotResolved and EventIssuerResolved.

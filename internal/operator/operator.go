@@ -181,9 +181,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err != nil {
 		return err
 	}
-	renewal := &authority.Renewal{}
 	realms := &realm.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker, Issuers: issuers, Renewal: renewal, Sealing: sealer,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker, Issuers: issuers, Sealing: sealer,
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
@@ -201,9 +200,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	}
 	ctrlmetrics.Registry.MustRegister(apiclient.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
 	service := &tokenservice.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system, Renewal: renewal, Metrics: operatorMetrics, Events: events,
-		Credentials: &authority.Credentials{Cached: mgr.GetClient(), Serves: known.Serves},
-		Instance:    o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system, Metrics: operatorMetrics, Events: events,
+		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the token service controller: %w", err)

@@ -9,7 +9,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 )
 
@@ -31,7 +30,6 @@ func stripSecrets(obj any) (any, error) {
 	case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
 		stripped := provided.Identity(secret)
 		stripped.Annotations = apply.NoSummary()
-		authority.Summarize(secret.Data, stripped.Annotations)
 		return stripped, nil
 	}
 	return stripCredentials(secret), nil
@@ -48,7 +46,6 @@ func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 		}
 	}
 	stripped.Annotations, stripped.Labels = apply.Summary(secret), generatedLabels
-	authority.Summarize(secret.Data, stripped.Annotations)
 	for i := range stripped.OwnerReferences {
 		share(&stripped.OwnerReferences[i].APIVersion, &stripped.OwnerReferences[i].Kind)
 	}

@@ -48,7 +48,7 @@ var shownConditions = []v1alpha1.ConditionType{
 	v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
 	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
 	v1alpha1.ConditionOldSecretInUse, v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionKeysEncrypted,
-	v1alpha1.ConditionCARenewal, v1alpha1.ConditionRestored,
+	v1alpha1.ConditionRestored,
 }
 
 // conditionsOf returns the conditions to show.
@@ -79,8 +79,7 @@ func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView 
 
 // optionalConditions don't affect Ready, and are good if they are True.
 var optionalConditions = []v1alpha1.ConditionType{
-	v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionKeysEncrypted, v1alpha1.ConditionCARenewal,
-	v1alpha1.ConditionRestored,
+	v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionKeysEncrypted, v1alpha1.ConditionRestored,
 }
 
 // conditionKind returns the kind of a condition's badge.

@@ -62,7 +62,6 @@ var conditionLabels = map[v1alpha1.ConditionType]string{
 	v1alpha1.ConditionWeakHash:        "Weak secret hash",
 	v1alpha1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
 	v1alpha1.ConditionKeysEncrypted:   "Signing keys encrypted",
-	v1alpha1.ConditionCARenewal:       "Certificate authority renewed",
 	v1alpha1.ConditionOldSecretInUse:  "Old secret still in use",
 	v1alpha1.ConditionRestored:        "Restored from a backup",
 }
@@ -108,10 +107,6 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonRestoredFromBackup:             "The client or realm was restored from a backup.",
 	v1alpha1.ReasonRestoreRecordIgnored:           "A restore record for the client or realm was ignored. Contact your administrator.",
 	v1alpha1.ReasonTrustedIssuerNotSupported:      "A trusted issuer can't be used.",
-	v1alpha1.ReasonCAPublished:                    "The certificate authority of the token servers is about to change. Workloads must load ca.crt again.",
-	v1alpha1.ReasonCAReplaced:                     "The certificate authority of the token servers has changed.",
-	v1alpha1.ReasonCredentialsOutdated:            "Some credentials Secrets don't contain the certificate authority that clients must trust.",
-	v1alpha1.ReasonCAUnusable:                     "The certificate authority of the token servers can't be renewed. Contact your administrator.",
 	v1alpha1.ReasonIssuersResolved:                "The public keys of all trusted issuers are up to date.",
 	v1alpha1.ReasonKeysEncrypted:                  "All signing keys are encrypted with the KMS plugin.",
 	v1alpha1.ReasonKMSUnavailable:                 "The KMS plugin can't be used. Signing keys that are in use aren't affected, and new keys wait.",

@@ -46,30 +46,6 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 			action:   "When this is the case for all Realms, remove keyEncryption.kms from the instance configuration. To encrypt keys again, set decrypt to false.",
 			commands: object.describe,
 		},
-		v1alpha1.ReasonCAPublished: {
-			cause:    "The operator adds the next certificate authority of the token servers, which will replace the current one, to the credentials Secrets.",
-			action:   "Restart workloads that load ca.crt only when they start, before the time in the message.",
-			commands: object.describe,
-		},
-		v1alpha1.ReasonCAReplaced: {
-			cause:    "Another certificate authority signs the certificate of the token servers. Clients also trust the previous one until it expires.",
-			action:   "Restart workloads that still use a copy of the previous ca.crt, before the time in the message.",
-			commands: object.describe,
-		},
-		v1alpha1.ReasonCredentialsOutdated: {
-			cause:  "The operator cannot write some credentials Secrets, so they do not contain the certificate authority that clients must trust.",
-			action: "Find the ApiClients in the operator log, and remove what prevents the write, such as an admission policy or a quota.",
-			commands: func(object) []string {
-				return []string{"kubectl get events -A --field-selector reason=CredentialsOutdated"}
-			},
-		},
-		v1alpha1.ReasonCAUnusable: {
-			cause:  "The operator cannot use the Secret with the certificate authority of the token servers, or a part of it, so the certificate authority is not renewed.",
-			action: "Correct the Secret as the operator log says. The operator never replaces it.",
-			commands: func(object) []string {
-				return []string{"kubectl get secrets -A --field-selector metadata.name=realmkeeper-ca"}
-			},
-		},
 		v1alpha1.ReasonKeysUnreadable: {
 			cause:  "The record of the realm, a Secret with its signing keys in the records namespace, is damaged. Token servers keep using the last version that they could read.",
 			action: "Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. Without a backup, delete it: the realm gets new keys, and its tokens fail verification.",

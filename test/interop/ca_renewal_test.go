@@ -3,7 +3,6 @@ package interop_test
 import (
 	"context"
 	"crypto/rand"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,10 +21,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// During a renewal of the managed CA, curl and Node.js get tokens with only the old and with only the new
-// CA, before and after the serving certificate moves.
+// During a renewal of the managed CA, curl and Node.js get tokens with the bundle of both CAs, before and
+// after the next one signs.
 func TestCARenewal(t *testing.T) {
-	// The CA must be renewed immediately. Its lifetime and overlap are 40 and 2 minutes.
+	// The operator publishes the next CA immediately. It signs after two minutes at the earliest.
 	i := install.New(t, env.Start(t), install.Settings{SpeedUp: 3600, CALifetime: "2400h", CAOverlap: "120h"})
 	hosts := []string{"api." + install.Domain, "realmkeeper-token-server", "realmkeeper-token-server." + i.Namespace + ".svc", "realmkeeper-token-server." + i.Namespace + ".svc.cluster.local"}
 	old, err := certificate.NewCA(hosts, 10*time.Minute, time.Now(), rand.Reader)
@@ -54,20 +53,22 @@ func TestCARenewal(t *testing.T) {
 	i.Create(t, realm, c)
 	i.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	credentials := i.CredentialsSecret(t, c)
-	bundles := map[string][]byte{"old": old.Certificate, "next": ca.Data["next.crt"], "both": credentials.Data["ca.crt"]}
+	both := credentials.Data["ca.crt"]
 
-	awaitIssuer(t, server, bundles["next"], old.Leaf.Subject.CommonName)
-	thirdParties(t, credentials, bundles)
-	// The overlap ends now.
+	awaitIssuer(t, server, both, old.Leaf.Subject.CommonName)
+	thirdParties(t, credentials, both)
 	next, err := certificate.Parse(ca.Data["next.crt"])
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Do what the operator does when the overlap ends.
 	install.Change(t, i, ca, func(secret *corev1.Secret) {
-		secret.Data["next-published-at"] = []byte(time.Now().Add(-time.Hour).UTC().Format(time.RFC3339))
+		secret.Data = map[string][]byte{
+			corev1.TLSCertKey: secret.Data["next.crt"], corev1.TLSPrivateKeyKey: secret.Data["next.key"], "previous.crt": old.Certificate,
+		}
 	})
-	awaitIssuer(t, server, bundles["next"], next[0].Subject.CommonName)
-	thirdParties(t, credentials, bundles)
+	awaitIssuer(t, server, both, next[0].Subject.CommonName)
+	thirdParties(t, credentials, both)
 }
 
 // awaitIssuer waits until a client that trusts the bundle gets a serving certificate of the CA with the
@@ -99,33 +100,28 @@ https.request(process.env.TOKEN_URL + "?grant_type=client_credentials", options,
 }).end();
 `
 
-// thirdParties gets a token with curl and Node.js for each bundle.
-func thirdParties(t *testing.T, credentials *corev1.Secret, bundles map[string][]byte) {
+// thirdParties gets a token with curl and Node.js, which trust the bundle.
+func thirdParties(t *testing.T, credentials *corev1.Secret, bundle []byte) {
 	t.Helper()
-	for name, bundle := range bundles {
-		if block, _ := pem.Decode(bundle); block == nil {
-			t.Fatalf("the bundle with the %s CA is not PEM", name)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, bundle, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	values := append(os.Environ(), "CA_FILE="+file, "CLIENT_ID="+string(credentials.Data["client_id"]),
+		"CLIENT_SECRET="+string(credentials.Data["client_secret"]), "TOKEN_URL="+string(credentials.Data["token_url"]))
+	for program, args := range map[string][]string{
+		"curl": {
+			"--silent", "--show-error", "--fail-with-body", "--cacert", file, "--user", string(credentials.Data["client_id"]) + ":" + string(credentials.Data["client_secret"]),
+			"--request", "POST", string(credentials.Data["token_url"]) + "?grant_type=client_credentials",
+		},
+		"node": {"--eval", getToken},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		command := exec.CommandContext(ctx, program, args...)
+		command.Env = values
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", program, err, out)
 		}
-		file := filepath.Join(t.TempDir(), "ca.crt")
-		if err := os.WriteFile(file, bundle, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		values := append(os.Environ(), "CA_FILE="+file, "CLIENT_ID="+string(credentials.Data["client_id"]),
-			"CLIENT_SECRET="+string(credentials.Data["client_secret"]), "TOKEN_URL="+string(credentials.Data["token_url"]))
-		for program, args := range map[string][]string{
-			"curl": {
-				"--silent", "--show-error", "--fail-with-body", "--cacert", file, "--user", string(credentials.Data["client_id"]) + ":" + string(credentials.Data["client_secret"]),
-				"--request", "POST", string(credentials.Data["token_url"]) + "?grant_type=client_credentials",
-			},
-			"node": {"--eval", getToken},
-		} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			command := exec.CommandContext(ctx, program, args...)
-			command.Env = values
-			if out, err := command.CombinedOutput(); err != nil {
-				t.Errorf("%s with the %s CA: %v: %s", program, name, err, out)
-			}
-			cancel()
-		}
+		cancel()
 	}
 }

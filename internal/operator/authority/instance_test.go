@@ -8,8 +8,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,46 +23,25 @@ const day = 24 * time.Hour
 
 var (
 	start  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	policy = authority.Policy{Hosts: []string{"api.example.com"}, Lifetime: 365 * day, Overlap: 7 * day, ServingLifetime: 90 * day}
+	policy = authority.Policy{Hosts: []string{"api.example.com"}, Lifetime: 3650 * day, Overlap: 365 * day, ServingLifetime: 90 * day}
 )
 
 const (
-	publishAfter = (365 - 90 - 14) * day
-	moveAfter    = publishAfter + 7*day
+	switchAfter  = (3650 - 90) * day
+	publishAfter = switchAfter - 365*day
 )
-
-func newCA(t testing.TB, at time.Time, lifetime time.Duration, hosts ...string) *certificate.CA {
-	t.Helper()
-	ca, err := certificate.NewCA(hosts, lifetime, at, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ca
-}
-
-// steps returns the steps of a plan, separated by commas.
-func steps(p authority.Plan) authority.Step {
-	var list []string
-	for _, s := range p.Steps {
-		list = append(list, string(s))
-	}
-	return authority.Step(strings.Join(list, ","))
-}
 
 // usersCA returns a CA that the operator didn't generate.
 func usersCA(t testing.TB, at time.Time, lifetime time.Duration, hosts ...string) *certificate.CA {
-	t.Helper()
-	return usersCAWith(t, &x509.Certificate{NotBefore: at, NotAfter: at.Add(lifetime), PermittedDNSDomains: hosts})
-}
-
-func usersCAWith(t testing.TB, template *x509.Certificate) *certificate.CA {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template.SerialNumber, template.Subject = big.NewInt(1), pkix.Name{CommonName: "Example CA"}
-	template.IsCA, template.BasicConstraintsValid = true, true
+	template := &x509.Certificate{
+		NotBefore: at, NotAfter: at.Add(lifetime), PermittedDNSDomains: hosts,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Example CA"}, IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -83,40 +60,23 @@ func usersCAWith(t testing.TB, template *x509.Certificate) *certificate.CA {
 	return ca
 }
 
-// instance is an instance with a CA, the state that its operator reads.
-type instance struct {
-	ca    *authority.Authority
-	facts authority.Facts
-}
+// instance is an instance with a CA, as its operator reads it.
+type instance struct{ ca *authority.Authority }
 
-// plan plans and, as the operator does, writes the CA and the serving certificate.
+// plan plans and writes the CA. Planning again must change nothing.
 func (i *instance) plan(t testing.TB, at time.Time) authority.Plan {
 	t.Helper()
-	p := i.onlyPlan(t, at)
-	i.ca = stored(t, p.Authority)
-	i.issue(t, at)
-	return p
-}
-
-// onlyPlan plans twice, which must have the same result.
-func (i *instance) onlyPlan(t testing.TB, at time.Time) authority.Plan {
-	t.Helper()
-	p, err := authority.Make(at, i.ca, i.facts, policy, rand.Reader)
+	p, err := authority.Make(at, i.ca, policy, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := i.facts
-	if len(p.Steps) > 0 && steps(p) != authority.Adopted {
-		facts.Outdated = 1 // The Secrets don't contain a CA that was just published.
+	i.ca = stored(t, p.Authority)
+	again, err := authority.Make(at, i.ca, policy, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if i.ca != nil && !slices.Contains(p.Steps, authority.Expired) { // The serving certificate of an expired CA has no issuer.
-		again, err := authority.Make(at, stored(t, p.Authority), facts, policy, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(content(t, p.Authority), content(t, again.Authority)); diff != "" {
-			t.Fatalf("step %q: planning again, step %q, changes the CA (-once +twice):\n%s", steps(p), steps(again), diff)
-		}
+	if diff := cmp.Diff(secretOf(t, p.Authority).Data, secretOf(t, again.Authority).Data); diff != "" {
+		t.Fatalf("step %q: planning again, step %q, changes the CA (-once +twice):\n%s", p.Step, again.Step, diff)
 	}
 	if !p.Next.After(at) {
 		t.Fatalf("at %s the next change is at %s", at, p.Next)
@@ -124,33 +84,14 @@ func (i *instance) onlyPlan(t testing.TB, at time.Time) authority.Plan {
 	return p
 }
 
-// issue writes the serving certificate.
-func (i *instance) issue(t testing.TB, at time.Time) {
+// want plans and checks the step, and the time of the next one.
+func (i *instance) want(t testing.TB, at time.Time, step authority.Step, next time.Time) authority.Plan {
 	t.Helper()
-	if i.facts.Serving == nil || at.Before(i.facts.Serving.NotBefore) || !i.ca.Current.Signed(i.facts.Serving) || !at.Before(i.facts.Serving.NotAfter.Add(-policy.ServingLifetime/3)) {
-		pair, err := i.ca.Current.Issue(policy.Hosts, policy.ServingLifetime, at, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i.facts.Serving, err = pair.Parse(); err != nil {
-			t.Fatal(err)
-		}
+	p := i.plan(t, at)
+	if p.Step != step || !p.Next.Equal(next) {
+		t.Fatalf("at %s: step %q and next at %s, want %q and %s", at, p.Step, p.Next, step, next)
 	}
-	i.facts.Published = i.ca.Bundle()
-}
-
-// accepted returns why a client that trusts the bundle doesn't accept the token servers; nil if it
-// does.
-func (i *instance) accepted(bundle []*x509.Certificate, at time.Time) error {
-	roots, others := x509.NewCertPool(), x509.NewCertPool()
-	for _, c := range bundle {
-		roots.AddCert(c)
-	}
-	for _, c := range i.ca.Chain() {
-		others.AddCert(c)
-	}
-	_, err := i.facts.Serving.Verify(x509.VerifyOptions{DNSName: policy.Hosts[0], Roots: roots, Intermediates: others, CurrentTime: at})
-	return err
+	return p
 }
 
 // secretOf returns the Secret with a CA.
@@ -173,29 +114,16 @@ func stored(t testing.TB, a *authority.Authority) *authority.Authority {
 	return decoded
 }
 
-func content(t testing.TB, a *authority.Authority) map[string]string {
-	t.Helper()
-	data := map[string]string{}
-	for key, value := range secretOf(t, a).Data {
-		data[key] = string(value)
-	}
-	return data
-}
-
-func created(t testing.TB) *instance {
+func generated(t testing.TB) *instance {
 	t.Helper()
 	i := &instance{}
-	if p := i.plan(t, start); steps(p) != authority.Created || !p.Next.Equal(start.Add(publishAfter)) {
-		t.Fatalf("step %q, next at %s", steps(p), p.Next)
-	}
+	i.want(t, start, authority.Generated, start.Add(publishAfter))
 	return i
 }
 
 func published(t testing.TB) *instance {
 	t.Helper()
-	i := created(t)
-	if p := i.plan(t, start.Add(publishAfter)); steps(p) != authority.Published || !p.Next.Equal(start.Add(moveAfter)) {
-		t.Fatalf("step %q, next at %s", steps(p), p.Next)
-	}
+	i := generated(t)
+	i.want(t, start.Add(publishAfter), authority.Published, start.Add(switchAfter))
 	return i
 }

@@ -1,9 +1,11 @@
 package authority_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,46 +18,28 @@ import (
 )
 
 func TestRenewal(t *testing.T) {
-	i := created(t)
-	old := i.ca.Bundle()
-	if p := i.plan(t, start.Add(publishAfter-time.Second)); steps(p) != "" || p.Authority.Next != nil {
-		t.Errorf("step %q before it is time", steps(p))
-	}
-	i.plan(t, start.Add(publishAfter))
-	both := i.ca.Bundle()
-	next := i.ca.Next.Chain
-	if len(both) != 2 {
-		t.Fatalf("%d certificates in the bundle, want 2", len(both))
-	}
-	if p := i.plan(t, start.Add(moveAfter-time.Second)); steps(p) != "" {
-		t.Errorf("step %q before the overlap has passed", steps(p))
-	}
-	for name, bundle := range map[string][]*x509.Certificate{"old": old, "both": both, "next": next} {
-		if err := i.accepted(bundle, start.Add(moveAfter)); err != nil {
-			t.Errorf("before the move, with %s: %v", name, err)
-		}
-	}
-	p := i.plan(t, start.Add(moveAfter))
-	if steps(p) != authority.Moved || !i.ca.Current.Leaf.Equal(next[0]) || len(i.ca.Previous) != 1 || i.ca.Next != nil {
-		t.Errorf("step %q, %d previous CAs", steps(p), len(i.ca.Previous))
-	}
-	if diff := cmp.Diff(certificate.Encode(both), certificate.Encode(i.ca.Bundle())); diff != "" {
-		t.Error("the move changes the bundle")
-	}
-	for name, bundle := range map[string][]*x509.Certificate{"old": old, "both": both, "next": next} {
-		if err := i.accepted(bundle, start.Add(moveAfter)); err != nil {
-			t.Errorf("after the move, with %s: %v", name, err)
-		}
-	}
-	if keys := strings.Count(string(secretOf(t, i.ca).Data["tls.key"]), "PRIVATE KEY-----"); keys != 2 || len(secretOf(t, i.ca).Data["next.key"]) > 0 {
+	i := generated(t)
+	old := i.ca.Current.Leaf
+	i.want(t, start.Add(publishAfter-time.Second), "", start.Add(publishAfter))
+	i.want(t, start.Add(publishAfter), authority.Published, start.Add(switchAfter))
+	next := i.ca.Next.Leaf
+	wantBundle(t, i.ca, old, next) // The CA that signs is the first.
+
+	i.want(t, start.Add(switchAfter-time.Second), "", start.Add(switchAfter))
+	end := old.NotAfter.Add(time.Second)
+	i.want(t, start.Add(switchAfter), authority.Switched, end)
+	wantBundle(t, i.ca, next, old)
+	if data := secretOf(t, i.ca).Data; len(data["next.key"]) > 0 || bytes.Count(data["tls.key"], []byte("PRIVATE KEY-----")) != 2 {
 		t.Error("the old private key is kept")
 	}
-	end := start.Add(365*day + time.Second)
-	if !p.Next.Equal(end) {
-		t.Errorf("next change at %s, want %s", p.Next, end)
-	}
-	if p := i.plan(t, end); steps(p) != "" || len(p.Bundle()) != 1 || len(p.Chain()) != 0 {
-		t.Errorf("step %q, %d certificates in the bundle, %d in the chain after the old CA has expired", steps(p), len(p.Bundle()), len(p.Chain()))
+	i.want(t, end, "", next.NotAfter.Add(-90*day-365*day))
+	wantBundle(t, i.ca, next)
+}
+
+func wantBundle(t *testing.T, a *authority.Authority, want ...*x509.Certificate) {
+	t.Helper()
+	if !slices.EqualFunc(a.Bundle(), want, (*x509.Certificate).Equal) {
+		t.Errorf("the bundle has %d certificates in another order, want %d", len(a.Bundle()), len(want))
 	}
 }
 
@@ -66,7 +50,7 @@ func TestFractionsOfSeconds(t *testing.T) {
 	count := map[authority.Step]int{}
 	for now, n := start, 0; n < 20; n++ {
 		now = now.Add(300 * time.Millisecond)
-		p, err := authority.Make(now, ca, authority.Facts{}, short, rand.Reader)
+		p, err := authority.Make(now, ca, short, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,58 +58,37 @@ func TestFractionsOfSeconds(t *testing.T) {
 			t.Fatalf("at %s the next plan is due at %s", now, p.Next)
 		}
 		ca, now = p.Authority, p.Next
-		count[steps(p)]++
+		count[p.Step]++
 	}
-	if count[authority.Moved] < 2 || count[authority.Expired] > 0 {
+	if count[authority.Switched] < 2 || count[authority.Expired] > 0 {
 		t.Errorf("steps %v", count)
 	}
 }
 
-func TestOutdatedCredentials(t *testing.T) {
-	for name, test := range map[string]struct {
-		outdated int
-		at       time.Duration
-		want     authority.Step
-	}{
-		"none, too early":  {0, 7*day - time.Second, ""},
-		"none":             {0, 7 * day, authority.Moved},
-		"one":              {1, 7 * day, ""},
-		"one, day before":  {1, 13 * day, ""},
-		"one, at deadline": {1, 14 * day, authority.Forced},
-		"many, late":       {20_000, 20 * day, authority.Forced},
-		"none, late":       {0, 20 * day, authority.Moved},
-	} {
-		i := published(t)
-		i.facts.Outdated = test.outdated
-		if p := i.onlyPlan(t, start.Add(publishAfter+test.at)); steps(p) != test.want {
-			t.Errorf("%s: step %q, want %q", name, steps(p), test.want)
-		}
-	}
-}
-
-// An operator that was down catches up without skipping the publication.
+// An operator that was down catches up without skipping the publication, and gives clients as much of
+// the overlap as the old CA is still valid.
 func TestLatePlan(t *testing.T) {
 	for name, test := range map[string]struct {
-		at   time.Duration
-		want []authority.Step
+		at, overlap time.Duration
+		want        []authority.Step
 	}{
-		"some days":                     {publishAfter + 30*day, []authority.Step{authority.Published, authority.Moved}},
-		"hours before the end":          {365*day - 3*time.Hour, []authority.Step{authority.Published, authority.Moved}},
-		"in the last second":            {365 * day, []authority.Step{authority.Published, authority.Expired}},
-		"expired":                       {365*day + time.Second, []authority.Step{authority.Expired}},
-		"expired a second time as well": {800 * day, []authority.Step{authority.Expired}},
+		"some days":            {publishAfter + 30*day, 335 * day, []authority.Step{authority.Published, authority.Switched}},
+		"after the switch":     {switchAfter + 30*day, 30 * day, []authority.Step{authority.Published, authority.Switched}},
+		"hours before the end": {3650*day - 3*time.Hour, 90 * time.Minute, []authority.Step{authority.Published, authority.Switched}},
+		"in the last second":   {3650 * day, time.Second, []authority.Step{authority.Published, authority.Expired}},
+		"expired":              {3650*day + time.Second, 0, []authority.Step{authority.Expired}},
+		"expired years ago":    {8000 * day, 0, []authority.Step{authority.Expired}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := created(t)
+			i := generated(t)
 			at := start.Add(test.at)
 			var got []authority.Step
 			for len(got) < len(test.want) {
 				p := i.plan(t, at)
-				got = append(got, p.Steps...)
-				if err := i.accepted(i.ca.Bundle(), at); err != nil {
-					t.Errorf("after step %q: %v", steps(p), err)
+				if overlap := p.Next.Sub(at); p.Step == authority.Published && overlap != test.overlap {
+					t.Errorf("the overlap lasts %s, want %s", overlap, test.overlap)
 				}
-				at = p.Next
+				got, at = append(got, p.Step), p.Next
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("steps (-want +got):\n%s", diff)
@@ -135,56 +98,34 @@ func TestLatePlan(t *testing.T) {
 	t.Run("expired while the next CA is published", func(t *testing.T) {
 		i := published(t)
 		next := i.ca.Next.Leaf
-		if p := i.plan(t, start.Add(366*day)); steps(p) != authority.Expired || !p.Current.Leaf.Equal(next) {
-			t.Errorf("step %q, the next CA signs: %t", steps(p), p.Current.Leaf.Equal(next))
+		if p := i.plan(t, start.Add(3651*day)); p.Step != authority.Expired || !p.Current.Leaf.Equal(next) {
+			t.Errorf("step %q, the next CA signs: %t", p.Step, p.Current.Leaf.Equal(next))
 		}
 	})
 }
 
-func TestClockSteps(t *testing.T) {
-	i := published(t)
-	if p := i.onlyPlan(t, start); steps(p) != authority.Published || !p.PublishedAt.Equal(start) {
-		// The next CA was generated in the future.
-		if p.Next.IsZero() || p.Authority.Next != nil {
-			t.Errorf("step %q, published at %s", steps(p), p.PublishedAt)
-		}
-	}
-	i = published(t)
-	if p := i.onlyPlan(t, start.Add(publishAfter-time.Minute)); steps(p) != authority.Published || !p.PublishedAt.Equal(start.Add(publishAfter-time.Minute)) {
-		t.Errorf("a minute back: step %q, published at %s", steps(p), p.PublishedAt)
-	}
-}
-
-// The operator generated or moved to a CA while the clock was in the future. After the clock is correct
-// again, the CA isn't valid yet, and another one signs immediately.
+// The operator generated a CA, or made the next one sign, while the clock was in the future. After the
+// clock is correct again, the CA isn't valid yet, and another one signs immediately. A next CA that was
+// generated then is dropped.
 func TestClockReturnsFromFuture(t *testing.T) {
-	for name, jumps := range map[string][]time.Duration{
-		"created":              {},
-		"past the publication": {publishAfter},
-		"past the move":        {publishAfter, moveAfter},
-		"past the expiration":  {800 * day},
+	for name, test := range map[string]struct {
+		jumps []time.Duration
+		want  authority.Step
+	}{
+		"generated":            {[]time.Duration{-30 * day}, authority.NotYetValid},
+		"past the publication": {[]time.Duration{publishAfter, time.Minute}, ""},
+		"past the switch":      {[]time.Duration{publishAfter, switchAfter, time.Minute}, authority.NotYetValid},
+		"past the end":         {[]time.Duration{8000 * day, time.Minute}, authority.NotYetValid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := created(t)
-			for _, jump := range jumps {
-				i.plan(t, start.Add(jump))
+			i := generated(t)
+			var p authority.Plan
+			for _, jump := range test.jumps {
+				p = i.plan(t, start.Add(jump))
 			}
-			at := start.Add(time.Minute)
-			if name == "created" {
-				at = start.Add(-30 * day)
-			}
-			wrong := i.ca.Current.Leaf
-			p := i.plan(t, at)
-			if at.Before(wrong.NotBefore) && steps(p) != authority.NotYetValid {
-				t.Errorf("steps %q", steps(p))
-			}
-			if err := i.accepted(p.Bundle(), at); err != nil {
-				t.Error(err)
-			}
-			for _, c := range p.Bundle() {
-				if at.Before(c.NotBefore) {
-					t.Errorf("the bundle contains %s, which is not valid before %s", c.Subject, c.NotBefore)
-				}
+			now := start.Add(test.jumps[len(test.jumps)-1])
+			if leaf := p.Current.Leaf; p.Step != test.want || now.Before(leaf.NotBefore) || p.Authority.Next != nil {
+				t.Errorf("step %q, want %q; the CA is valid from %s, and the next one is kept: %t", p.Step, test.want, leaf.NotBefore, p.Authority.Next != nil)
 			}
 		})
 	}
@@ -192,44 +133,73 @@ func TestClockReturnsFromFuture(t *testing.T) {
 
 func TestChangedHosts(t *testing.T) {
 	i := published(t)
-	before := i.ca.Bundle()
 	renamed := policy
 	renamed.Hosts = []string{"api.example.org"}
-	p, err := authority.Make(start.Add(publishAfter+day), i.ca, i.facts, renamed, rand.Reader)
+	p, err := authority.Make(start.Add(publishAfter+day), i.ca, renamed, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if steps(p) != authority.Renamed || !certificate.Permits(p.Current.Leaf, renamed.Hosts) || p.Authority.Next != nil || len(p.Bundle()) != 2 {
-		t.Errorf("step %q, %d certificates in the bundle (%d before)", steps(p), len(p.Bundle()), len(before))
+	if p.Step != authority.Renamed || !certificate.Permits(p.Current.Leaf, renamed.Hosts) || p.Authority.Next != nil {
+		t.Errorf("step %q", p.Step)
+	}
+	wantBundle(t, p.Authority, p.Current.Leaf, i.ca.Current.Leaf)
+}
+
+// The CA of a user is renewed like a generated one. If it lives shorter, so do the overlap and the
+// reserve.
+func TestUsersCA(t *testing.T) {
+	i := &instance{ca: &authority.Authority{Current: usersCA(t, start, 60*day)}}
+	i.want(t, start, "", start.Add(30*day))
+	i.want(t, start.Add(30*day), authority.Published, start.Add(45*day))
+	i.want(t, start.Add(45*day), authority.Switched, start.Add(60*day+time.Second))
+}
+
+func TestUnusableCA(t *testing.T) {
+	for name, ca := range map[string]*certificate.CA{
+		"a user's CA for other names": usersCA(t, start, 1000*day, "www.example.org"),
+		"a CA that isn't valid yet":   usersCA(t, start.Add(day), 100*day),
+	} {
+		if _, err := authority.Make(start, &authority.Authority{Current: ca}, policy, rand.Reader); !errors.Is(err, authority.ErrUnusable) {
+			t.Errorf("%s: error %v, want %v", name, err, authority.ErrUnusable)
+		}
 	}
 }
 
+// Certificates that a user adds to the bundle stay there until they expire. Others than those of CAs
+// are removed.
+func TestCertificatesOfUser(t *testing.T) {
+	i := generated(t)
+	own := usersCA(t, start, 100*day)
+	serving, err := own.Issue(policy.Hosts, 50*day, start, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := serving.Parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.ca.Previous = []*x509.Certificate{leaf, own.Leaf, i.ca.Current.Leaf}
+	i.want(t, start, "", start.Add(100*day+time.Second))
+	wantBundle(t, i.ca, i.ca.Current.Leaf, own.Leaf)
+	i.plan(t, start.Add(101*day))
+	wantBundle(t, i.ca, i.ca.Current.Leaf)
+}
+
 func TestDecode(t *testing.T) {
-	valid := func() *corev1.Secret { return secretOf(t, published(t).ca) }
-	for name, test := range map[string]struct {
-		change func(*corev1.Secret)
-		want   error
-	}{
-		"valid":               {func(*corev1.Secret) {}, nil},
-		"Opaque":              {func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }, authority.ErrUnusable},
-		"no key":              {func(s *corev1.Secret) { delete(s.Data, "tls.key") }, authority.ErrUnusable},
-		"another key":         {func(s *corev1.Secret) { s.Data["tls.key"] = s.Data["next.key"] }, authority.ErrUnusable},
-		"no next key":         {func(s *corev1.Secret) { delete(s.Data, "next.key") }, authority.ErrUnreadable},
-		"no next certificate": {func(s *corev1.Secret) { delete(s.Data, "next.crt") }, authority.ErrUnreadable},
-		"damaged previous":    {func(s *corev1.Secret) { s.Data["previous.crt"] = []byte("x") }, authority.ErrUnreadable},
-		"damaged next":        {func(s *corev1.Secret) { s.Data["next.crt"] = []byte("x") }, authority.ErrUnreadable},
-		"damaged time":        {func(s *corev1.Secret) { s.Data["next-published-at"] = []byte("yesterday") }, nil},
-		"damaged cross":       {func(s *corev1.Secret) { s.Data["cross.crt"] = []byte("x") }, nil},
-		"no time":             {func(s *corev1.Secret) { delete(s.Data, "next-published-at") }, nil},
+	for name, change := range map[string]func(*corev1.Secret){
+		"Opaque":              func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque },
+		"no key":              func(s *corev1.Secret) { delete(s.Data, "tls.key") },
+		"another key":         func(s *corev1.Secret) { s.Data["tls.key"] = s.Data["next.key"] },
+		"no next key":         func(s *corev1.Secret) { delete(s.Data, "next.key") },
+		"no next certificate": func(s *corev1.Secret) { delete(s.Data, "next.crt") },
+		"damaged previous":    func(s *corev1.Secret) { s.Data["previous.crt"] = []byte("x") },
+		"damaged next":        func(s *corev1.Secret) { s.Data["next.crt"] = []byte("x") },
 	} {
-		secret := valid()
-		test.change(secret)
+		secret := secretOf(t, published(t).ca)
+		change(secret)
 		a, err := authority.Decode(secret)
-		if !errors.Is(err, test.want) || (a == nil) != errors.Is(test.want, authority.ErrUnusable) {
-			t.Errorf("%s: error %v, want %v", name, err, test.want)
-		}
-		if err != nil && !strings.Contains(err.Error(), "realmkeeper-ca") {
-			t.Errorf("%s: the error does not name the Secret: %v", name, err)
+		if a != nil || !errors.Is(err, authority.ErrUnusable) || !strings.Contains(err.Error(), "realmkeeper-ca") {
+			t.Errorf("%s: error %v, want %v with the name of the Secret", name, err, authority.ErrUnusable)
 		}
 	}
 }

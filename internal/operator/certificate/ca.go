@@ -42,7 +42,7 @@ func NewCA(hosts []string, lifetime time.Duration, now time.Time, random io.Read
 		NotAfter:              now.Add(lifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		IsCA:                  true,
-		MaxPathLen:            1, // the certificate of another CA, cross-signed by this one
+		MaxPathLenZero:        true, // no other CA below it
 		BasicConstraintsValid: true,
 	}
 	if len(hosts) > 0 {
@@ -99,33 +99,6 @@ func (c *CA) Issue(hosts []string, lifetime time.Duration, now time.Time, random
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	return sign(template, c, now, random)
-}
-
-// CrossSign returns a certificate for the key and name of another CA, signed by c. With it, clients
-// that trust only c accept the certificates of the other CA. CrossSign returns nil if c may not sign
-// certificates of CAs.
-func (c *CA) CrossSign(other *CA, now time.Time, random io.Reader) (*x509.Certificate, error) {
-	if c.Leaf.MaxPathLen == 0 && c.Leaf.MaxPathLenZero {
-		return nil, nil //nolint:nilnil // There is nothing to add to the chain.
-	}
-	template := &x509.Certificate{
-		RawSubject:                  other.Leaf.RawSubject,
-		SubjectKeyId:                other.Leaf.SubjectKeyId,
-		NotAfter:                    earliest(c.Leaf.NotAfter, other.Leaf.NotAfter),
-		KeyUsage:                    other.Leaf.KeyUsage,
-		IsCA:                        true,
-		MaxPathLenZero:              true,
-		BasicConstraintsValid:       true,
-		PermittedDNSDomainsCritical: other.Leaf.PermittedDNSDomainsCritical,
-		PermittedDNSDomains:         other.Leaf.PermittedDNSDomains,
-		ExcludedDNSDomains:          other.Leaf.ExcludedDNSDomains,
-		ExcludedIPRanges:            other.Leaf.ExcludedIPRanges,
-	}
-	raw, err := create(template, c.Leaf, other.Leaf.PublicKey, c.signer, now, random)
-	if err != nil {
-		return nil, err
-	}
-	return x509.ParseCertificate(raw)
 }
 
 // Signed reports whether c signed a certificate.

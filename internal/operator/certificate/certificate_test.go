@@ -108,33 +108,6 @@ func TestNameConstraints(t *testing.T) {
 	}
 }
 
-// A client that trusts only one of two CAs accepts the certificates of both.
-func TestCrossSign(t *testing.T) {
-	first, second := newCA(t, hosts...), newCA(t, hosts...)
-	if bytes.Equal(first.Leaf.RawSubject, second.Leaf.RawSubject) {
-		t.Error("two CAs have the same name")
-	}
-	cross, err := first.CrossSign(second, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := issue(t, second, hosts, 90*day)
-	for _, host := range hosts {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool(first.Leaf), Intermediates: pool(cross), DNSName: host, CurrentTime: now}); err != nil {
-			t.Errorf("%s: %v", host, err)
-		}
-	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool(first.Leaf), CurrentTime: now}); err == nil {
-		t.Error("the certificate verifies without the cross-signed one")
-	}
-	if !cross.MaxPathLenZero || first.Leaf.MaxPathLen != 1 || !cross.NotAfter.Equal(first.Leaf.NotAfter) || !cross.PermittedDNSDomainsCritical {
-		t.Errorf("path lengths %d and %d, end %s, constraints critical %t", cross.MaxPathLen, first.Leaf.MaxPathLen, cross.NotAfter, cross.PermittedDNSDomainsCritical)
-	}
-	if !first.Signed(cross) || second.Signed(cross) {
-		t.Error("Signed is wrong")
-	}
-}
-
 func TestKeyUsage(t *testing.T) {
 	ca := newCA(t, hosts...)
 	serving := issue(t, ca, hosts, 90*day)
@@ -224,8 +197,5 @@ func TestRandomSourceErrorIsReturned(t *testing.T) {
 	}
 	if _, err := newCA(t).Issue(hosts, day, now, iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("Issue: %v, want %v", err, broken)
-	}
-	if _, err := newCA(t).CrossSign(newCA(t), now, iotest.ErrReader(broken)); !errors.Is(err, broken) {
-		t.Errorf("CrossSign: %v, want %v", err, broken)
 	}
 }

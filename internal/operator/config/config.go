@@ -214,14 +214,14 @@ const defaultStaleAfter = 90 * 24 * time.Hour
 
 // Defaults and limits of the managed CA.
 const (
-	defaultCALifetime = 365 * 24 * time.Hour
+	defaultCALifetime = maxCALifetime
 	minCALifetime     = 24 * time.Hour
-	maxCALifetime     = 10 * defaultCALifetime
-	defaultCAOverlap  = 7 * 24 * time.Hour
+	maxCALifetime     = 10 * 365 * 24 * time.Hour
 	minCAOverlap      = time.Hour
-	// minCAOverlaps leaves time for the overlap, the deadline, and the last serving certificate of a
-	// CA before the CA expires.
-	minCAOverlaps = 8
+	// defaultCAOverlaps and minCAOverlaps divide the lifetime of a CA. The latter leaves time before
+	// the overlap, and for the last serving certificate of a CA after it.
+	defaultCAOverlaps = 10
+	minCAOverlaps     = 8
 )
 
 // Load reads the file at path. The error is a single line. It wraps ErrInvalid or comes from the

@@ -93,7 +93,7 @@ func TestParse(t *testing.T) {
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			}},
 			TLS: config.TLS{Managed: &config.ManagedTLS{
-				Lifetime: metav1.Duration{Duration: 8760 * time.Hour}, Overlap: metav1.Duration{Duration: 168 * time.Hour},
+				Lifetime: metav1.Duration{Duration: 87600 * time.Hour}, Overlap: metav1.Duration{Duration: 8760 * time.Hour},
 			}},
 			Testing: config.Testing{SpeedUp: 1},
 			Usage:   config.Usage{Resolution: lifetime(time.Hour), StaleAfter: lifetime(2160 * time.Hour)},

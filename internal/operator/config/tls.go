@@ -1,6 +1,10 @@
 package config
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // TLS selects the source of the serving certificate. At most one field may be set.
 type TLS struct {
@@ -14,11 +18,11 @@ type TLS struct {
 // ManagedTLS configures the managed CA.
 type ManagedTLS struct {
 	// Lifetime is the lifetime of a new CA: 24h to 87600h. The CA is renewed before it expires.
-	// Defaults to 8760h, which is a year.
+	// Defaults to 87600h, which is ten years.
 	Lifetime metav1.Duration `json:"lifetime,omitzero"`
 	// Overlap is how long the next CA is published before it signs: at least 1h, and at most an eighth
-	// of Lifetime. Workloads must load the ca.crt of their credentials Secret at least every half of
-	// this time. Defaults to 168h.
+	// of Lifetime. Clients must load ca.crt again within this time. Defaults to a tenth of Lifetime,
+	// which is a year.
 	Overlap metav1.Duration `json:"overlap,omitzero"`
 	// ClusterTrustBundle also publishes the CAs as a ClusterTrustBundle, for which the API server must
 	// serve certificates.k8s.io/v1beta1. Defaults to false.
@@ -30,7 +34,7 @@ func (m *ManagedTLS) setDefaults() {
 		m.Lifetime.Duration = defaultCALifetime
 	}
 	if m.Overlap.Duration == 0 {
-		m.Overlap.Duration = defaultCAOverlap
+		m.Overlap.Duration = (m.Lifetime.Duration / defaultCAOverlaps).Truncate(time.Second)
 	}
 }
 

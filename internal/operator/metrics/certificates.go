@@ -10,7 +10,6 @@ import (
 type certificateMetrics struct {
 	caExpiration      *prometheus.GaugeVec
 	servingExpiration *prometheus.GaugeVec
-	outdated          *prometheus.GaugeVec
 }
 
 func newCertificateMetrics(registerer prometheus.Registerer) certificateMetrics {
@@ -23,19 +22,13 @@ func newCertificateMetrics(registerer prometheus.Registerer) certificateMetrics 
 			Name: "realmkeeper_serving_certificate_expiration_timestamp_seconds",
 			Help: "Expiration time of the managed serving certificate.",
 		}, nil),
-		outdated: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "realmkeeper_outdated_credentials_secrets",
-			Help: "Credentials Secrets that do not contain the CAs that clients must trust. They are counted only while the managed CA is renewed.",
-		}, nil),
 	}
-	registerer.MustRegister(m.caExpiration, m.servingExpiration, m.outdated)
+	registerer.MustRegister(m.caExpiration, m.servingExpiration)
 	return m
 }
 
-// Certificates sets the expiration of the managed CA and of the serving certificate, and the number of
-// credentials Secrets that don't contain the CAs.
-func (m *Metrics) Certificates(ca, serving time.Time, outdated int) {
+// Certificates sets the expiration of the managed CA and of the serving certificate.
+func (m *Metrics) Certificates(ca, serving time.Time) {
 	m.certificates.caExpiration.WithLabelValues().Set(float64(ca.Unix()))
 	m.certificates.servingExpiration.WithLabelValues().Set(float64(serving.Unix()))
-	m.certificates.outdated.WithLabelValues().Set(float64(outdated))
 }

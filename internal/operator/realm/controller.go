@@ -14,7 +14,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
@@ -40,7 +39,6 @@ type Reconciler struct {
 	Tracker  *acknowledgement.Tracker
 	Issuers  *issuerkeys.Fetcher
 	Sealing  *sealing.Sealer
-	Renewal  *authority.Renewal
 	Instance *config.Instance
 	Metrics  *metrics.Metrics
 	Events   *notice.Recorder
@@ -50,7 +48,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
 // record changes, when the record's state at the token servers changes, when the keys of a trusted
-// issuer change, when the KMS plugin has encrypted a key, and when a renewal of the CA progresses.
+// issuer change, and when the KMS plugin has encrypted a key.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
@@ -59,7 +57,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(r.Issuers.Source()).
 		WatchesRawSource(r.Sealing.Source()).
-		WatchesRawSource(r.Renewal.Source(r.allRealms)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(apply.RetryConflicts(r))
 }

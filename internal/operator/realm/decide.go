@@ -24,8 +24,6 @@ import (
 // decision is the desired state of a Realm.
 type decision struct {
 	accepted condition.Result
-	// renewal is the result for the CARenewal condition; nil if there is none.
-	renewal *condition.Result
 	// unreadable is the reason why the record can't be read, or nil. An unreadable record is not
 	// changed, and token servers keep serving its last known good version.
 	unreadable *condition.Result
@@ -67,7 +65,6 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	realm := seen.realm
 	d := decision{
 		accepted: accepted(realm, instance),
-		renewal:  seen.renewal,
 		lifetime: instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
 		ignored:  seen.ignored,
 	}

@@ -36,8 +36,6 @@ type observed struct {
 	ignored  *condition.Result
 	// sealing is what is known about the encryption of the realm's keys.
 	sealing sealing.View
-	// renewal is the result for the CARenewal condition; nil if there is none.
-	renewal *condition.Result
 }
 
 // gather reads the Realm and its record. It also deletes the records of deleted Realms with the
@@ -75,7 +73,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, err
 	}
 	seen := observed{
-		realm: realm, record: secret, fetched: Fetched(realm, r.Issuers), sealing: r.Sealing.View(req.Name, uid), renewal: r.caRenewal(realm),
+		realm: realm, record: secret, fetched: Fetched(realm, r.Issuers), sealing: r.Sealing.View(req.Name, uid),
 	}
 	if secret != nil {
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)

@@ -65,17 +65,13 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	return s
 }
 
-// putOptional puts the conditions of restored realms, of encrypted keys, and of a renewal of the CA, if
-// they apply.
+// putOptional puts the conditions of restored realms and of encrypted keys, if they apply.
 func (d decision) putOptional(conditions *condition.Set, state *acknowledgement.State) {
 	if result := restored(d.ignored, d.recordedRestoration(state)); result != nil {
 		conditions.Put(v1alpha1.ConditionRestored, *result)
 	}
 	if encrypted := d.encryption.condition(); encrypted != nil && d.unreadable == nil {
 		conditions.Put(v1alpha1.ConditionKeysEncrypted, *encrypted)
-	}
-	if d.renewal != nil {
-		conditions.Put(v1alpha1.ConditionCARenewal, *d.renewal)
 	}
 }
 

@@ -53,25 +53,18 @@ func HasChain(serving certificate.Pair, chain []*x509.Certificate) bool {
 	return err == nil && len(sent) > 0 && slices.EqualFunc(sent[1:], chain, (*x509.Certificate).Equal)
 }
 
-// Secret returns the Secret that the token servers mount. bundle contains the certificates that
-// clients trust in PEM format. The token servers don't need it; it records what has been published.
-func Secret(namespace string, serving certificate.Pair, bundle []byte, labels map[string]string) *corev1ac.SecretApplyConfiguration {
+// Secret returns the Secret that the token servers mount.
+func Secret(namespace string, serving certificate.Pair, labels map[string]string) *corev1ac.SecretApplyConfiguration {
 	return corev1ac.Secret(SecretName, namespace).
 		WithLabels(labels).
 		WithType(corev1.SecretTypeTLS).
-		WithData(map[string][]byte{
-			corev1.TLSCertKey:              serving.Certificate,
-			corev1.TLSPrivateKeyKey:        serving.Key,
-			corev1.ServiceAccountRootCAKey: bundle,
-		})
+		WithData(map[string][]byte{corev1.TLSCertKey: serving.Certificate, corev1.TLSPrivateKeyKey: serving.Key})
 }
 
-// FromSecret returns the pair in the Secret and the certificates that have been published, without
-// validating them. The Secret can be nil.
-func FromSecret(secret *corev1.Secret) (serving certificate.Pair, published []*x509.Certificate) {
+// FromSecret returns the pair in the Secret without validating it. The Secret can be nil.
+func FromSecret(secret *corev1.Secret) certificate.Pair {
 	if secret == nil {
-		return certificate.Pair{}, nil
+		return certificate.Pair{}
 	}
-	published, _ = certificate.Parse(secret.Data[corev1.ServiceAccountRootCAKey])
-	return certificate.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}, published
+	return certificate.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
 }

@@ -32,7 +32,7 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error
 }
 
 // applyCertificates writes the CA first. Each step of a renewal is a single write of the CA, and
-// clients accept the old serving certificate until the new one is written.
+// clients accept the old serving certificate while it is served.
 func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d decision) error {
 	namespace := r.Instance.SystemNamespace
 	if d.plan.Authority != nil {
@@ -42,7 +42,7 @@ func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d dec
 		}
 	}
 	if d.serving != nil {
-		desired := servingcert.Secret(namespace, *d.serving, d.bundle, labels())
+		desired := servingcert.Secret(namespace, *d.serving, labels())
 		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.serving, desired); err != nil {
 			return fmt.Errorf("writing the serving certificate: %w", err)
 		}

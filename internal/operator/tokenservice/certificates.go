@@ -1,12 +1,11 @@
 package tokenservice
 
 import (
-	"errors"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
@@ -16,67 +15,54 @@ import (
 
 // certificates are the managed CA and the serving certificate.
 type certificates struct {
-	// plan is the plan for the CA; its Authority is nil if the CA must not be written. There are no
-	// steps then.
+	// plan is the plan for the CA; its Authority is nil if there is none that can be used.
 	plan authority.Plan
-	// authority is the CA; nil if there is none that can be used.
-	authority *authority.Authority
 	// serving is the serving certificate with its chain; nil if it must not be written.
 	serving *certificate.Pair
 	// bundle contains the certificates that clients must trust, in PEM format.
 	bundle []byte
+	// unexpected reports that clients may not trust the CA that issues serving certificates from now on,
+	// because it was not published before.
+	unexpected bool
 	// next is the time of the next change; zero if there is none.
 	next time.Time
 }
 
-// decideCertificates plans the CA and the serving certificate. If the next CA or the previous ones
-// can't be read, the CA keeps signing but doesn't change.
+// decideCertificates plans the CA and the serving certificate.
 func decideCertificates(seen observed, instance *config.Instance, now time.Time, random io.Reader) (certificates, error) {
-	var c certificates
 	policy := authority.PolicyOf(instance)
-	serving, published := servingcert.FromSecret(seen.serving)
-	ca, failed := authority.Decode(seen.authority)
-	switch {
-	case failed == nil:
-		facts := authority.Facts{Published: published, Outdated: len(seen.outdated)}
-		facts.Serving, _ = serving.Parse() // An invalid certificate says nothing about the CA.
-		plan, err := authority.Make(now, ca, facts, policy, random)
-		if err != nil {
-			return c, err
-		}
-		c.plan, ca, c.next = plan, plan.Authority, plan.Next
-	case ca == nil:
-		return c, failed
+	ca, err := authority.Decode(seen.authority)
+	if err != nil {
+		return certificates{}, err
 	}
-	c.authority = ca
-	c.bundle = certificate.Encode(ca.Bundle())
+	plan, err := authority.Make(now, ca, policy, random)
+	if err != nil {
+		return certificates{}, err
+	}
+	c := certificates{plan: plan, bundle: certificate.Encode(plan.Bundle()), next: plan.Next}
 
-	renewAt := servingcert.RenewAt(ca.Current, serving, policy.Hosts, now)
-	if !renewAt.After(now) || !servingcert.HasChain(serving, ca.Chain()) {
-		var err error
-		if serving, err = ca.Current.Issue(policy.Hosts, policy.ServingLifetime, now, random); err != nil {
+	serving := servingcert.FromSecret(seen.serving)
+	leaf, _ := serving.Parse() // An invalid certificate is issued again.
+	c.unexpected = leaf != nil && !plan.Current.Signed(leaf) && plan.Step != authority.Switched && !(plan.Step == "" && isPrevious(plan, leaf))
+	renewAt := servingcert.RenewAt(plan.Current, serving, policy.Hosts, now)
+	if !renewAt.After(now) || !servingcert.HasChain(serving, plan.Chain()) {
+		if serving, err = plan.Current.Issue(policy.Hosts, policy.ServingLifetime, now, random); err != nil {
 			return c, err
 		}
-		if renewAt = servingcert.RenewAt(ca.Current, serving, policy.Hosts, now); !renewAt.After(now) {
-			return c, errors.Join(failed, fmt.Errorf("%w: the CA in Secret %s issued a certificate that is not valid now; check the CA and the clock of the node", authority.ErrUnusable, authority.SecretName))
+		if renewAt = servingcert.RenewAt(plan.Current, serving, policy.Hosts, now); !renewAt.After(now) {
+			return c, fmt.Errorf("%w: the CA in Secret %s issued a certificate that is not valid now; check the CA and the clock of the node", authority.ErrUnusable, authority.SecretName)
 		}
 	}
-	serving = servingcert.WithChain(serving, ca.Chain())
+	serving = servingcert.WithChain(serving, plan.Chain())
 	c.serving = &serving
-	if c.next.IsZero() || renewAt.Before(c.next) {
+	if renewAt.Before(c.next) {
 		c.next = renewAt
 	}
-	return c, failed
+	return c, nil
 }
 
-// isWaiting reports whether the CA is renewed as soon as all credentials Secrets contain the bundle.
-func (c *certificates) isWaiting() bool { return c.authority != nil && c.authority.Next != nil }
-
-// renewing returns the CA in a Secret if a renewal is in progress; otherwise nil.
-func renewing(secret *corev1.Secret) *authority.Authority {
-	ca, _ := authority.Decode(secret) // The decision reports the error.
-	if ca == nil || ca.Next == nil && len(ca.Previous) == 0 {
-		return nil
-	}
-	return ca
+// isPrevious reports whether a previous CA signed the serving certificate: the operator stopped after a
+// switch, before it wrote another certificate.
+func isPrevious(plan authority.Plan, serving *x509.Certificate) bool {
+	return slices.ContainsFunc(plan.Previous, func(ca *x509.Certificate) bool { return certificate.SignedBy(serving, ca) })
 }

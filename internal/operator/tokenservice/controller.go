@@ -48,15 +48,12 @@ import (
 
 // Reconciler reconciles the token service. All exported fields except Account are required.
 type Reconciler struct {
-	Client client.Client
-	Live   client.Reader // bypasses the cache
-	System cache.Cache   // the operator's certificates in the system namespace
-	// Credentials finds outdated credentials Secrets.
-	Credentials *authority.Credentials
-	Renewal     *authority.Renewal
-	Metrics     *metrics.Metrics
-	Events      events.EventRecorder
-	Instance    *config.Instance
+	Client   client.Client
+	Live     client.Reader // bypasses the cache
+	System   cache.Cache   // the operator's certificates in the system namespace
+	Metrics  *metrics.Metrics
+	Events   events.EventRecorder
+	Instance *config.Instance
 	// Image is the image of the token servers.
 	Image string
 	// Account is the name of the operator's service account. It is empty if the operator runs

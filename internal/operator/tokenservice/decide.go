@@ -28,7 +28,7 @@ type decision struct {
 // decide returns the desired state for the observed state. It is a pure function.
 //
 // Errors concern only the certificates; the rest of the decision is still valid. The error wraps
-// authority.ErrUnusable or authority.ErrUnreadable if a user must act. Other errors come from random.
+// authority.ErrUnusable if a user must act. Other errors come from random.
 func decide(seen observed, instance *config.Instance, image string, now time.Time, random io.Reader) (decision, error) {
 	d := decision{
 		service:       service(instance),

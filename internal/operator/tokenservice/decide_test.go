@@ -44,7 +44,7 @@ func settled(t *testing.T, d decision) observed {
 	t.Helper()
 	return observed{
 		authority: secretOf(t, d.plan.Secret("system", nil)),
-		serving:   secretOf(t, servingcert.Secret("system", *d.serving, d.bundle, nil)),
+		serving:   secretOf(t, servingcert.Secret("system", *d.serving, nil)),
 	}
 }
 
@@ -91,7 +91,7 @@ tokenServer:
   tolerations: [{key: dedicated, operator: Exists}]
   topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]
 `), now)
-	if d.authority != nil || d.serving != nil || d.caBundle != nil || !d.next.IsZero() {
+	if d.plan.Authority != nil || d.serving != nil || d.caBundle != nil || !d.next.IsZero() {
 		t.Error("certificate issued although TLS is not managed")
 	}
 	spec, template := d.deployment.Spec, d.deployment.Spec.Template

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
@@ -21,9 +20,6 @@ import (
 type observed struct {
 	authority *corev1.Secret
 	serving   *corev1.Secret
-	// outdated are the ApiClients whose credentials Secrets lack the CA that signs or the next one. They
-	// matter only while the CA is renewed.
-	outdated []*v1alpha1.ApiClient
 	// operator is the operator's service account. It is nil if the operator runs outside a cluster.
 	operator *corev1.ServiceAccount
 
@@ -69,9 +65,6 @@ func (r *Reconciler) gather(ctx context.Context) (observed, error) {
 	seen.networkPolicy = orNil(&networkingv1.NetworkPolicy{}, func(o *networkingv1.NetworkPolicy) bool { return read(r.Client, name, o) })
 	seen.disruptionBudget = orNil(&policyv1.PodDisruptionBudget{}, func(o *policyv1.PodDisruptionBudget) bool { return read(r.Client, name, o) })
 	seen.deployment = orNil(&appsv1.Deployment{}, func(o *appsv1.Deployment) bool { return read(r.Client, name, o) })
-	if ca := renewing(seen.authority); err == nil && ca != nil && r.Instance.ManagesCredentialsSecrets() {
-		seen.outdated, err = r.Credentials.Outdated(ctx, ca)
-	}
 	return seen, err
 }
 

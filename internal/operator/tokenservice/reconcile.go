@@ -23,17 +23,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	decided, certificateErr := decide(seen, r.Instance, r.Image, now, r.Random)
 	applyErr := r.apply(ctx, seen, decided)
 	if applyErr == nil {
-		r.report(ctx, seen, decided, now, certificateErr)
+		r.report(ctx, seen, decided)
 	}
 	if err := errors.Join(certificateErr, applyErr); err != nil {
 		return ctrl.Result{}, err
 	}
-	result := ctrl.Result{}
-	if !decided.next.IsZero() {
-		result.RequeueAfter = max(decided.next.Sub(now), time.Millisecond) // Zero would mean never.
+	next := decided.next
+	if at := r.publishTrustBundle(ctx, seen, decided, now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
 	}
-	if recheck := r.recheckAfter(seen, decided, r.publishTrustBundle(ctx, seen, decided)); recheck > 0 && (result.RequeueAfter == 0 || recheck < result.RequeueAfter) {
-		result.RequeueAfter = recheck
+	if next.IsZero() {
+		return ctrl.Result{}, nil
 	}
-	return result, nil
+	return ctrl.Result{RequeueAfter: max(next.Sub(now), time.Millisecond)}, nil // Zero would mean never.
 }

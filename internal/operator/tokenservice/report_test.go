@@ -2,7 +2,6 @@ package tokenservice
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 )
 
@@ -43,8 +41,8 @@ func reported(t *testing.T, r *Reconciler, f func(context.Context)) (recorded, l
 func TestWarningsAboutChangesByHand(t *testing.T) {
 	i := instance(t, "")
 	first := settled(t, decided(t, observed{}, i, now))
-	end := now.Add(365 * 24 * time.Hour)
-	soon := settled(t, decided(t, observed{}, i, now.Add(-300*24*time.Hour)))
+	end := now.Add(3650 * 24 * time.Hour)
+	soon := settled(t, decided(t, observed{}, i, now.Add(-3500*24*time.Hour)))
 	for name, test := range map[string]struct {
 		seen observed
 		at   time.Time
@@ -58,36 +56,14 @@ func TestWarningsAboutChangesByHand(t *testing.T) {
 		"generated later":        {first, now.Add(-48 * time.Hour), []string{"Warning CAReplaced The certificate authority is not valid yet"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Instance: i, Renewal: &authority.Renewal{}, Metrics: metrics.New(prometheus.NewRegistry(), nil)}
+			r := &Reconciler{Instance: i, Metrics: metrics.New(prometheus.NewRegistry(), nil)}
 			recorded, _ := reported(t, r, func(ctx context.Context) {
-				r.report(ctx, test.seen, decided(t, test.seen, i, test.at), test.at, nil)
+				r.report(ctx, test.seen, decided(t, test.seen, i, test.at))
 			})
 			if !slices.EqualFunc(recorded, test.want, strings.HasPrefix) {
 				t.Errorf("%q, want %q", recorded, test.want)
 			}
 		})
-	}
-}
-
-// The alert about the serving certificate also works while a part of the CA can't be read.
-func TestMetricsOfDamagedCA(t *testing.T) {
-	i := instance(t, "")
-	seen := settled(t, decided(t, observed{}, i, now))
-	seen.authority.Data["previous.crt"] = []byte("invalid")
-	d, failure := decide(seen, i, "image:1", now, rand.Reader)
-	registry := prometheus.NewRegistry()
-	r := &Reconciler{Instance: i, Renewal: &authority.Renewal{}, Metrics: metrics.New(registry, func() int { return 0 })}
-	reported(t, r, func(ctx context.Context) { r.report(ctx, seen, d, now, failure) })
-	families, err := registry.Gather()
-	var found bool
-	for _, f := range families {
-		found = found || f.GetName() == "realmkeeper_serving_certificate_expiration_timestamp_seconds" && len(f.GetMetric()) == 1
-	}
-	if err != nil || !found {
-		t.Errorf("the expiration of the serving certificate is missing, error %v", err)
-	}
-	if result, _ := r.Renewal.Result(); result == nil || result.Reason != v1alpha1.ReasonCAUnusable {
-		t.Errorf("result %v, want %s", result, v1alpha1.ReasonCAUnusable)
 	}
 }
 
@@ -108,8 +84,9 @@ func TestTrustBundleErrorsAreLoggedOnce(t *testing.T) {
 	d := decided(t, observed{}, i, now)
 	recorded, logged := reported(t, r, func(ctx context.Context) {
 		for _, failure = range []error{errors.New("a"), errors.New("a"), errors.New("b"), nil, nil, errors.New("a")} {
-			if retry := r.publishTrustBundle(ctx, observed{}, d); retry != (failure != nil) {
-				t.Errorf("error %v: retry %t", failure, retry)
+			again := r.publishTrustBundle(ctx, observed{}, d, now).Sub(now)
+			if want := map[bool]time.Duration{true: time.Minute, false: time.Hour}[failure != nil]; again != want {
+				t.Errorf("error %v: again after %s, want %s", failure, again, want)
 			}
 		}
 	})

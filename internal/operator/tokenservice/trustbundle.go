@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,16 +34,25 @@ func TrustBundleName(systemNamespace string) string {
 
 var errNoTrustBundles = errors.New("the API server does not serve ClusterTrustBundles; enable its feature gate ClusterTrustBundle and certificates.k8s.io/v1beta1/clustertrustbundles, or set tls.managed.clusterTrustBundle to false")
 
-// publishTrustBundle writes the ClusterTrustBundle if it is enabled. It reports whether it must be
-// tried again. Errors are only recorded, because they concern nothing else. An error is logged once.
-func (r *Reconciler) publishTrustBundle(ctx context.Context, seen observed, d decision) (retry bool) {
+const (
+	// trustBundleInterval is the interval at which a ClusterTrustBundle is compared, because the operator
+	// doesn't watch it. After an error, it is trustBundleRetry. Both are scaled.
+	trustBundleInterval = time.Hour
+	trustBundleRetry    = time.Minute
+)
+
+// publishTrustBundle writes the ClusterTrustBundle if it is enabled. It returns the time at which it
+// must be compared; zero if never. Errors are only recorded, because they concern nothing else. An error
+// is logged once.
+func (r *Reconciler) publishTrustBundle(ctx context.Context, seen observed, d decision, now time.Time) time.Time {
 	if d.bundle == nil || !r.Instance.PublishesTrustBundle() {
-		return false
+		return time.Time{}
 	}
-	failure := ""
+	failure, again := "", trustBundleInterval
 	if err := r.applyTrustBundle(ctx, d.bundle); err != nil {
-		failure = err.Error()
-		r.record(seen, corev1.EventTypeWarning, v1alpha1.EventTrustBundleFailed, truncated("Failed to write the ClusterTrustBundle: "+failure+"."))
+		failure, again = err.Error(), trustBundleRetry
+		note := "Failed to write the ClusterTrustBundle: " + failure + "."
+		r.record(seen, corev1.EventTypeWarning, v1alpha1.EventTrustBundleFailed, note[:min(len(note), maxNote)])
 		if failure != r.trustBundleFailure {
 			ctrl.LoggerFrom(ctx).Error(err, "Failed to write the ClusterTrustBundle, will retry")
 		}
@@ -50,7 +60,7 @@ func (r *Reconciler) publishTrustBundle(ctx context.Context, seen observed, d de
 		ctrl.LoggerFrom(ctx).Info("Wrote the ClusterTrustBundle after failures")
 	}
 	r.trustBundleFailure = failure
-	return failure != ""
+	return now.Add(max(time.Second, r.Instance.Scaled(again)))
 }
 
 // applyTrustBundle reads from the API server, because a cache could not start without the API.

@@ -77,8 +77,8 @@ type Settings struct {
 	MaximumTokenLifetime string   // defaults to 24h
 	SpeedUp              int      // speeds up rotation by this factor; defaults to 1
 	LocalIssuers         bool     // allows trusted issuers at local addresses
-	CALifetime           string   // of the managed CA, before it is sped up; defaults to 8760h
-	CAOverlap            string   // how long the next CA is published, before it is sped up; defaults to 168h
+	CALifetime           string   // of the managed CA, before it is sped up; defaults to 87600h
+	CAOverlap            string   // how long the next CA is published, before it is sped up; defaults to 8760h
 	ClusterTrustBundle   bool     // also publishes the managed CA as a ClusterTrustBundle
 
 	AllowedMetadataPrefixes []string // of credentials Secrets; defaults to none
@@ -148,7 +148,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 		fmt.Fprintf(&b, "keyEncryption:\n  kms:\n    image: kms-plugin:test\n    timeout: %s\n    decrypt: %t\n", orDefault(s.KMSTimeout, "1s"), s.Decrypt)
 	}
 	fmt.Fprintf(&b, "trustedIssuers:\n  allowLocalAddresses: %t\n", s.LocalIssuers)
-	fmt.Fprintf(&b, "tls:\n  managed: {lifetime: %s, overlap: %s, clusterTrustBundle: %t}\n", orDefault(s.CALifetime, "8760h"), orDefault(s.CAOverlap, "168h"), s.ClusterTrustBundle)
+	fmt.Fprintf(&b, "tls:\n  managed: {lifetime: %s, overlap: %s, clusterTrustBundle: %t}\n", orDefault(s.CALifetime, "87600h"), orDefault(s.CAOverlap, "8760h"), s.ClusterTrustBundle)
 	fmt.Fprintf(&b, "logging:\n  level: %s\n", orDefault(s.LogLevel, "info"))
 	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", i.speedUp)
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {

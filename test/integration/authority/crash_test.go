@@ -45,7 +45,7 @@ func TestOperatorKilledAtEachWrite(t *testing.T) {
 			s.StartOperator(t, kubeconfig)
 
 			old, next := s.awaitNext(t)
-			_, to := s.awaitMove(t, old)
+			_, to := s.awaitSwitch(t, old)
 			if !to.Equal(next) {
 				t.Errorf("%s signs, want the published %s", to.Subject, next.Subject)
 			}

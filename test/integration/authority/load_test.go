@@ -122,9 +122,3 @@ func (s *site) following(t *testing.T, c *v1alpha1.ApiClient, part float64) func
 		return roots, nil
 	}
 }
-
-// trusting returns the CAs of a client that never loads ca.crt again.
-func trusting(ca *x509.Certificate) func(context.Context) (*x509.CertPool, error) {
-	roots := poolOf(ca)
-	return func(context.Context) (*x509.CertPool, error) { return roots, nil }
-}

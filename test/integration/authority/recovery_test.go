@@ -13,7 +13,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -34,17 +33,15 @@ func TestExpiredCA(t *testing.T) {
 	s.wantLogged(t, "expired")
 }
 
-// A user replaces the CA. It signs immediately, and the bundle also contains the previous one as long as
-// certificates of it are valid.
+// A user replaces the CA. It signs immediately, and clients get it.
 func TestCAReplacedByHand(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, long)
 	clients := s.start(t, "", 1, "billing")
-	before := s.current(t)
 	own := s.newCA(t, s.lifetime)
 	s.change(t, map[string][]byte{corev1.TLSCertKey: own.Certificate, corev1.TLSPrivateKeyKey: own.Key})
 	s.awaitServed(t, own.Leaf)
-	s.awaitBundle(t, []*x509.Certificate{before, own.Leaf}, clients...)
+	s.awaitBundle(t, []*x509.Certificate{own.Leaf}, clients...)
 	s.wantTokens(t, clients)
 
 	// An unusable CA is never overwritten. Everything keeps working, and the operator says what to do.
@@ -56,40 +53,22 @@ func TestCAReplacedByHand(t *testing.T) {
 		t.Errorf("the operator changed the unusable CA: %q", got.Data[corev1.TLSCertKey])
 	}
 	s.change(t, map[string][]byte{corev1.TLSPrivateKeyKey: own.Key})
-	s.awaitBundle(t, []*x509.Certificate{before, own.Leaf}, clients...)
-
-	// A deleted CA is generated again.
-	s.Delete(t, s.caSecret(t))
-	install.Eventually(t, "a new CA", func() error {
-		if now := s.current(t); now.Equal(own.Leaf) {
-			return fmt.Errorf("%s still signs", now.Subject)
-		}
-		return nil
-	})
-	s.awaitServed(t, s.current(t))
-	s.awaitBundle(t, []*x509.Certificate{before, own.Leaf, s.current(t)}, clients...)
-	s.wantTokens(t, clients)
+	s.awaitBundle(t, []*x509.Certificate{own.Leaf}, clients...)
 }
 
-// After a user has stopped the operator and deleted the CA and the serving certificate, because the key of
-// the CA is compromised, nothing trusts the old CA.
+// After a user has deleted the CA, because its key is compromised, another one signs, and nothing
+// contains the old one.
 func TestCompromisedCA(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, long)
 	clients := s.start(t, "", 1, "billing")
-	before, serving := s.current(t), &corev1.Secret{}
-	serving.Namespace, serving.Name = s.Namespace, servingcert.SecretName
-	s.StopOperator(t)
+	before := s.current(t)
 	s.Delete(t, s.caSecret(t))
-	s.Delete(t, serving)
-	s.StartOperator(t, "")
-	now := s.current(t)
-	if now.Equal(before) {
-		t.Fatal("the old CA still signs")
-	}
+	_, now := s.awaitSwitch(t, before)
 	s.awaitServed(t, now)
 	s.awaitBundle(t, []*x509.Certificate{now}, clients...)
 	s.wantTokens(t, clients)
+	s.wantLogged(t, "Clients must load ca.crt again because another certificate authority signs")
 }
 
 // A user adds a CA of their own to the bundle. Clients trust it until it expires, also after a renewal,
@@ -134,7 +113,7 @@ func TestChangedDomain(t *testing.T) {
 	settings.Domain = domain
 	s.Configure(t, settings)
 	s.KillAndRestartOperator(t)
-	_, after := s.awaitMove(t, before)
+	_, after := s.awaitSwitch(t, before)
 	s.awaitBundle(t, []*x509.Certificate{before, after}, clients...)
 	for _, name := range []string{"api." + domain, config.TokenServiceName + "." + s.Namespace + ".svc"} {
 		install.Eventually(t, "a serving certificate for "+name, func() error {

@@ -39,9 +39,6 @@ var (
 	long = life{lifetime: 2 * time.Hour, overlap: time.Minute}
 )
 
-// servingLifetime is the lifetime of serving certificates.
-func (l life) servingLifetime() time.Duration { return l.lifetime / 4 }
-
 // settings returns the settings of an installation.
 func (l life) settings() install.Settings {
 	return install.Settings{SpeedUp: speedUp, CALifetime: (l.lifetime * speedUp).String(), CAOverlap: (l.overlap * speedUp).String()}
@@ -119,11 +116,6 @@ func (s *site) newCA(t *testing.T, lifetime time.Duration) *certificate.CA {
 		t.Fatal(err)
 	}
 	return ca
-}
-
-// renewAfter returns the lifetime of a CA that is renewed after the given time.
-func (l life) renewAfter(t time.Duration) time.Duration {
-	return t + 2*l.overlap + l.servingLifetime()
 }
 
 // renewNow starts the operator again with a configuration with which the CA must be renewed immediately.
@@ -218,21 +210,8 @@ func (s *site) awaitNext(t *testing.T) (current, next *x509.Certificate) {
 	return current, next
 }
 
-// awaitPublished is like awaitNext, and also waits until clients that trust only the next CA can connect.
-func (s *site) awaitPublished(t *testing.T) (current, next *x509.Certificate) {
-	t.Helper()
-	current, next = s.awaitNext(t)
-	for _, server := range s.Servers() {
-		install.Eventually(t, server.Name+" to send the certificate of the next CA", func() error {
-			_, err := handshake(t.Context(), server, poolOf(next))
-			return err
-		})
-	}
-	return current, next
-}
-
-// awaitMove waits until another CA than the given one signs, and returns the time and the CA.
-func (s *site) awaitMove(t *testing.T, from *x509.Certificate) (time.Time, *x509.Certificate) {
+// awaitSwitch waits until another CA than the given one signs, and returns the time and the CA.
+func (s *site) awaitSwitch(t *testing.T, from *x509.Certificate) (time.Time, *x509.Certificate) {
 	t.Helper()
 	var to *x509.Certificate
 	install.Eventually(t, "another CA to sign", func() error {

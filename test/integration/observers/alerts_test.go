@@ -35,7 +35,6 @@ var noProblems = map[string][]float64{
 	`realmkeeper_portal_sign_ins_total{pod="p",outcome="throttled"}`:           constant(1),
 	`realmkeeper_rotations_total{kind="signing_key",outcome="failure"}`:        constant(1),
 	`realmkeeper_issuer_fetches_total{issuer="github",outcome="failure"}`:      constant(1),
-	`realmkeeper_outdated_credentials_secrets`:                                 constant(0),
 	`realmkeeper_usage_reports_rejected_total{reason="Damaged"}`:               constant(1),
 	`leader_election_master_status{name="realmkeeper-operator"}`:               constant(1),
 	`controller_runtime_reconcile_errors_total{controller="apiclient"}`:        constant(1),
@@ -83,7 +82,6 @@ func TestAlertsFire(t *testing.T) {
 		"SlowSecretChecksBusy":    {`realmkeeper_slow_secret_checks_total{pod="a",outcome="busy"}`: increasing(1)},
 		"SignInsThrottled":        {`realmkeeper_portal_sign_ins_total{pod="p",outcome="throttled"}`: increasing(1)},
 		"CertificateExpires":      {`realmkeeper_serving_certificate_expiration_timestamp_seconds`: ago(-6 * 24 * time.Hour)},
-		"CredentialsOutdated":     {`realmkeeper_outdated_credentials_secrets`: constant(2)},
 	}
 	alerts := alertsByName(t)
 	checkDocumented(t, alerts)
