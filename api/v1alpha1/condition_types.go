@@ -65,9 +65,11 @@ const (
 	//
 	// It is True with the reason ReasonKeysEncrypted.
 	//
-	// It is Unknown with ReasonProgressing while keys are being encrypted or decrypted.
+	// It is Unknown with ReasonProgressing while the plugin encrypts a new key, and while a rotation
+	// replaces a key that is stored in another form than new ones.
 	//
-	// It is False with ReasonKMSUnavailable, ReasonKMSNotConfigured, or ReasonEncryptionDisabled.
+	// It is False with ReasonRotationRequired, ReasonKMSUnavailable, ReasonKMSNotConfigured, or
+	// ReasonEncryptionDisabled.
 	ConditionKeysEncrypted ConditionType = "KeysEncrypted"
 
 	// ConditionReconciling is present only while it is True: the operator is reconciling this
@@ -169,9 +171,14 @@ const (
 	// ReasonKeysEncrypted is used with the KeysEncrypted condition when it is True.
 	ReasonKeysEncrypted ConditionReason = "KeysEncrypted"
 
+	// ReasonRotationRequired is used with the KeysEncrypted condition when it is False because signing
+	// keys are in plaintext although keyEncryption.kms is set, or encrypted although
+	// keyEncryption.kms.decrypt is true. A rotation replaces them.
+	ReasonRotationRequired ConditionReason = "RotationRequired"
+
 	// ReasonKMSUnavailable is used with the KeysEncrypted condition when it is False because the KMS
-	// plugin failed to encrypt or decrypt a key that the realm needs. The operator keeps trying. Keys
-	// that token servers already use stay in use, and rotations wait. It is also used with the
+	// plugin failed to encrypt a new key that the realm needs. The operator keeps trying. Keys that
+	// token servers already use stay in use, and rotations wait. It is also used with the
 	// Programmed and Ready conditions when they are False because the realm has no key yet.
 	ReasonKMSUnavailable ConditionReason = "KMSUnavailable"
 

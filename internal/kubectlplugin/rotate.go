@@ -26,12 +26,15 @@ const rotateExamples = `  # Rotate a client secret, wait until it is delivered, 
   kubectl realmkeeper rotate apiclient/billing -n acme-apps
 
   # Request a new signing key for a realm, without waiting until it is published
-  kubectl realmkeeper rotate realm/acme --wait=false`
+  kubectl realmkeeper rotate realm/acme --wait=false
+
+  # Request new signing keys for all realms, for example after you have enabled encryption with a KMS
+  kubectl realmkeeper rotate --all`
 
 func newRotateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
 	command := o.aboutObject(&cobra.Command{
-		Use:     "rotate (apiclient/NAME | realm/NAME)",
+		Use:     "rotate (apiclient/NAME | realm/NAME | --all)",
 		Short:   "Rotate the secret of a client or the signing key of a realm",
 		Long:    rotateUsage,
 		Example: rotateExamples,
@@ -42,7 +45,67 @@ func newRotateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		return o.rotateClient(ctx, c, t)
 	})
 	o.addTo(command, true, "the new secret is delivered or the new key is published")
+	all := command.Flags().Bool("all", false, "Request new signing keys for all realms, without waiting")
+	one := command.RunE
+	command.Args = func(command *cobra.Command, args []string) error {
+		if !*all {
+			return exactlyOneObject(command, args)
+		}
+		if len(args) > 0 {
+			return fmt.Errorf("%w: --all rotates the keys of all realms; specify no object with it", errUsage)
+		}
+		return nil
+	}
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if *all {
+			return o.rotateAll(command.Context())
+		}
+		return one(command, args)
+	}
 	return command
+}
+
+// changedAll is the report of a subcommand that changed several objects.
+type changedAll struct {
+	Items []changed `json:"items"`
+}
+
+func (r changedAll) text(w *terminal.Writer) {
+	if len(r.Items) == 0 {
+		w.Paragraph(0, terminal.Plain, "There are no realms.")
+	}
+	for _, item := range r.Items {
+		item.text(w)
+	}
+}
+
+// rotateAll requests new signing keys for all realms. It continues after an error and reports it.
+func (o *changeOptions) rotateAll(ctx context.Context) error {
+	c, err := o.connect()
+	if err != nil {
+		return err
+	}
+	realms := &v1alpha1.RealmList{}
+	if err := c.List(ctx, realms); err != nil {
+		return describeError(err, "listing the realms")
+	}
+	after, failed := timestamp(c.clock.next()), false
+	r := changedAll{Items: []changed{}}
+	for i := range realms.Items {
+		t := &target{kind: kindRealm, object: &realms.Items[i], realm: &realms.Items[i]}
+		item := newChanged(t, "will be rotated")
+		if err := o.set(ctx, c, t, after, "signing", "rotateAfter"); err != nil {
+			item.Action, item.Messages, failed = "was not changed", []string{err.Error()}, true
+		}
+		r.Items = append(r.Items, item)
+	}
+	if err := o.print(r); err != nil {
+		return err
+	}
+	if failed {
+		return errReported
+	}
+	return nil
 }
 
 var errOverlap = errors.New("the previous rotation is not complete")

@@ -177,7 +177,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := issuers.Watch(ctx, mgr, o.Instance.RecordsNamespace); err != nil {
 		return err
 	}
-	sealer, err := newSealer(mgr, o, now)
+	sealer, err := newSealer(o, now)
 	if err != nil {
 		return err
 	}

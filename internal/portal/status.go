@@ -109,6 +109,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonTrustedIssuerNotSupported:      "A trusted issuer can't be used.",
 	v1alpha1.ReasonIssuersResolved:                "The public keys of all trusted issuers are up to date.",
 	v1alpha1.ReasonKeysEncrypted:                  "All signing keys are encrypted with the KMS plugin.",
+	v1alpha1.ReasonRotationRequired:               "Signing keys are stored in another form than the instance requires. Rotate the signing key.",
 	v1alpha1.ReasonKMSUnavailable:                 "The KMS plugin can't be used. Signing keys that are in use aren't affected, and new keys wait.",
 	v1alpha1.ReasonKMSNotConfigured:               "Signing keys are encrypted, but no KMS plugin is configured.",
 	v1alpha1.ReasonEncryptionDisabled:             "Signing keys are stored in plaintext because encryption is being disabled.",

@@ -68,9 +68,6 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 	}
 	active := 0
 	for i := range body.Keys {
-		if sealed := body.Keys[i].Sealed(); sealed != nil && sealed.RealmUID != string(RealmUID(secret)) {
-			return Realm{}, unreadable(secret, "a signing key is encrypted for another realm")
-		}
 		if body.Keys[i].State == signingkey.Active {
 			active++
 		}

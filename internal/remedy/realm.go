@@ -31,8 +31,15 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 			cause:    "The KMS plugin has encrypted the private parts of all signing keys in the record.",
 			commands: object.describe,
 		},
+		v1alpha1.ReasonRotationRequired: {
+			cause:  "A signing key is stored in plaintext although a KMS plugin is configured, or encrypted although keyEncryption.kms.decrypt is true.",
+			action: "Rotate the signing key. \"kubectl realmkeeper rotate --all\" does so for all realms.",
+			commands: func(r object) []string {
+				return []string{"kubectl realmkeeper rotate " + untrusted.Quote("realm/"+r.name) + " --wait=false"}
+			},
+		},
 		v1alpha1.ReasonKMSUnavailable: {
-			cause:    "The KMS plugin failed to encrypt or decrypt a signing key. Keys that token servers already use stay in use, and new keys wait.",
+			cause:    "The KMS plugin failed to encrypt a new signing key. Keys that token servers already use stay in use, and new keys wait.",
 			action:   "Check the container kms-plugin in the operator's Pod, and the operator's log. The operator keeps trying.",
 			commands: object.describe,
 		},

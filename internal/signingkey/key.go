@@ -31,8 +31,8 @@ const (
 // ErrKey means that an encoded key can't be used.
 var ErrKey = errors.New("key not valid")
 
-// Key is a private signing key with its state and history. Its private part is either in plaintext or
-// sealed; a sealed key can't sign.
+// Key is a signing key with its state and history. Its private part is either in plaintext or sealed; a
+// sealed key can't sign. A Retiring key has none, because it only verifies.
 type Key struct {
 	// ID is the key's "kid". It is the RFC 7638 thumbprint, so equal keys have equal IDs.
 	ID        string
@@ -51,7 +51,7 @@ type Key struct {
 	LongestLifetime time.Duration
 
 	public  crypto.PublicKey
-	private crypto.Signer // nil if the key is sealed
+	private crypto.Signer // nil if the key is sealed or Retiring
 	sealed  *Sealed       // nil unless the key is sealed
 }
 
@@ -87,12 +87,21 @@ type storedKey struct {
 	LongestLifetime int64           `json:"longestLifetimeSeconds,omitempty"`
 }
 
+// InPlaintext reports whether the key has a private part that is not encrypted.
+func (k *Key) InPlaintext() bool { return k.private != nil }
+
+// retire makes the key Retiring, and drops its private part.
+func (k *Key) retire() { k.State, k.private, k.sealed = Retiring, nil, nil }
+
 // MarshalJSON writes the key as a JWK (RFC 7517), together with its state. The JWK has private members
-// unless the key is sealed.
+// unless the key is sealed or Retiring.
 func (k Key) MarshalJSON() ([]byte, error) {
-	jwk := jose.JSONWebKey{Key: k.private, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"}
-	if k.sealed != nil {
-		jwk.Key = k.public
+	if k.State == Retiring {
+		k.retire()
+	}
+	jwk := jose.JSONWebKey{Key: k.public, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"}
+	if k.InPlaintext() {
+		jwk.Key = k.private
 	}
 	encoded, err := json.Marshal(jwk)
 	if err != nil {
@@ -111,8 +120,9 @@ func (k Key) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is neither private nor
-// sealed, or is both, does not match its algorithm, has an ID other than its thumbprint, has an unknown
-// state, has private and public members of different keys, or has a lifetime out of range.
+// sealed, or is both, or is Retiring and either, does not match its algorithm, has an ID other than its
+// thumbprint, has an unknown state, has private and public members of different keys, or has a lifetime
+// out of range.
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
 	var header struct {
@@ -124,18 +134,8 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("%w: it is not a JWK with a state", ErrKey)
 	}
 	parsed := Key{Algorithm: header.Algorithm, sealed: stored.Sealed}
-	if stored.Sealed != nil {
-		jwk, err := parseSealed(stored.JWK, stored.Sealed)
-		if err != nil {
-			return err
-		}
-		parsed.public = jwk.Key
-	} else {
-		private, err := parsePrivate(stored.JWK)
-		if err != nil {
-			return err
-		}
-		parsed.private, parsed.public = private, private.Public()
+	if err := parsed.readJWK(stored); err != nil {
+		return err
 	}
 	if !parsed.Algorithm.matches(parsed.public) {
 		return fmt.Errorf("%w: %w %q for this key", ErrKey, ErrAlgorithm, parsed.Algorithm)
@@ -160,6 +160,26 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 	parsed.LongestLifetime = time.Duration(stored.LongestLifetime) * time.Second
 	*k = parsed
 	return nil
+}
+
+// readJWK reads the public part of a stored key, and its private part unless it is sealed or Retiring.
+func (k *Key) readJWK(stored storedKey) error {
+	var jwk jose.JSONWebKey
+	var err error
+	switch {
+	case stored.State == Retiring && stored.Sealed != nil:
+		return fmt.Errorf("%w: a retiring key has a sealed part", ErrKey)
+	case stored.State == Retiring:
+		jwk, err = parseJWK(stored.JWK, "sig")
+	case stored.Sealed != nil:
+		jwk, err = parseSealed(stored.JWK, stored.Sealed)
+	default:
+		if k.private, err = parsePrivate(stored.JWK); err == nil {
+			jwk.Key = k.private.Public()
+		}
+	}
+	k.public = jwk.Key
+	return err
 }
 
 func thumbprint(public crypto.PublicKey) (string, error) {

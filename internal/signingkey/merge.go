@@ -32,7 +32,8 @@ func Merge(current, restored []Key, lifetime time.Duration) (merged []Key, omitt
 		if k.State != Retiring {
 			k.LongestLifetime = longest
 			if len(current) > 0 || k.State == Pending {
-				k.State, k.RetiredAt = Retiring, time.Time{}
+				k.retire()
+				k.RetiredAt = time.Time{}
 			}
 		}
 		merged = append(merged, k)

@@ -14,7 +14,7 @@ import (
 //
 // A realm's first key is Active immediately. Each later key is first published as Pending. It
 // becomes Active after every live token server has published it for PublishAhead. Its predecessor
-// then becomes Retiring. It is removed Skew after its longest-lived token has expired. A successor
+// then becomes Retiring and loses its private part. It is removed Skew after its longest-lived token has expired. A successor
 // is generated early enough for a key to sign for RotationInterval. It is generated sooner if the
 // key's algorithm differs from the policy's, or if RotateAfter has passed and the key is older.
 //
@@ -120,7 +120,7 @@ func ActiveID(keys []Key) string {
 func activate(keys []Key, next *Key, now time.Time) {
 	for i := range keys {
 		if keys[i].State == Active {
-			keys[i].State = Retiring
+			keys[i].retire()
 		}
 	}
 	next.State, next.ActiveAt = Active, now

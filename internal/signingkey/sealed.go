@@ -11,13 +11,13 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// ErrSealed means that a key can't sign because its private part is encrypted.
-var ErrSealed = errors.New("the private part of the key is encrypted")
+// ErrSealed means that a key can't sign, because its private part is encrypted or dropped.
+var ErrSealed = errors.New("the private part of the key is encrypted or dropped")
 
 // Sealed is the encrypted private part of a key. Package keyencryption encrypts and decrypts it.
 type Sealed struct {
-	// RealmUID is the UID of the realm for which the private part was encrypted. It is also
-	// authenticated, so a sealed key of one realm can't be decrypted for another.
+	// RealmUID is the UID of the realm for which the private part was encrypted. It is authenticated
+	// additional data. If the realm was restored from a backup, it now has another UID.
 	RealmUID string `json:"realmUID"`
 	// KeyID identifies the key of the KMS that encrypted the data key.
 	KeyID string `json:"keyID"`
@@ -39,8 +39,7 @@ func (s *Sealed) Equal(other *Sealed) bool {
 		maps.EqualFunc(s.Annotations, other.Annotations, slices.Equal)
 }
 
-// Sealed returns the encrypted private part of the key, or nil if the private part is in plaintext.
-// The caller must not modify it.
+// Sealed returns the encrypted private part of the key, or nil if there is none. The caller must not modify it.
 func (k *Key) Sealed() *Sealed { return k.sealed }
 
 // Seal returns the key with the encrypted private part instead of the one in plaintext.
@@ -50,19 +49,9 @@ func (k *Key) Seal(sealed Sealed) Key {
 	return result
 }
 
-// WithPrivatePartOf returns the key with the private part of the same key, in the form that it has
-// there: in plaintext or sealed.
-func (k *Key) WithPrivatePartOf(same *Key) Key {
-	result := *k
-	if same.ID == k.ID {
-		result.private, result.sealed = same.private, same.sealed
-	}
-	return result
-}
-
 // PrivateJWK returns the private part in plaintext, as a JWK, to be encrypted.
 //
-// The error is ErrSealed if it is already encrypted.
+// The error is ErrSealed if it is already encrypted or dropped.
 func (k *Key) PrivateJWK() ([]byte, error) {
 	if k.private == nil {
 		return nil, ErrSealed

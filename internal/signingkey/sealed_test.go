@@ -22,7 +22,7 @@ func TestSealedKeyKeepsStateAndPublicKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key.State = signingkey.Retiring
+		key.State = signingkey.Active
 		sealed := key.Seal(sealedForTest())
 		data, err := json.Marshal(sealed)
 		if err != nil {

@@ -24,8 +24,8 @@ type Signer struct {
 	sign      func(dst, input []byte) ([]byte, error)
 }
 
-// Signer returns a Signer that uses the key. If the key is sealed, every signature fails with
-// ErrSealed.
+// Signer returns a Signer that uses the key. If the key is sealed or Retiring, every signature fails
+// with ErrSealed.
 func (k *Key) Signer() *Signer {
 	if k.private == nil {
 		return &Signer{id: k.ID, algorithm: k.Algorithm, sign: func([]byte, []byte) ([]byte, error) { return nil, ErrSealed }}

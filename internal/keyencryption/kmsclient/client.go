@@ -131,8 +131,10 @@ func (c *Client) call(ctx context.Context, operation string, request func(contex
 	c.metrics.observe(operation, time.Since(started), status.Code(err))
 	switch status.Code(err) {
 	case codes.OK:
+		c.metrics.setAvailable(true)
 		return nil
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted, codes.Aborted:
+		c.metrics.setAvailable(false)
 		return fmt.Errorf("%w: %s: %s", keyencryption.ErrUnavailable, operation, clipped(status.Convert(err).Message()))
 	default:
 		return fmt.Errorf("%w: %s: %s", keyencryption.ErrRejected, operation, clipped(status.Convert(err).Message()))

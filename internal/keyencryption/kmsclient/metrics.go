@@ -10,7 +10,7 @@ import (
 // Metrics measures the requests to a KMS plugin.
 type Metrics struct {
 	requests *prometheus.HistogramVec
-	// available has no value before the first request for the status: a standby operator sends none.
+	// available has no value before the first request: a standby operator sends none.
 	available *prometheus.GaugeVec
 }
 
@@ -22,7 +22,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		Buckets: []float64{0.001, 0.005, 0.02, 0.1, 0.5, 2, 5},
 	}, []string{"operation", "code"}), available: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "realmkeeper_kms_available",
-		Help: "1 if the KMS plugin reported at the last request for its status that it works, otherwise 0. Absent before the first request.",
+		Help: "1 if the KMS plugin responded to the last request, and works according to its status, otherwise 0. Absent before the first request.",
 	}, nil)}
 	registerer.MustRegister(m.requests, m.available)
 	return m

@@ -6,15 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption/fakekms"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 )
 
 // A standby operator sends no requests, so it must not look as if its plugin were unavailable.
 func TestAvailabilityIsUnknownBeforeTheFirstRequest(t *testing.T) {
-	plugin := fakekms.New(t)
+	plugin := newFakePlugin(t)
 	registry := prometheus.NewRegistry()
-	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: fakekms.Timeout, Metrics: kmsclient.NewMetrics(registry)})
+	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: longTimeout, Metrics: kmsclient.NewMetrics(registry)})
 	if err != nil {
 		t.Fatal(err)
 	}

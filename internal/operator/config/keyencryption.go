@@ -53,8 +53,8 @@ type KMS struct {
 	Resources    *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// Timeout limits each request to the plugin: 100ms to 30s. Defaults to 3s.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Decrypt replaces encrypted keys by keys in plaintext, so that the plugin can be removed. New keys
-	// are stored in plaintext. Defaults to false.
+	// Decrypt stores new keys in plaintext, and keeps the plugin for token servers to decrypt the others
+	// until rotations have replaced them. Defaults to false.
 	Decrypt bool `json:"decrypt,omitempty"`
 }
 

@@ -45,6 +45,7 @@ const (
 type Metrics struct {
 	rotations       *prometheus.CounterVec
 	nextKeyRotation *prometheus.GaugeVec
+	signingKeys     *prometheus.GaugeVec
 	collected       *prometheus.CounterVec
 	issuers         issuerMetrics
 	certificates    certificateMetrics
@@ -62,6 +63,10 @@ func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 			Name: "realmkeeper_realm_next_key_rotation_timestamp_seconds",
 			Help: "Time of the realm's next signing key rotation. A time more than an hour ago means that the rotation is stuck; check the status of the Realm.",
 		}, []string{"realm"}),
+		signingKeys: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "realmkeeper_signing_keys",
+			Help: `Signing keys of a realm with a private part, by encryption: "none" for plaintext, or "kms" with the ID of the key of the KMS that encrypted them.`,
+		}, []string{"realm", "encryption", "kms_key_id"}),
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_swept_total",
 			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and stale heartbeat Leases.",
@@ -74,7 +79,7 @@ func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 		Name: "realmkeeper_token_servers",
 		Help: "Token servers whose heartbeats the operator receives. A change is in effect once each of them serves the changed record.",
 	}, func() float64 { return float64(liveServers()) })
-	registerer.MustRegister(m.rotations, m.nextKeyRotation, m.collected, servers)
+	registerer.MustRegister(m.rotations, m.nextKeyRotation, m.signingKeys, m.collected, servers)
 	// Initialize all series so that rates include the first increment.
 	for _, kind := range []RotationKind{SigningKey, ClientSecret} {
 		for _, outcome := range []Outcome{Success, Failure} {
@@ -105,13 +110,26 @@ func (m *Metrics) Rotation(kind RotationKind, err error) {
 // the time is unknown and removes the series.
 func (m *Metrics) NextKeyRotation(realm string, at time.Time) {
 	if at.IsZero() {
-		m.ForgetRealm(realm)
+		m.nextKeyRotation.DeleteLabelValues(realm)
 		return
 	}
 	m.nextKeyRotation.WithLabelValues(realm).Set(float64(at.Unix()))
 }
 
+// SigningKeys sets how the private parts of a realm's keys are stored: how many are in plaintext, and how
+// many each key of the KMS has encrypted, by its ID.
+func (m *Metrics) SigningKeys(realm string, plaintext int, encrypted map[string]int) {
+	m.signingKeys.DeletePartialMatch(prometheus.Labels{"realm": realm})
+	if plaintext > 0 {
+		m.signingKeys.WithLabelValues(realm, "none", "").Set(float64(plaintext))
+	}
+	for keyID, count := range encrypted {
+		m.signingKeys.WithLabelValues(realm, "kms", keyID).Set(float64(count))
+	}
+}
+
 // ForgetRealm removes the series of a deleted realm.
 func (m *Metrics) ForgetRealm(realm string) {
 	m.nextKeyRotation.DeleteLabelValues(realm)
+	m.signingKeys.DeletePartialMatch(prometheus.Labels{"realm": realm})
 }

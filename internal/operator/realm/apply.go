@@ -10,32 +10,32 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// apply writes the record and returns its state at the token servers. The state is nil if there is
-// no record or the write failed.
-func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (*acknowledgement.State, error) {
+// apply writes the record and returns its state at the token servers, and whether the record has changed.
+// The state is nil if there is no record or the write failed.
+func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (state *acknowledgement.State, written bool, err error) {
 	secret := seen.record
 	if d.adopts {
 		if err := r.adopt(ctx, seen); err != nil {
-			return nil, fmt.Errorf("adopting the restore record of Realm %q: %w", req.Name, err)
+			return nil, false, fmt.Errorf("adopting the restore record of Realm %q: %w", req.Name, err)
 		}
 	}
 	if d.record != nil {
 		desired, err := record.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if secret, err = r.Records.Put(ctx, seen.record, desired); err != nil {
-			return nil, fmt.Errorf("writing the record of Realm %q: %w", req.Name, err)
+			return nil, false, fmt.Errorf("writing the record of Realm %q: %w", req.Name, err)
 		}
 	}
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Realm, req)
-		return nil, nil //nolint:nilnil // A missing record has no state.
+		return nil, false, nil // A missing record has no state.
 	}
 	if seen.record != nil && secret.ResourceVersion == seen.record.ResourceVersion {
 		// Return the state that the decision is based on. A state change triggers a new reconcile.
-		return &seen.state, nil
+		return &seen.state, false, nil
 	}
-	state := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
-	return &state, nil
+	now := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+	return &now, true, nil
 }

@@ -48,7 +48,7 @@ type Reconciler struct {
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
 // record changes, when the record's state at the token servers changes, when the keys of a trusted
-// issuer change, and when the KMS plugin has encrypted a key.
+// issuer change.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
@@ -56,7 +56,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(r.Records.RestoreSource(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(r.Issuers.Source()).
-		WatchesRawSource(r.Sealing.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(apply.RetryConflicts(r))
 }

@@ -36,9 +36,13 @@ type decision struct {
 	// a restore record cannot be adopted; otherwise nil.
 	restored *record.Restoration
 	ignored  *condition.Result
-	// encryption describes the keys in the record, and request is what they need from the KMS plugin.
+	// encryption describes the keys in the record.
 	encryption encryption
-	request    sealing.Request
+	// generate is the algorithm of the new key that the realm needs from the KMS plugin; empty if it
+	// needs none.
+	generate signingkey.Algorithm
+	// retryAfter is the time after which the realm asks the KMS plugin again; zero if it needn't.
+	retryAfter time.Duration
 	// lifetime is the token lifetime.
 	lifetime time.Duration
 	// policy is the realm's key policy.
@@ -79,8 +83,8 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.restored = current.Restored
 	d.recorded = current.Keys
-	keys := seen.sealing.Apply(string(realm.UID), current.Keys, &d.request)
-	d.encryption = encryptionOf(seen.sealing, current.Keys, seen.undecrypted)
+	keys := current.Keys
+	d.encryption = encryptionOf(seen.mode, keys, seen.undecrypted)
 	if d.accepted.Status != "True" {
 		if seen.record != nil {
 			current.Disabled, current.Keys = true, keys
@@ -95,11 +99,8 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if seen.adopts(&current) {
 		keys = d.merge(&seen, keys, now)
 	}
-	if d.encryption.adopting && seen.record == nil {
-		return d, nil // a new key would sign instead of the restored one
-	}
-	planned, next, err := signingkey.PlanWith(now, keys, d.policy, seen.sealing.Generator(keys, random, &d.request))
-	d.encryption.generating = d.request.Generate != ""
+	planned, next, err := signingkey.PlanWith(now, keys, d.policy, d.generator(&seen, random))
+	d.encryption.waiting = d.generate != ""
 	if errors.Is(err, signingkey.ErrLater) {
 		return d, nil // the realm gets its first key when the plugin has encrypted it
 	}
@@ -136,6 +137,25 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		d.rotates = signingkey.ActiveID(current.Keys) != signingkey.ActiveID(keys)
 	}
 	return d, nil
+}
+
+// generator returns the source of new keys. It returns signingkey.ErrLater for a key that the KMS plugin
+// must encrypt until there is one, and while the configuration of the plugin is missing.
+func (d *decision) generator(seen *observed, random io.Reader) signingkey.Generator {
+	return func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
+		switch {
+		case seen.mode == sealing.Off && d.encryption.sealed > 0:
+			return signingkey.Key{}, signingkey.ErrLater
+		case seen.mode != sealing.Encrypt:
+			return signingkey.Generate(algorithm, now, random)
+		case seen.generated == nil || seen.generated.Algorithm != algorithm:
+			d.generate = algorithm
+			return signingkey.Key{}, signingkey.ErrLater
+		}
+		key := *seen.generated
+		key.CreatedAt = now
+		return key, nil
+	}
 }
 
 // acknowledged reports whether every live token server publishes the recorded keys and can sign with

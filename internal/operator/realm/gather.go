@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 // observed is the state that a decision is based on.
@@ -34,8 +35,9 @@ type observed struct {
 	restore  *corev1.Secret
 	restored record.Restore
 	ignored  *condition.Result
-	// sealing is what is known about the encryption of the realm's keys.
-	sealing sealing.View
+	// mode is the form of new keys. generated is a new key that the KMS plugin has encrypted, or nil.
+	mode      sealing.Mode
+	generated *signingkey.Key
 }
 
 // gather reads the Realm and its record. It also deletes the records of deleted Realms with the
@@ -53,7 +55,6 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		r.Metrics.ForgetRealm(req.Name)
 		r.Events.Forget(req.NamespacedName)
 		r.Issuers.Forget(req.Name)
-		r.Sealing.Forget(req.Name)
 	}
 	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
 		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1alpha1.Realm{})
@@ -73,7 +74,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, err
 	}
 	seen := observed{
-		realm: realm, record: secret, fetched: Fetched(realm, r.Issuers), sealing: r.Sealing.View(req.Name, uid),
+		realm: realm, record: secret, fetched: Fetched(realm, r.Issuers), mode: r.Sealing.Mode,
 	}
 	if secret != nil {
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 // gatherRestore reads the restore record for the realm's name. If the realm has no record yet, it asks
@@ -62,6 +64,15 @@ func ignored(format string, args ...any) *condition.Result {
 // for each restore record.
 func (o *observed) adopts(current *record.Realm) bool {
 	return o.restore != nil && o.ignored == nil && (current.Restored == nil || current.Restored.From != o.restore.UID)
+}
+
+// merge adds the keys of the restore record to those of the realm.
+func (d *decision) merge(seen *observed, keys []signingkey.Key, now time.Time) []signingkey.Key {
+	all := seen.restored.Realm.Keys
+	needed := slices.DeleteFunc(slices.Clone(all), func(k signingkey.Key) bool { return signingkey.Unneeded(&k, keys, d.policy, now) })
+	d.adopts, d.restored = true, restoration(seen, d.restored, now)
+	keys, d.restored.OmittedKeys = signingkey.Merge(keys, needed, signingkey.LongestLifetime(all, d.lifetime))
+	return keys
 }
 
 // restoration returns the restoration for the record of a Realm that adopts a restore record now.

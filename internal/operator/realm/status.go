@@ -45,8 +45,7 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	if len(realm.Spec.TrustedIssuers) > 0 && d.accepted.Status == metav1.ConditionTrue && d.unreadable == nil {
 		conditions.Put(v1alpha1.ConditionIssuersResolved, issuersResolved(realm, s.TrustedIssuers))
 	}
-	d.encryption = d.encryption.of(d.storedKeys(state))
-	d.putOptional(conditions, state)
+	d.putOptional(conditions, realm.Name, state)
 	programmed := programmed(realm, d, state)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	switch {
@@ -66,11 +65,13 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 }
 
 // putOptional puts the conditions of restored realms and of encrypted keys, if they apply.
-func (d decision) putOptional(conditions *condition.Set, state *acknowledgement.State) {
+func (d decision) putOptional(conditions *condition.Set, realm string, state *acknowledgement.State) {
 	if result := restored(d.ignored, d.recordedRestoration(state)); result != nil {
 		conditions.Put(v1alpha1.ConditionRestored, *result)
 	}
-	if encrypted := d.encryption.condition(); encrypted != nil && d.unreadable == nil {
+	stored := encryptionOf(d.encryption.mode, d.storedKeys(state), d.encryption.undecrypted)
+	stored.waiting, stored.failed = d.encryption.waiting, d.encryption.failed
+	if encrypted := stored.condition(realm); encrypted != nil && d.unreadable == nil {
 		conditions.Put(v1alpha1.ConditionKeysEncrypted, *encrypted)
 	}
 }
@@ -81,8 +82,8 @@ func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State)
 		return *d.unreadable
 	case d.accepted.Status != metav1.ConditionTrue:
 		return condition.NotReady(d.accepted.Reason, d.accepted.Message)
-	case d.encryption.first():
-		return *d.encryption.condition()
+	case d.encryption.waiting && len(d.recorded) == 0:
+		return *d.encryption.condition(realm.Name)
 	case state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
 	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):

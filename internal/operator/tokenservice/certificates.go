@@ -43,7 +43,7 @@ func decideCertificates(seen observed, instance *config.Instance, now time.Time,
 
 	serving := servingcert.FromSecret(seen.serving)
 	leaf, _ := serving.Parse() // An invalid certificate is issued again.
-	c.unexpected = leaf != nil && !plan.Current.Signed(leaf) && plan.Step != authority.Switched && !(plan.Step == "" && isPrevious(plan, leaf))
+	c.unexpected = leaf != nil && !plan.Current.Signed(leaf) && plan.Step != authority.Switched && (plan.Step != "" || !isPrevious(plan, leaf))
 	renewAt := servingcert.RenewAt(plan.Current, serving, policy.Hosts, now)
 	if !renewAt.After(now) || !servingcert.HasChain(serving, plan.Chain()) {
 		if serving, err = plan.Current.Issue(policy.Hosts, policy.ServingLifetime, now, random); err != nil {

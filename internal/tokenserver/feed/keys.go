@@ -175,14 +175,13 @@ func (k *keyring) next(ctx context.Context) bool {
 	defer k.queue.Done(record)
 	k.mu.Lock()
 	var waiting []signingkey.Key
-	uid := ""
 	if r := k.realms[record]; r != nil {
-		waiting, uid = slices.Clone(r.waiting), r.realm.UID
+		waiting = slices.Clone(r.waiting)
 	}
 	k.mu.Unlock()
 	failed := false
 	for i := range waiting {
-		opened, err := k.plugin.Open(ctx, uid, &waiting[i])
+		opened, err := k.plugin.Open(ctx, &waiting[i])
 		if ctx.Err() != nil {
 			return false
 		}

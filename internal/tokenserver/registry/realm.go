@@ -114,7 +114,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		if key.State != signingkey.Retiring {
 			realm.Keys = append(realm.Keys, *key)
 		}
-		if key.Sealed() == nil {
+		if key.InPlaintext() {
 			realm.PlaintextKeys++
 		}
 		active = active || key.State == signingkey.Active

@@ -2,7 +2,6 @@ package kms_test
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -18,9 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A backup with encrypted keys is restored with the same KMS: the keys are encrypted again for the new
-// realm, and tokens and secrets stay valid. After the KMS has lost the key, the command in the condition
-// gives up the signing keys, and the client's secret and identity are still restored.
+// A backup with encrypted keys is restored with the same KMS, and tokens and secrets stay valid. After the
+// KMS has lost the key, a rotation replaces the signing key, and tokens and secrets still stay valid.
 func TestRestoreEncryptedBackup(t *testing.T) {
 	cluster := env.Start(t)
 	kms, user := kmsplugin.Start(t), plugin.NewUser(cluster)
@@ -53,20 +51,14 @@ func TestRestoreEncryptedBackup(t *testing.T) {
 	kms.Prune(t)
 	inst.StartOperator(t, "")
 	user.Succeeds(t, restore...)
-	waiting := install.Realm("acme")
-	awaitKeysEncrypted(t, inst, v1alpha1.ReasonKMSUnavailable, waiting)
-	inst.AwaitReady(t, waiting, metav1.ConditionFalse, v1alpha1.ReasonKMSUnavailable)
-	message := scenario.ConditionMessage(t, waiting, v1alpha1.ConditionKeysEncrypted)
-	command := regexp.MustCompile(`"kubectl ([^"]*)"`).FindStringSubmatch(message)
-	if command == nil {
-		t.Fatalf("the message contains no command: %s", message)
-	}
-	if code, out := user.Kubectl(t, "", strings.Fields(command[1])...); code != 0 {
-		t.Fatal(out)
-	}
-	inst.AwaitReady(t, waiting, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	install.Eventually(t, "the realm to be restored", func() error {
+		_, err := recordOf(t, inst, install.Realm("acme"))
+		return err
+	})
+	user.Succeeds(t, "rotate", "realm/acme", "--wait=false")
+	inst.AwaitReady(t, install.Realm("acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
 	inst.AwaitTokens(t, credentials, true)
-	inst.AwaitValid(t, "acme", token, false)
+	inst.AwaitValid(t, "acme", token, true)
 }
 
 // lose stops the operator and deletes everything that it has written or read, as if the cluster were lost.

@@ -54,9 +54,9 @@ func awaitEncrypted(t *testing.T, inst *install.Installation, keyID string, real
 	t.Helper()
 	awaitKeys(t, inst, "encrypted", realms, func(key *signingkey.Key) error {
 		switch sealed := key.Sealed(); {
-		case sealed == nil:
+		case key.InPlaintext():
 			return fmt.Errorf("key %s is in plaintext", key.ID)
-		case keyID != "" && sealed.KeyID != keyID:
+		case sealed != nil && keyID != "" && sealed.KeyID != keyID:
 			return fmt.Errorf("key %s is encrypted with %q, not with %q", key.ID, sealed.KeyID, keyID)
 		}
 		return nil
@@ -105,7 +105,10 @@ func privateMembers(t *testing.T, inst *install.Installation, plugin *kmsplugin.
 	defer conn.Close()
 	var members []string
 	for i := range keys {
-		opened, err := keyencryption.New(conn).Open(t.Context(), string(realm.UID), &keys[i])
+		if keys[i].State == signingkey.Retiring {
+			continue // It has no private part.
+		}
+		opened, err := keyencryption.New(conn).Open(t.Context(), &keys[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +130,7 @@ func privateMembers(t *testing.T, inst *install.Installation, plugin *kmsplugin.
 			}
 		}
 	}
-	if len(members) < 2*len(keys) {
+	if len(members) < 2 {
 		t.Fatalf("%d keys have %d private members", len(keys), len(members))
 	}
 	return members

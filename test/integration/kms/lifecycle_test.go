@@ -15,18 +15,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/kmsplugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/load"
+	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// An installation with private keys in plaintext enables encryption, rotates the key encryption key,
-// and disables encryption again. Clients continuously request tokens, and no request fails.
+// An installation with private keys in plaintext enables encryption, rotates the key encryption key, and
+// disables encryption again. Each time, a rotation of all signing keys replaces the ones in the old form.
+// Clients continuously request tokens, and no request fails.
 func TestEncryptionIsEnabledRotatedAndDisabled(t *testing.T) {
 	cluster := env.Start(t)
-	plugin := kmsplugin.Start(t)
+	kms, user := kmsplugin.Start(t), plugin.NewUser(cluster)
 	inst := install.New(t, cluster, install.Settings{SpeedUp: speedUp})
 	inst.StartOperator(t, "")
-	inst.StartTokenServer(t) // without a plugin, as before the rollout
-	inst.KMSSocket = plugin.Socket
+	inst.KMSSocket = kms.Socket
 	rolledOut := inst.StartTokenServer(t)
 	acme, c := scenario.NewClient(t, inst, "acme")
 	rsa := install.Realm("rsa", func(r *v1alpha1.Realm) { r.Spec.Signing.Algorithm = "RS256" })
@@ -34,47 +35,49 @@ func TestEncryptionIsEnabledRotatedAndDisabled(t *testing.T) {
 	inst.AwaitReady(t, rsa, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	realms := []*v1alpha1.Realm{acme, rsa}
 	awaitPlaintext(t, inst, realms...)
-	before := append(privateMembers(t, inst, plugin, acme), privateMembers(t, inst, plugin, rsa)...)
+	before := append(privateMembers(t, inst, kms, acme), privateMembers(t, inst, kms, rsa)...)
 	expectPlaces(t, inst, before, placesOfPlaintext(t, inst, realms)...) // the search works
 
-	clients := startLoad(t, inst, c, inst.Servers()...)
+	clients := startLoad(t, inst, c, rolledOut)
 	reconfigure(t, inst, encryption)
+	awaitKeysEncrypted(t, inst, v1alpha1.ReasonRotationRequired, realms...)
+	scenario.ExpectMessage(t, acme, v1alpha1.ConditionKeysEncrypted, "kubectl realmkeeper rotate --all")
+	rotateAll(t, inst, user, realms...)
 	awaitEncrypted(t, inst, "", realms...)
 	awaitKeysEncrypted(t, inst, v1alpha1.ReasonKeysEncrypted, realms...)
-	scenario.AwaitUsable(t, inst, c)
-	clients.expectNoFailures(t)
-	clients.Stop()
 	awaitNone(t, rolledOut.SnapshotDir, before)
-	inst.StopTokenServers(t)
-	for range 2 {
-		inst.StartTokenServer(t)
-	}
+	expectPlaces(t, inst, append(before, privateMembers(t, inst, kms, acme)...))
 
-	clients = startLoad(t, inst, c, inst.Servers()...)
-	rotateSigningKey(t, inst, acme)
-	awaitEncrypted(t, inst, "", realms...)
-	expectPlaces(t, inst, append(before, privateMembers(t, inst, plugin, acme)...))
-	id := plugin.Rotate(t)
+	id := kms.Rotate(t)
+	rotateAll(t, inst, user, realms...)
 	awaitEncrypted(t, inst, id, realms...)
-	plugin.Prune(t) // nothing needs the previous key encryption key
-	rotateSigningKey(t, inst, acme)
-	awaitEncrypted(t, inst, id, realms...)
+	kms.Prune(t)                           // nothing needs the previous key encryption key
 	inst.StartTokenServer(t).AwaitReady(t) // decrypts all keys
 	scenario.AwaitUsable(t, inst, c)
-	expectPlaces(t, inst, privateMembers(t, inst, plugin, acme))
-	clients.expectNoFailures(t)
+	expectPlaces(t, inst, privateMembers(t, inst, kms, acme))
 
 	reconfigure(t, inst, install.Settings{SpeedUp: speedUp, KeyEncryption: true, Decrypt: true})
+	awaitKeysEncrypted(t, inst, v1alpha1.ReasonRotationRequired, realms...)
+	rotateAll(t, inst, user, realms...)
 	awaitPlaintext(t, inst, realms...)
 	awaitKeysEncrypted(t, inst, v1alpha1.ReasonEncryptionDisabled, realms...)
-	scenario.AwaitUsable(t, inst, c)
-	plugin.Kill(t)
+	kms.Kill(t)
 	inst.KMSSocket = ""
 	reconfigure(t, inst, install.Settings{SpeedUp: speedUp})
-	rotateSigningKey(t, inst, acme)
+	rotateAll(t, inst, user, realms...)
 	inst.StartTokenServer(t)
 	scenario.AwaitUsable(t, inst, c)
 	clients.expectNoFailures(t)
+}
+
+// rotateAll rotates the signing keys of all realms with the kubectl plugin, and waits until the new keys
+// sign.
+func rotateAll(t *testing.T, inst *install.Installation, user *plugin.User, realms ...*v1alpha1.Realm) {
+	t.Helper()
+	user.Succeeds(t, "rotate", "--all")
+	for _, realm := range realms {
+		awaitRotated(t, inst, realm)
+	}
 }
 
 // placesOfPlaintext are the places that contain private keys without encryption.
@@ -99,13 +102,6 @@ func reconfigure(t *testing.T, inst *install.Installation, s install.Settings) {
 	inst.StopOperator(t)
 	inst.Configure(t, s)
 	inst.StartOperator(t, "")
-}
-
-// rotateSigningKey rotates the signing key of a realm and waits until the new key signs.
-func rotateSigningKey(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
-	t.Helper()
-	requestRotation(t, inst, realm)
-	awaitRotated(t, inst, realm)
 }
 
 // awaitRotated waits until the requested rotation of the signing key is complete.

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	env.Main(m)
 }
 
-// speedUp makes a rewrap per realm possible every second instead of every hour.
+// speedUp makes rotations of signing keys take seconds.
 const speedUp = 3600
 
 // encryption are the settings of an installation that encrypts keys.

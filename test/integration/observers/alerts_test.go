@@ -15,7 +15,6 @@ import (
 var noProblems = map[string][]float64{
 	`realmkeeper_registry_realms{pod="a"}`:                                     constant(1),
 	`realmkeeper_registry_unreadable_records{pod="a"}`:                         constant(0),
-	`realmkeeper_realms_waiting_for_kms`:                                       constant(0),
 	`realmkeeper_kms_available{pod="a"}`:                                       constant(1),
 	`realmkeeper_realms_without_signing_key{pod="a"}`:                          constant(0),
 	`realmkeeper_plaintext_signing_keys{pod="a"}`:                              constant(0),
@@ -66,7 +65,6 @@ func TestAlertsFire(t *testing.T) {
 		"ClockSkew":               {`realmkeeper_clock_skew_seconds{pod="a"}`: constant(-90)},
 		"KMSUnavailable":          {`realmkeeper_kms_available{pod="a"}`: constant(0)},
 		"RealmsWithoutSigningKey": {`realmkeeper_realms_without_signing_key{pod="a"}`: constant(2)},
-		"RealmsWaitForKMS":        {`realmkeeper_realms_waiting_for_kms`: constant(3)},
 		"SigningKeysInPlaintext":  {`realmkeeper_plaintext_signing_keys{pod="a"}`: constant(1)},
 		"IssuerNotResolved":       {`realmkeeper_issuer_last_success_timestamp_seconds{realm="acme",issuer="github"}`: ago(2 * time.Hour)},
 		"UsageReportsRejected":    {`realmkeeper_usage_reports_rejected_total{reason="Damaged"}`: increasing(1)},

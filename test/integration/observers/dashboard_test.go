@@ -21,9 +21,9 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption/fakekms"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/kmsplugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -52,7 +52,7 @@ type queryResult struct {
 func TestDashboardAndAlerts(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{KeyEncryption: true})
-	inst.KMSSocket = fakekms.New(t).Socket
+	inst.KMSSocket = kmsplugin.Start(t).Socket
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)

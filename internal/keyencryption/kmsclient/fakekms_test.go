@@ -1,5 +1,4 @@
-// Package fakekms is a KMS plugin for tests. It encrypts with keys in memory.
-package fakekms
+package kmsclient_test
 
 import (
 	"bytes"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -25,12 +23,11 @@ import (
 // annotation must be returned with each Decrypt request.
 const annotation = "version.fakekms.realmkeeper.dev"
 
-// Timeout is the timeout of requests in tests that don't need one. It is long, because a request that
-// fails on a busy machine is made again, and tests count the requests.
-const Timeout = time.Minute
+// longTimeout is the timeout of requests in tests that don't need one.
+const longTimeout = time.Minute
 
-// Plugin is a KMS plugin on a Unix socket. Its keys survive Stop and Start.
-type Plugin struct {
+// fakePlugin is a KMS plugin on a Unix socket. Its keys are in memory, and survive Stop and Start.
+type fakePlugin struct {
 	kms.UnimplementedKeyManagementServiceServer
 
 	// Socket is the path of the socket.
@@ -42,27 +39,24 @@ type Plugin struct {
 	release chan struct{}
 	served  chan struct{} // closed when the server has closed its listener
 
-	statusIDs        []string // each response to Status has the next one
-	encryptID        string
-	health           string
-	hangs            bool
-	refuse           func(operation string) error
-	corrupt          bool
-	requests         map[string]int
-	concurrent, most int
+	keyID   string
+	health  string
+	hangs   bool
+	refuse  codes.Code
+	corrupt bool
 }
 
-// New starts a plugin that stops when the test ends. Its key ID is "1".
-func New(t testing.TB) *Plugin {
+// newFakePlugin starts a plugin that stops when the test ends. Its key ID is "1".
+func newFakePlugin(t testing.TB) *fakePlugin {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kms") //nolint:usetesting // The path of a socket must be short.
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &Plugin{
+	p := &fakePlugin{
 		Socket: filepath.Join(dir, "kms.sock"), t: t,
-		statusIDs: []string{"1"}, encryptID: "1", health: "ok", requests: map[string]int{},
+		keyID: "1", health: "ok",
 	}
 	p.Start()
 	t.Cleanup(p.Stop)
@@ -70,7 +64,7 @@ func New(t testing.TB) *Plugin {
 }
 
 // Start starts a stopped plugin.
-func (p *Plugin) Start() {
+func (p *fakePlugin) Start() {
 	p.t.Helper()
 	_ = os.Remove(p.Socket)
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", p.Socket)
@@ -90,7 +84,7 @@ func (p *Plugin) Start() {
 }
 
 // Stop stops the plugin. Requests in progress fail.
-func (p *Plugin) Stop() {
+func (p *fakePlugin) Stop() {
 	p.mu.Lock()
 	server, served := p.server, p.served
 	if server != nil {
@@ -106,122 +100,76 @@ func (p *Plugin) Stop() {
 	}
 }
 
-// SetKeyID changes the ID in responses to Status, and the key and ID of Encrypt. Decrypt accepts all
-// previous keys.
-func (p *Plugin) SetKeyID(ofStatus, ofEncrypt string) {
+// SetKeyID changes the key. Decrypt accepts all previous ones.
+func (p *fakePlugin) SetKeyID(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.statusIDs, p.encryptID = []string{ofStatus}, ofEncrypt
-}
-
-// Flap makes each response to Status have the next one of the IDs, again and again. The last one is that
-// of Encrypt.
-func (p *Plugin) Flap(ids ...string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.statusIDs, p.encryptID = ids, ids[len(ids)-1]
+	p.keyID = id
 }
 
 // SetHealth changes the health in responses to Status from "ok".
-func (p *Plugin) SetHealth(health string) {
+func (p *fakePlugin) SetHealth(health string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.health = health
 }
 
-// Hang makes requests wait until they are canceled, the plugin stops, or Hang(false) is called before
-// them.
-func (p *Plugin) Hang(hang bool) {
+// Hang makes requests wait until they are canceled or the plugin stops.
+func (p *fakePlugin) Hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hangs = hang
-}
-
-// Refuse makes operations ("status", "encrypt", "decrypt") fail with the error that refuse returns. A
-// nil error, and a nil refuse, allow them.
-func (p *Plugin) Refuse(refuse func(operation string) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuse = refuse
+	p.hangs = true
 }
 
 // RefuseAll makes every operation fail with the given code.
-func (p *Plugin) RefuseAll(code codes.Code) {
-	p.Refuse(func(string) error { return status.Error(code, "refused by the test") })
+func (p *fakePlugin) RefuseAll(code codes.Code) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = code
 }
 
 // Corrupt makes Decrypt respond with other bytes than were encrypted.
-func (p *Plugin) Corrupt(corrupt bool) {
+func (p *fakePlugin) Corrupt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.corrupt = corrupt
+	p.corrupt = true
 }
 
-// Requests returns the number of requests for an operation.
-func (p *Plugin) Requests(operation string) int {
+// begin hangs or refuses a request.
+func (p *fakePlugin) begin(ctx context.Context) error {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.requests[operation]
-}
-
-// MostConcurrent returns the largest number of requests that were in progress at the same time.
-func (p *Plugin) MostConcurrent() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.most
-}
-
-// begin counts a request, and may refuse it. The caller must call the returned function.
-func (p *Plugin) begin(ctx context.Context, operation string) (func(), error) {
-	p.mu.Lock()
-	p.requests[operation]++
-	p.concurrent++
-	p.most = max(p.most, p.concurrent)
 	hangs, refuse, release := p.hangs, p.refuse, p.release
 	p.mu.Unlock()
-	end := func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.concurrent--
-	}
 	if hangs {
 		select {
 		case <-ctx.Done():
 		case <-release:
 		}
-		return end, status.Error(codes.Unavailable, "released")
+		return status.Error(codes.Unavailable, "released")
 	}
-	if refuse != nil {
-		if err := refuse(operation); err != nil {
-			return end, err
-		}
+	if refuse != codes.OK {
+		return status.Error(refuse, "refused by the test")
 	}
-	return end, nil
+	return nil
 }
 
 // Status returns the health and the key ID.
-func (p *Plugin) Status(ctx context.Context, _ *kms.StatusRequest) (*kms.StatusResponse, error) {
-	end, err := p.begin(ctx, "status")
-	defer end()
-	if err != nil {
+func (p *fakePlugin) Status(ctx context.Context, _ *kms.StatusRequest) (*kms.StatusResponse, error) {
+	if err := p.begin(ctx); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := p.statusIDs[0]
-	p.statusIDs = append(slices.Clone(p.statusIDs[1:]), id)
-	return &kms.StatusResponse{Version: "v2", Healthz: p.health, KeyId: id}, nil
+	return &kms.StatusResponse{Version: "v2", Healthz: p.health, KeyId: p.keyID}, nil
 }
 
 // Encrypt encrypts with AES-GCM.
-func (p *Plugin) Encrypt(ctx context.Context, r *kms.EncryptRequest) (*kms.EncryptResponse, error) {
-	end, err := p.begin(ctx, "encrypt")
-	defer end()
-	if err != nil {
+func (p *fakePlugin) Encrypt(ctx context.Context, r *kms.EncryptRequest) (*kms.EncryptResponse, error) {
+	if err := p.begin(ctx); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
-	id := p.encryptID
+	id := p.keyID
 	p.mu.Unlock()
 	aead := aeadOf(id)
 	nonce := make([]byte, aead.NonceSize())
@@ -234,10 +182,8 @@ func (p *Plugin) Encrypt(ctx context.Context, r *kms.EncryptRequest) (*kms.Encry
 }
 
 // Decrypt decrypts a ciphertext of any key ID.
-func (p *Plugin) Decrypt(ctx context.Context, r *kms.DecryptRequest) (*kms.DecryptResponse, error) {
-	end, err := p.begin(ctx, "decrypt")
-	defer end()
-	if err != nil {
+func (p *fakePlugin) Decrypt(ctx context.Context, r *kms.DecryptRequest) (*kms.DecryptResponse, error) {
+	if err := p.begin(ctx); err != nil {
 		return nil, err
 	}
 	aead := aeadOf(r.GetKeyId())

@@ -1,4 +1,4 @@
-package keyencryption_test
+package kmsclient_test
 
 import (
 	"bytes"
@@ -12,19 +12,18 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption/fakekms"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 const realm = "11111111-1111-1111-1111-111111111111"
 
-func dial(t *testing.T, plugin *fakekms.Plugin) *keyencryption.Encrypter {
+func dial(t *testing.T, plugin *fakePlugin) *keyencryption.Encrypter {
 	t.Helper()
-	return dialWithTimeout(t, plugin, fakekms.Timeout)
+	return dialWithTimeout(t, plugin, longTimeout)
 }
 
-func dialWithTimeout(t *testing.T, plugin *fakekms.Plugin, timeout time.Duration) *keyencryption.Encrypter {
+func dialWithTimeout(t *testing.T, plugin *fakePlugin, timeout time.Duration) *keyencryption.Encrypter {
 	t.Helper()
 	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: timeout})
 	if err != nil {
@@ -78,7 +77,7 @@ func verify(t *testing.T, key *signingkey.Key, public signingkey.PublicKey) {
 }
 
 func TestSealedKeyCanBeOpened(t *testing.T) {
-	client := dial(t, fakekms.New(t))
+	client := dial(t, newFakePlugin(t))
 	for _, algorithm := range signingkey.Algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
 			key := generate(t, algorithm)
@@ -89,7 +88,7 @@ func TestSealedKeyCanBeOpened(t *testing.T) {
 			if !sealed.Public().Equal(key.Public()) {
 				t.Error("the sealed key has another public key")
 			}
-			opened, err := client.Open(t.Context(), realm, &sealed)
+			opened, err := client.Open(t.Context(), &sealed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +99,7 @@ func TestSealedKeyCanBeOpened(t *testing.T) {
 
 // Nothing that could be part of the private key is in the encoded form.
 func TestSealedKeyContainsNoPrivateMember(t *testing.T) {
-	client := dial(t, fakekms.New(t))
+	client := dial(t, newFakePlugin(t))
 	for _, algorithm := range signingkey.Algorithms {
 		key := generate(t, algorithm)
 		private, err := key.PrivateJWK()
@@ -123,8 +122,8 @@ func TestSealedKeyContainsNoPrivateMember(t *testing.T) {
 	}
 }
 
-func TestOpenRejectsOtherRealmKeyAndAlteredContent(t *testing.T) {
-	client := dial(t, fakekms.New(t))
+func TestOpenRejectsAlteredContent(t *testing.T) {
+	client := dial(t, newFakePlugin(t))
 	key, other := generate(t, signingkey.ES256), generate(t, signingkey.ES256)
 	sealed, sealedOther := seal(t, client, &key), seal(t, client, &other)
 	alter := func(change func(*signingkey.Sealed)) signingkey.Key {
@@ -133,81 +132,50 @@ func TestOpenRejectsOtherRealmKeyAndAlteredContent(t *testing.T) {
 		change(&s)
 		return sealed.Seal(s)
 	}
-	for name, test := range map[string]struct {
-		realm string
-		key   signingkey.Key
-	}{
-		"another realm":              {"22222222-2222-2222-2222-222222222222", sealed},
-		"another realm is stated":    {"22222222-2222-2222-2222-222222222222", alter(func(s *signingkey.Sealed) { s.RealmUID = "22222222-2222-2222-2222-222222222222" })},
-		"sealed part of another key": {realm, sealed.Seal(*sealedOther.Sealed())},
-		"data key of another key":    {realm, alter(func(s *signingkey.Sealed) { s.EncryptedDataKey = sealedOther.Sealed().EncryptedDataKey })},
-		"altered ciphertext":         {realm, alter(func(s *signingkey.Sealed) { s.Ciphertext[20] ^= 1 })},
-		"altered nonce":              {realm, alter(func(s *signingkey.Sealed) { s.Ciphertext[0] ^= 1 })},
-		"short ciphertext":           {realm, alter(func(s *signingkey.Sealed) { s.Ciphertext = s.Ciphertext[:5] })},
-		"altered data key":           {realm, alter(func(s *signingkey.Sealed) { s.EncryptedDataKey[15] ^= 1 })},
-		"another key of the KMS":     {realm, alter(func(s *signingkey.Sealed) { s.KeyID = "2" })},
-		"annotations are missing":    {realm, alter(func(s *signingkey.Sealed) { s.Annotations = nil })},
-		"data key of the wrong size": {realm, alter(func(s *signingkey.Sealed) { s.EncryptedDataKey = nil })},
+	for name, key := range map[string]signingkey.Key{
+		"another realm is stated":    alter(func(s *signingkey.Sealed) { s.RealmUID = "22222222-2222-2222-2222-222222222222" }),
+		"sealed part of another key": sealed.Seal(*sealedOther.Sealed()),
+		"data key of another key":    alter(func(s *signingkey.Sealed) { s.EncryptedDataKey = sealedOther.Sealed().EncryptedDataKey }),
+		"altered ciphertext":         alter(func(s *signingkey.Sealed) { s.Ciphertext[20] ^= 1 }),
+		"altered nonce":              alter(func(s *signingkey.Sealed) { s.Ciphertext[0] ^= 1 }),
+		"short ciphertext":           alter(func(s *signingkey.Sealed) { s.Ciphertext = s.Ciphertext[:5] }),
+		"altered data key":           alter(func(s *signingkey.Sealed) { s.EncryptedDataKey[15] ^= 1 }),
+		"another key of the KMS":     alter(func(s *signingkey.Sealed) { s.KeyID = "2" }),
+		"annotations are missing":    alter(func(s *signingkey.Sealed) { s.Annotations = nil }),
+		"data key of the wrong size": alter(func(s *signingkey.Sealed) { s.EncryptedDataKey = nil }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := client.Open(t.Context(), test.realm, &test.key); !errors.Is(err, keyencryption.ErrRejected) {
+			if _, err := client.Open(t.Context(), &key); !errors.Is(err, keyencryption.ErrRejected) {
 				t.Errorf("got error %v, want ErrRejected", err)
 			}
 		})
 	}
 }
 
-func TestRewrapUsesTheCurrentKeyOfThePlugin(t *testing.T) {
-	plugin := fakekms.New(t)
-	client := dial(t, plugin)
-	key := generate(t, signingkey.EdDSA)
-	sealed := seal(t, client, &key)
-	plugin.SetKeyID("2", "2")
-	rewrapped, err := client.Rewrap(t.Context(), realm, &sealed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := rewrapped.Sealed().KeyID; got != "2" {
-		t.Errorf("the rewrapped key has key ID %q", got)
-	}
-	if sealed.Sealed().KeyID != "1" {
-		t.Error("Rewrap changed its argument")
-	}
-	opened, err := client.Open(t.Context(), realm, &rewrapped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verify(t, &opened, key.Public())
-}
-
 func TestSealFailsIfThePluginCannotDecryptWhatItEncrypts(t *testing.T) {
-	plugin := fakekms.New(t)
+	plugin := newFakePlugin(t)
 	client := dial(t, plugin)
 	key := generate(t, signingkey.ES256)
-	sealed := seal(t, client, &key)
-	plugin.Corrupt(true)
+	plugin.Corrupt()
 	if _, err := client.Seal(t.Context(), realm, &key); !errors.Is(err, keyencryption.ErrRejected) {
 		t.Errorf("Seal: got error %v, want ErrRejected", err)
-	}
-	if _, err := client.Rewrap(t.Context(), realm, &sealed); !errors.Is(err, keyencryption.ErrRejected) {
-		t.Errorf("Rewrap: got error %v, want ErrRejected", err)
 	}
 }
 
 func TestErrorsSayWhetherThePluginIsUnavailable(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*fakekms.Plugin)
+		change func(*fakePlugin)
 		want   error
 	}{
-		"stopped":       {(*fakekms.Plugin).Stop, keyencryption.ErrUnavailable},
-		"hangs":         {func(p *fakekms.Plugin) { p.Hang(true) }, keyencryption.ErrUnavailable},
-		"not reachable": {func(p *fakekms.Plugin) { p.RefuseAll(codes.Unavailable) }, keyencryption.ErrUnavailable},
-		"refuses":       {func(p *fakekms.Plugin) { p.RefuseAll(codes.PermissionDenied) }, keyencryption.ErrRejected},
-		"empty key ID":  {func(p *fakekms.Plugin) { p.SetKeyID("", "") }, keyencryption.ErrRejected},
+		"stopped":       {(*fakePlugin).Stop, keyencryption.ErrUnavailable},
+		"hangs":         {func(p *fakePlugin) { p.Hang() }, keyencryption.ErrUnavailable},
+		"not reachable": {func(p *fakePlugin) { p.RefuseAll(codes.Unavailable) }, keyencryption.ErrUnavailable},
+		"refuses":       {func(p *fakePlugin) { p.RefuseAll(codes.PermissionDenied) }, keyencryption.ErrRejected},
+		"empty key ID":  {func(p *fakePlugin) { p.SetKeyID("") }, keyencryption.ErrRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plugin := fakekms.New(t)
-			timeout := fakekms.Timeout
+			plugin := newFakePlugin(t)
+			timeout := longTimeout
 			if name == "hangs" {
 				timeout = 100 * time.Millisecond
 			}
@@ -225,7 +193,7 @@ func TestErrorsSayWhetherThePluginIsUnavailable(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	plugin := fakekms.New(t)
+	plugin := newFakePlugin(t)
 	client := dial(t, plugin)
 	if id, err := client.Status(t.Context()); err != nil || id != "1" {
 		t.Errorf("got %q, %v", id, err)
@@ -237,7 +205,7 @@ func TestStatus(t *testing.T) {
 }
 
 func TestClientReconnects(t *testing.T) {
-	plugin := fakekms.New(t)
+	plugin := newFakePlugin(t)
 	client := dial(t, plugin)
 	plugin.Stop()
 	if _, err := client.Status(t.Context()); err == nil {
