@@ -108,13 +108,16 @@ func (a *Rules) Has(kind schema.GroupVersionKind) bool { return a.kinds[kind] !=
 // Namespaced reports whether objects of a kind have a namespace. There must be rules for the kind.
 func (a *Rules) Namespaced(kind schema.GroupVersionKind) bool { return a.kinds[kind].namespaced }
 
-// Admit prepares a new object, or a new version of old, and checks it. It removes the status, sets
-// defaults, and keeps the generation unless something other than metadata changed. old is nil for a
-// new object. There must be rules for its kind.
+// Admit prepares a new object, or a new version of old, and checks it. It sets the status to its default,
+// sets other defaults, and keeps the generation unless something other than metadata changed. old is nil
+// for a new object. An object without rules for its kind is accepted as it is.
 //
 // The error is the same as that of the API server, and implements apierrors.APIStatus.
 func (a *Rules) Admit(ctx context.Context, obj, old *unstructured.Unstructured) error {
-	return a.kinds[obj.GroupVersionKind()].admit(ctx, obj, old)
+	if r := a.kinds[obj.GroupVersionKind()]; r != nil {
+		return r.admit(ctx, obj, old)
+	}
+	return nil
 }
 
 func (r *rules) admit(ctx context.Context, obj, old *unstructured.Unstructured) error {
@@ -122,6 +125,7 @@ func (r *rules) admit(ctx context.Context, obj, old *unstructured.Unstructured) 
 		return err
 	}
 	delete(obj.Object, "status")
+	defaulting.Default(obj.Object, r.structural)
 	obj.SetGeneration(1)
 	var errs field.ErrorList
 	if old == nil {

@@ -1,0 +1,158 @@
+package memoryapi_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+)
+
+// The suite test/integration/memoryapi compares all writes with those of an API server.
+
+var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
+
+func newStore(t *testing.T, objects ...*unstructured.Unstructured) *memoryapi.Store {
+	t.Helper()
+	s, err := memoryapi.New(memoryapi.Options{
+		Resources: memoryapi.Resources(), Types: managedfields.NewDeducedTypeConverter(), Now: time.Now, NewUID: uuid.NewUUID,
+	}, objects...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func create(t *testing.T, s *memoryapi.Store, name string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	object.SetNamespace("apps")
+	object.SetName(name)
+	if change != nil {
+		change(object)
+	}
+	created, err := s.Create(t.Context(), object, memoryapi.WriteOptions{Manager: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+func label(t *testing.T, s *memoryapi.Store, name, value string) {
+	t.Helper()
+	patch := []byte(`{"metadata":{"labels":{"app":"` + value + `"}}}`)
+	if _, err := s.Patch(t.Context(), secrets, types.NamespacedName{Namespace: "apps", Name: name}, types.MergePatchType, patch, memoryapi.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A watch of selected objects sees those that begin to be selected as added, and those that cease to be
+// as deleted.
+func TestSelect(t *testing.T) {
+	s := newStore(t)
+	create(t, s, "a", nil)
+	label(t, s, "a", "x")
+	label(t, s, "a", "y")
+	label(t, s, "a", "x")
+	if _, err := s.Delete(secrets, types.NamespacedName{Namespace: "apps", Name: "a"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	events, _, err := s.Since(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range events {
+		if e, ok := (memoryapi.Selection{Labels: labels.SelectorFromSet(labels.Set{"app": "x"})}).Select(e); ok {
+			got = append(got, string(e.Type)+" "+e.Object.GetResourceVersion())
+		}
+	}
+	if diff := cmp.Diff([]string{"ADDED 3", "DELETED 4", "ADDED 5", "DELETED 6"}, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestSinceSignalsTheNextWrite(t *testing.T) {
+	s := newStore(t)
+	events, next, err := s.Since(1)
+	if len(events) > 0 || err != nil {
+		t.Fatalf("%d events, error %v", len(events), err)
+	}
+	select {
+	case <-next:
+		t.Fatal("there was no write")
+	default:
+	}
+	create(t, s, "a", nil)
+	<-next
+	for n := range 20_000 {
+		label(t, s, "a", strconv.Itoa(n))
+	}
+	if _, _, err := s.Since(1); !apierrors.IsResourceExpired(err) {
+		t.Errorf("the events since the first revision: error %v, want Expired", err)
+	}
+}
+
+func TestCollectGarbage(t *testing.T) {
+	s := newStore(t)
+	owner := create(t, s, "owner", nil)
+	ownedBy := func(uid types.UID) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) {
+			o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "owner", UID: uid}})
+		}
+	}
+	orphan := create(t, s, "orphan", ownedBy("gone"))
+	create(t, s, "owned by the orphan", ownedBy(orphan.GetUID()))
+	create(t, s, "owned", ownedBy(owner.GetUID()))
+	s.CollectGarbage()
+	left, _ := s.List(secrets, memoryapi.Selection{})
+	if len(left) != 2 || left[0].GetName() != "owned" || left[1].GetName() != "owner" {
+		t.Errorf("%d objects are left", len(left))
+	}
+}
+
+// A store with the objects of another one continues after the revision of the newest object.
+func TestObjectsAreRestored(t *testing.T) {
+	before := newStore(t)
+	a := create(t, before, "a", nil)
+	create(t, before, "b", nil)
+	after := newStore(t, before.Objects()...)
+	got, err := after.Get(secrets, types.NamespacedName{Namespace: "apps", Name: "a"})
+	if err != nil || got.GetUID() != a.GetUID() || got.GetResourceVersion() != a.GetResourceVersion() {
+		t.Errorf("restored %v, error %v", got, err)
+	}
+	if c := create(t, after, "c", nil); c.GetResourceVersion() != "4" {
+		t.Errorf("the next revision is %s, want 4", c.GetResourceVersion())
+	}
+}
+
+// What isn't supported is an error.
+func TestUnsupported(t *testing.T) {
+	s := newStore(t)
+	object := create(t, s, "a", nil).DeepCopy()
+	object.SetName("b")
+	object.SetResourceVersion("")
+	object.SetFinalizers([]string{"example.com/f"})
+	if _, err := s.Create(t.Context(), object, memoryapi.WriteOptions{}); !apierrors.IsBadRequest(err) {
+		t.Errorf("finalizers: error %v, want BadRequest", err)
+	}
+	if _, err := s.Patch(t.Context(), secrets, types.NamespacedName{Namespace: "apps", Name: "a"}, types.StrategicMergePatchType, []byte("{}"), memoryapi.WriteOptions{}); !apierrors.IsBadRequest(err) {
+		t.Errorf("strategic merge patch: error %v, want BadRequest", err)
+	}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	if _, err := s.Create(context.Background(), object, memoryapi.WriteOptions{}); !apierrors.IsBadRequest(err) {
+		t.Errorf("Pod: error %v, want BadRequest", err)
+	}
+}
