@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
@@ -21,22 +23,25 @@ type credentialFiles struct {
 // writeCredentials writes the certificate authority and all credentials Secrets, and removes the
 // files of clients that no longer have a credentials Secret.
 func (i *issuer) writeCredentials() error {
-	wanted := map[string][]byte{filepath.Join(i.CredentialsDir, v1alpha1.SecretKeyCACrt): i.state.Authority.Certificate}
-	for _, k := range i.objects.order {
-		c := i.objects.clients[k]
-		secret := i.state.Credentials[c.Namespace+"/"+c.Status.SecretName]
-		if secret == nil {
+	ca, err := i.objects.authority()
+	if err != nil {
+		return err
+	}
+	wanted := map[string][]byte{filepath.Join(i.CredentialsDir, v1alpha1.SecretKeyCACrt): ca.Certificate}
+	for _, c := range i.objects.clients() {
+		secret := i.objects.secret(c.Namespace, c.Status.SecretName)
+		if secret == nil || !metav1.IsControlledBy(secret, c) {
 			continue
 		}
 		for name, value := range secret.Data {
-			wanted[filepath.Join(clientDir(i.CredentialsDir, k), name)] = value
+			wanted[filepath.Join(clientDir(i.CredentialsDir, c), name)] = value
 		}
 	}
 	return i.credentials.update(wanted)
 }
 
-func clientDir(dir string, client key) string {
-	return filepath.Join(dir, client.Namespace, client.Name)
+func clientDir(dir string, c *v1alpha1.ApiClient) string {
+	return filepath.Join(dir, c.Namespace, c.Name)
 }
 
 func (f *credentialFiles) update(wanted map[string][]byte) error {

@@ -11,12 +11,9 @@ import (
 
 // Report prints what the issuer reports about a client and a realm with the directory of credentials.
 func Report(out io.Writer, dir string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm) {
-	k := key{kindClient, client.ObjectKeyFromObject(c)}
-	i := &issuer{objects: &objects{
-		realms:  map[key]*v1alpha1.Realm{{kindRealm, client.ObjectKeyFromObject(realm)}: realm},
-		clients: map[key]*v1alpha1.ApiClient{k: c}, order: []key{k},
-	}}
-	newReporter(out, dir).report(i)
+	newReporter(out, dir).report([]*v1alpha1.Realm{realm}, []*v1alpha1.ApiClient{c}, map[key]bool{
+		{"Realm", client.ObjectKeyFromObject(realm)}: true, {"ApiClient", client.ObjectKeyFromObject(c)}: true,
+	})
 }
 
 // Conditions returns all conditions with the given status and text.

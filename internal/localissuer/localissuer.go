@@ -1,36 +1,26 @@
-// Package localissuer runs a token server on this machine for the Realms and ApiClients in files. It
-// validates these objects like the API server, evaluates them like the operator, and serves the
-// resulting records with the token server's own handlers. It is for development and tests.
+// Package localissuer runs the operator and a token server on this machine for the Realms and ApiClients
+// in files. Both use an API in memory, which validates the objects like the API server. It is for
+// development and tests.
 package localissuer
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	mathrand "math/rand/v2"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/operator"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
-	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -59,6 +49,12 @@ security: {defaultTokenLifetime: 5m}
 trustedIssuers: {allowLocalAddresses: true}
 `
 
+// Namespaces of the instance in the API in memory.
+const (
+	systemNamespace  = "realmkeeper-system"
+	recordsNamespace = "realmkeeper-system-records"
+)
+
 // Run serves until ctx is done. It reloads the files when they change.
 //
 // It returns an error if the files are invalid at startup, or if it cannot use the port, a directory,
@@ -78,98 +74,53 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer unlock()
-	i, err := newIssuer(ctx, o, logger)
+	objects, state, err := openObjects(ctx, o.StateDir, o.Files.Namespace)
 	if err != nil {
 		return err
 	}
-	defer i.closeAudit()
+	auditLog, closeAudit, err := audit.OpenFile(o.AuditLog, logger, time.Now) //nolint:contextcheck // The log is closed after ctx is done.
+	if err != nil {
+		return fmt.Errorf("opening --audit-log: %w", err)
+	}
+	defer closeAudit()
+	instance, err := config.Parse([]byte(instanceConfiguration))
+	if err != nil {
+		return err
+	}
 	listeners, err := listen(ctx, o.Port)
 	if err != nil {
 		return err
 	}
-	i.instance.LocalURL = fmt.Sprintf("https://%s:%d", host, listeners.port)
-	if err := i.start(ctx); err != nil {
+	instance.SystemNamespace, instance.RecordsNamespace = systemNamespace, recordsNamespace
+	instance.LocalURL = fmt.Sprintf("https://%s:%d", host, listeners.port)
+	i := &issuer{
+		Options: o, objects: objects, state: state, logger: logger,
+		credentials: &credentialFiles{dir: o.CredentialsDir, written: map[string][]byte{}}, reporter: newReporter(o.Out, o.CredentialsDir),
+		settledAt: time.Now(),
+	}
+	versions := o.Files.versions()
+	if !i.load(ctx) {
 		listeners.close()
-		return err
+		return errInvalid
 	}
-	stop, err := i.serve(ctx, listeners)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	i.reporter.start()
-	return i.run(ctx)
+	return i.run(ctx, instance, listeners, auditLog, versions)
 }
 
-// issuer contains the state that the API server, the operator, and the token server have in a
-// cluster.
+// issuer is the state of a running local issuer.
 type issuer struct {
 	Options
-	rules    *admission.Rules
-	instance *config.Instance
-	objects  *objects
-	state    *state
-	versions map[string]version // of the files, before they were first read
-	// pending contains the secrets that are recorded but not delivered, by client.
-	pending map[key]string
-
-	registry    *registry.Registry
-	fetcher     *issuerkeys.Fetcher
-	fetched     workqueue.TypedRateLimitingInterface[reconcile.Request]
+	objects     *objects
+	state       *state
 	certificate servingCertificate
 	credentials *credentialFiles
 	reporter    *reporter
-	audit       *audit.Log
-	closeAudit  func()
 	logger      *slog.Logger
-	now         func() time.Time
-}
-
-// loadRules compiles the rules only once, because this takes most of the startup time.
-var loadRules = sync.OnceValues(admission.Load)
-
-func newIssuer(ctx context.Context, o Options, logger *slog.Logger) (*issuer, error) {
-	rules, err := loadRules()
-	if err != nil {
-		return nil, err
-	}
-	instance, err := config.Parse([]byte(instanceConfiguration))
-	if err != nil {
-		return nil, err
-	}
-	i := &issuer{
-		Options: o, rules: rules, instance: instance, pending: map[key]string{},
-		registry: registry.New(), credentials: &credentialFiles{dir: o.CredentialsDir, written: map[string][]byte{}},
-		reporter: newReporter(o.Out, o.CredentialsDir), logger: logger, now: time.Now,
-		fetched: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
-	}
-	if i.state, err = openState(o.StateDir, i.now(), rand.Reader); err != nil {
-		return nil, err
-	}
-	i.objects = newObjects(rules, i.state, o.Files.Namespace, i.now)
-	if i.audit, i.closeAudit, err = audit.OpenFile(o.AuditLog, logger, i.now); err != nil { //nolint:contextcheck // The log is closed after ctx is done.
-		return nil, fmt.Errorf("opening --audit-log: %w", err)
-	}
-	i.fetcher = issuerkeys.New(instance, metrics.New(prometheus.NewRegistry(), func() int { return 1 }), i.now, mathrand.Float64)
-	if err := i.fetcher.Source().Start(ctx, i.fetched); err != nil {
-		return nil, err
-	}
-	return i, nil
+	settledAt   time.Time // when the operator had last finished with all objects
 }
 
 // errInvalid means that the files can't be applied at startup. Their errors have already been
 // printed.
 var errInvalid = errors.New("invalid files; correct the errors above")
-
-// start applies the files for the first time.
-func (i *issuer) start(ctx context.Context) error {
-	i.versions = i.Files.versions()
-	if !i.load(ctx) {
-		return errInvalid
-	}
-	_, err := i.reconcile()
-	return err
-}
 
 // load applies the files, prints each error, and reports whether there was none. An object with an
 // error keeps its last admitted content.
@@ -186,57 +137,109 @@ func (i *issuer) load(ctx context.Context) bool {
 	return len(errs) == 0
 }
 
-// run reconciles when the files or the keys of trusted issuers change, and when the next round is
-// due. It returns when ctx is done.
-func (i *issuer) run(ctx context.Context) error {
+// run runs the operator and the token server, and follows the files, until ctx is done.
+func (i *issuer) run(ctx context.Context, instance *config.Instance, l *listeners, auditLog *audit.Log, loaded map[string]version) (err error) {
+	cfg := &rest.Config{Host: "http://memory", Transport: i.objects.store.Transport(), ContentConfig: rest.ContentConfig{ContentType: "application/json"}, QPS: -1}
+	if _, err := i.renewCertificate(); err != nil {
+		l.close()
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	defer i.fetched.ShutDown()
-	keys, changed := make(chan struct{}), make(chan struct{})
-	running.Go(func() { _ = i.fetcher.Start(ctx) }) // it returns no error
-	running.Go(func() { i.forwardFetched(ctx, keys) })
-	running.Go(func() { i.Files.watch(ctx, i.versions, changed) })
+	stop, err := i.serve(ctx, cfg, l, auditLog, &running)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	mgr, err := operator.New(ctx, cfg, operator.Options{Instance: instance, ProbeAddress: "0", MetricsAddress: "0", Local: true})
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	running.Go(func() { failed <- mgr.Start(ctx) })
+	changed := make(chan struct{})
+	running.Go(func() { i.Files.watch(ctx, loaded, changed) })
+	return i.follow(ctx, changed, failed)
+}
+
+const (
+	// settleTime is how long an object may be in progress before it is reported.
+	settleTime = 5 * time.Second
+	// quiet is the time without changes of objects after which they are reported.
+	quiet = 20 * time.Millisecond
+	// maxWait is the longest time between two checks of timers, which can stop while the machine sleeps.
+	maxWait = time.Minute
+)
+
+// follow writes and reports changes of objects, applies changes of files, and renews the serving
+// certificate.
+func (i *issuer) follow(ctx context.Context, files <-chan struct{}, failed <-chan error) error {
 	for {
-		wait, err := i.reconcile()
+		_, next, err := i.objects.store.Since(i.objects.revision())
 		if err != nil {
 			return err
 		}
-		timer := time.NewTimer(wait)
+		settled, err := i.publish()
+		if err != nil {
+			return err
+		}
+		wait, err := i.renewCertificate()
+		if err != nil {
+			return err
+		}
+		if !settled {
+			wait = min(wait, settleTime)
+		}
+		timer := time.NewTimer(min(wait, maxWait))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-changed:
+		case err := <-failed:
+			timer.Stop()
+			return err
+		case <-files:
 			if i.load(ctx) {
 				fmt.Fprint(i.Out, "\nReloaded the files.\n")
 			}
-		case <-keys:
+		case <-next:
+			pause(ctx, quiet)
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// forwardFetched sends a value to keys when the keys of a trusted issuer have changed.
-func (i *issuer) forwardFetched(ctx context.Context, keys chan<- struct{}) {
-	for {
-		request, stopped := i.fetched.Get()
-		if stopped {
-			return
-		}
-		select {
-		case keys <- struct{}{}:
-		case <-ctx.Done():
-		}
-		i.fetched.Done(request)
+// publish saves the state, writes the credentials, and reports the objects once the operator has finished
+// with all of them, or has not for settleTime. It returns whether it has finished.
+func (i *issuer) publish() (settled bool, err error) {
+	realms, clients, existing := i.objects.realms(), i.objects.clients(), i.objects.fromFiles()
+	// The credentials of a client that is reported as Ready must be in the files already.
+	if err := i.write(); err != nil {
+		return false, err
 	}
+	if settled = !inProgress(realms, clients); settled {
+		i.settledAt = time.Now()
+	}
+	if settled || time.Since(i.settledAt) > settleTime {
+		i.reporter.report(realms, clients, existing)
+	}
+	return settled, nil
 }
 
-// loadRegistry makes the token server serve the current records.
-func (i *issuer) loadRegistry() {
-	for name, err := range feed.Load(i.registry, slices.Collect(maps.Values(i.state.Records))) {
-		i.logger.Error("Skipped unreadable record, serving its last known good version", "record", name, "error", err)
+// write saves the state, and writes the credentials to files.
+func (i *issuer) write() error {
+	if err := i.state.save(i.objects.store); err != nil {
+		return err
+	}
+	return i.writeCredentials()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }

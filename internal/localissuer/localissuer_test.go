@@ -161,13 +161,6 @@ func wantToken(t *testing.T, files map[string]string) {
 	}
 }
 
-func wantNoToken(t *testing.T, files map[string]string) {
-	t.Helper()
-	if _, err := token(t, files); !isRejected(err) {
-		t.Errorf("token request: %v, want it rejected", err)
-	}
-}
-
 func isRejected(err error) bool {
 	_, rejected := errors.AsType[*oauth2.RetrieveError](err)
 	return rejected
@@ -236,7 +229,7 @@ func TestReloadsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.await("ApiClient apps/orders was removed.")
-	wantNoToken(t, orders)
+	f.eventually("its secret to be rejected", func() bool { _, err := token(t, orders); return isRejected(err) })
 	if _, err := os.Stat(filepath.Join(f.options.CredentialsDir, "apps", "orders")); !os.IsNotExist(err) {
 		t.Errorf("credentials of the removed client: %v, want none", err)
 	}

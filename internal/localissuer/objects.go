@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
-	"strconv"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +21,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/operator"
 )
 
 // key identifies an object.
@@ -36,197 +38,227 @@ func (k key) String() string {
 	return k.kind + " " + k.NamespacedName.String()
 }
 
-// Kinds of objects that the local issuer reads.
-const (
-	kindRealm          = "Realm"
-	kindClient         = "ApiClient"
-	kindSecret         = "Secret"
-	kindNamespace      = "Namespace"
-	kindServiceAccount = "ServiceAccount"
-)
-
-// objects are the objects that have been admitted.
-type objects struct {
-	rules     *admission.Rules
-	state     *state
-	namespace string // of objects that have none
-	now       func() time.Time
-
-	admitted map[key]*unstructured.Unstructured // the last admitted content
-	realms   map[key]*v1alpha1.Realm
-	clients  map[key]*v1alpha1.ApiClient
-	secrets  map[key]*corev1.Secret
-	accounts map[key]types.UID
-	labels   map[string]map[string]string // of namespaces in files
-	order    []key                        // of the clients in the files
+func keyOf(object *unstructured.Unstructured) key {
+	return key{object.GetKind(), client.ObjectKeyFromObject(object)}
 }
 
-func newObjects(rules *admission.Rules, s *state, namespace string, now func() time.Time) *objects {
-	return &objects{
-		rules: rules, state: s, namespace: namespace, now: now, admitted: map[key]*unstructured.Unstructured{},
-		realms: map[key]*v1alpha1.Realm{}, clients: map[key]*v1alpha1.ApiClient{}, secrets: map[key]*corev1.Secret{},
-		accounts: map[key]types.UID{}, labels: map[string]map[string]string{},
+// manager is the field manager of objects in files.
+const manager = "files"
+
+// Resources of the objects that the local issuer reads.
+var (
+	realmResource   = v1alpha1.GroupVersion.WithResource("realms")
+	clientResource  = v1alpha1.GroupVersion.WithResource("apiclients")
+	secretResource  = corev1.SchemeGroupVersion.WithResource("secrets")
+	namespaces      = corev1.SchemeGroupVersion.WithResource("namespaces")
+	accountResource = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
+	fileResources   = []schema.GroupVersionResource{namespaces, accountResource, secretResource, realmResource, clientResource}
+)
+
+// objects are the objects of the API: those in files, and what the operator and the token server write.
+type objects struct {
+	store     *memoryapi.Store
+	namespace string // of objects that have none
+	order     []key  // of the ApiClients in the files
+}
+
+// loadRules and loadTypes do their work only once, because it takes most of the startup time.
+var (
+	loadRules  = sync.OnceValues(admission.Load)
+	loadScheme = sync.OnceValues(operator.Scheme)
+)
+
+// newObjects returns an API with the given objects.
+func newObjects(namespace string, saved []*unstructured.Unstructured) (*objects, error) {
+	rules, err := loadRules()
+	if err != nil {
+		return nil, err
 	}
+	scheme, err := loadScheme()
+	if err != nil {
+		return nil, err
+	}
+	store, err := memoryapi.New(memoryapi.Options{
+		Resources: memoryapi.Resources(), Types: memoryapi.Types(scheme), Admit: rules.Admit, Now: time.Now, NewUID: uuid.NewUUID,
+	}, saved...)
+	return &objects{store: store, namespace: namespace}, err
 }
 
 var errTwice = errors.New("the object is also in")
 
-// apply replaces all objects with those of the documents, and returns the errors. An object with an
-// error keeps its last admitted content.
+// apply replaces all objects of files with those of the documents, and returns the errors. An object with
+// an error keeps its last admitted content.
 func (o *objects) apply(ctx context.Context, documents []document) []error {
 	found := map[key]string{}
 	var errs []error
-	o.order = nil
+	var order []key
 	for _, d := range documents {
-		k, known := o.identify(d.object)
-		if !known {
+		resource := o.resourceOf(d.object)
+		if resource == nil {
 			continue
 		}
+		k := keyOf(d.object)
 		if file, twice := found[k]; twice {
 			errs = append(errs, fileError{d.file, fmt.Errorf("%s: %w %s", k, errTwice, file)})
 			continue
 		}
 		found[k] = d.file
-		if err := o.admit(ctx, k, d.object); err != nil {
+		if err := o.admit(ctx, resource, d.object); err != nil {
 			errs = append(errs, fileError{d.file, err})
 		}
-		if o.clients[k] != nil {
-			o.order = append(o.order, k)
+		if resource.GroupVersionResource == clientResource {
+			order = append(order, k)
 		}
 	}
-	for k := range o.admitted {
-		if _, ok := found[k]; !ok {
-			o.remove(k)
+	o.order = order
+	for _, resource := range fileResources {
+		for _, object := range o.fromFilesOf(resource) {
+			if _, ok := found[keyOf(object)]; !ok && !o.needsNamespace(object, found) {
+				_, _ = o.store.Delete(resource, client.ObjectKeyFromObject(object), nil) // Only this function deletes it.
+			}
 		}
 	}
+	o.store.CollectGarbage()
 	return errs
 }
 
-// identify returns the key of an object, and whether the local issuer reads objects of its kind. It
+// resourceOf returns the resource of an object, or nil if the local issuer doesn't read such objects. It
 // sets the namespace of an object that needs one.
-func (o *objects) identify(object *unstructured.Unstructured) (key, bool) {
-	gvk := object.GroupVersionKind()
-	var known, namespaced bool
-	switch {
-	case o.rules.Has(gvk):
-		known, namespaced = true, o.rules.Namespaced(gvk)
-	case gvk.GroupVersion() == schema.GroupVersion{Version: "v1"}:
-		namespaced = gvk.Kind == kindSecret || gvk.Kind == kindServiceAccount
-		known = namespaced || gvk.Kind == kindNamespace
+func (o *objects) resourceOf(object *unstructured.Unstructured) *memoryapi.Resource {
+	at := slices.IndexFunc(o.store.Resources, func(r memoryapi.Resource) bool {
+		return r.GroupVersionKind() == object.GroupVersionKind() && slices.Contains(fileResources, r.GroupVersionResource)
+	})
+	if at < 0 {
+		return nil
 	}
-	if namespaced && object.GetNamespace() == "" {
+	resource := &o.store.Resources[at]
+	if resource.Namespaced && object.GetNamespace() == "" {
 		object.SetNamespace(o.namespace)
 	}
-	return key{gvk.Kind, client.ObjectKeyFromObject(object)}, known
+	return resource
 }
 
-func (o *objects) admit(ctx context.Context, k key, object *unstructured.Unstructured) error {
-	content := object.DeepCopy()
-	if gvk := object.GroupVersionKind(); o.rules.Has(gvk) {
-		if err := o.rules.Admit(ctx, object, o.admitted[k]); err != nil {
+// admit creates or replaces an object, and creates its namespace.
+func (o *objects) admit(ctx context.Context, resource *memoryapi.Resource, object *unstructured.Unstructured) error {
+	switch resource.GroupVersionResource {
+	case secretResource:
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &corev1.Secret{}, true); err != nil {
+			return apierrors.NewBadRequest(fmt.Sprintf("Secret in version \"v1\" cannot be handled as a Secret: %v", err))
+		}
+	case namespaces:
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[corev1.LabelMetadataName] = object.GetName()
+		object.SetLabels(labels)
+	}
+	if resource.Namespaced {
+		if err := o.ensureNamespace(ctx, object.GetNamespace()); err != nil {
 			return err
 		}
-		content = object.DeepCopy()
 	}
-	object.SetUID(o.state.uid(k))
-	object.SetCreationTimestamp(o.created(k))
-	var err error
-	switch k.kind {
-	case kindRealm:
-		err = put(o.realms, k, object, func(after, before *v1alpha1.Realm) { after.Status = before.Status })
-	case kindClient:
-		err = put(o.clients, k, object, func(after, before *v1alpha1.ApiClient) { after.Status = before.Status })
-	case kindSecret:
-		err = o.admitSecret(k, object)
-	case kindNamespace:
-		o.labels[k.Name] = object.GetLabels()
-	case kindServiceAccount:
-		o.accounts[k] = object.GetUID()
+	options := memoryapi.WriteOptions{Manager: manager}
+	_, err := o.store.Create(ctx, object, options)
+	if apierrors.IsAlreadyExists(err) {
+		_, err = o.store.Update(ctx, object, options)
 	}
+	return err
+}
+
+// ensureNamespace creates a namespace unless it exists.
+func (o *objects) ensureNamespace(ctx context.Context, name string) error {
+	namespace := &unstructured.Unstructured{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	namespace.SetName(name)
+	namespace.SetLabels(map[string]string{corev1.LabelMetadataName: name})
+	_, err := o.store.Create(ctx, namespace, memoryapi.WriteOptions{Manager: manager})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// needsNamespace reports whether an object is the namespace of one that was found.
+func (o *objects) needsNamespace(object *unstructured.Unstructured, found map[key]string) bool {
+	if object.GetKind() != "Namespace" {
+		return false
+	}
+	for k := range found {
+		if k.Namespace == object.GetName() {
+			return true
+		}
+	}
+	return false
+}
+
+// fromFilesOf returns the objects of a resource that come from files.
+func (o *objects) fromFilesOf(resource schema.GroupVersionResource) []*unstructured.Unstructured {
+	all, _ := o.store.List(resource, memoryapi.Selection{})
+	return slices.DeleteFunc(all, func(object *unstructured.Unstructured) bool {
+		return !slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
+	})
+}
+
+// fromFiles returns the keys of the Realms and ApiClients in the files.
+func (o *objects) fromFiles() map[key]bool {
+	keys := map[key]bool{}
+	for _, resource := range []schema.GroupVersionResource{realmResource, clientResource} {
+		for _, object := range o.fromFilesOf(resource) {
+			keys[keyOf(object)] = true
+		}
+	}
+	return keys
+}
+
+// revision returns the revision of the last change.
+func (o *objects) revision() int64 {
+	_, revision := o.store.List(realmResource, memoryapi.Selection{})
+	return revision
+}
+
+// realms returns the Realms, sorted by name.
+func (o *objects) realms() []*v1alpha1.Realm {
+	return typed[v1alpha1.Realm](o.fromFilesOf(realmResource))
+}
+
+// clients returns the ApiClients in the order of the files.
+func (o *objects) clients() []*v1alpha1.ApiClient {
+	clients := typed[v1alpha1.ApiClient](o.fromFilesOf(clientResource))
+	slices.SortStableFunc(clients, func(a, b *v1alpha1.ApiClient) int { return o.place(a) - o.place(b) })
+	return clients
+}
+
+func (o *objects) place(c *v1alpha1.ApiClient) int {
+	return slices.Index(o.order, key{"ApiClient", client.ObjectKeyFromObject(c)})
+}
+
+func typed[T any](list []*unstructured.Unstructured) []*T {
+	result := make([]*T, 0, len(list))
+	for _, object := range list {
+		t := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, t); err == nil { // It was admitted.
+			result = append(result, t)
+		}
+	}
+	return result
+}
+
+// secret returns a Secret, or nil if there is none.
+func (o *objects) secret(namespace, name string) *corev1.Secret {
+	object, err := o.store.Get(secretResource, types.NamespacedName{Namespace: namespace, Name: name})
 	if err != nil {
-		return err
+		return nil
 	}
-	o.admitted[k] = content
-	return nil
+	return typed[corev1.Secret]([]*unstructured.Unstructured{object})[0]
 }
 
-// created returns the creation time of a Realm or an ApiClient, which is now if the object is new.
-func (o *objects) created(k key) metav1.Time {
-	switch {
-	case o.realms[k] != nil:
-		return o.realms[k].CreationTimestamp
-	case o.clients[k] != nil:
-		return o.clients[k].CreationTimestamp
+// inProgress reports whether the operator hasn't finished with an object, according to its Ready condition.
+func inProgress(realms []*v1alpha1.Realm, clients []*v1alpha1.ApiClient) bool {
+	waits := func(generation int64, conditions []metav1.Condition) bool {
+		ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
+		return ready == nil || ready.ObservedGeneration != generation || ready.Reason == string(v1alpha1.ReasonProgressing) || ready.Reason == string(v1alpha1.ReasonNoTokenServer)
 	}
-	return metav1.NewTime(o.now().Truncate(time.Second))
-}
-
-// put converts an object to its Go type and stores it. keep copies the fields that a new version
-// keeps from the previous one.
-func put[T any](into map[key]*T, k key, object *unstructured.Unstructured, keep func(after, before *T)) error {
-	typed := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
-		return err
-	}
-	if before := into[k]; before != nil {
-		keep(typed, before)
-	}
-	into[k] = typed
-	return nil
-}
-
-// admitSecret stores a Secret. Its resource version changes with its content. It is a timestamp, so
-// that it is higher than the versions of earlier processes.
-func (o *objects) admitSecret(k key, object *unstructured.Unstructured) error {
-	secret := &corev1.Secret{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, secret, true); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("Secret in version \"v1\" cannot be handled as a Secret: %v", err))
-	}
-	for name, value := range secret.StringData {
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
-		}
-		secret.Data[name] = []byte(value)
-	}
-	secret.StringData = nil
-	secret.ResourceVersion = strconv.FormatInt(o.now().UnixNano(), 10)
-	if before := o.secrets[k]; before != nil {
-		secret.CreationTimestamp = before.CreationTimestamp
-		if reflect.DeepEqual(before.Data, secret.Data) && maps.Equal(before.Labels, secret.Labels) {
-			secret.ResourceVersion = before.ResourceVersion
-		}
-	}
-	o.secrets[k] = secret
-	return nil
-}
-
-func (o *objects) remove(k key) {
-	delete(o.admitted, k)
-	delete(o.realms, k)
-	delete(o.clients, k)
-	delete(o.secrets, k)
-	delete(o.accounts, k)
-	if k.kind == kindNamespace {
-		delete(o.labels, k.Name)
-	}
-	o.state.forget(k)
-}
-
-// newUID returns a random UID.
-func newUID() types.UID { return uuid.NewUUID() }
-
-// namespaces returns the labels of the namespaces in files and of the namespaces that contain
-// objects.
-func (o *objects) namespaces() map[string]map[string]string {
-	all := map[string]map[string]string{}
-	for k := range o.admitted {
-		if k.Namespace != "" {
-			all[k.Namespace] = map[string]string{corev1.LabelMetadataName: k.Namespace}
-		}
-	}
-	for name, labels := range o.labels {
-		all[name] = map[string]string{corev1.LabelMetadataName: name}
-		maps.Copy(all[name], labels)
-	}
-	return all
+	return slices.ContainsFunc(realms, func(r *v1alpha1.Realm) bool { return waits(r.Generation, r.Status.Conditions) }) ||
+		slices.ContainsFunc(clients, func(c *v1alpha1.ApiClient) bool { return waits(c.Generation, c.Status.Conditions) })
 }

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
@@ -22,6 +23,7 @@ type reporter struct {
 	out     io.Writer
 	dir     string
 	printed map[key]string // the last printed text
+	started bool           // whether start has been called
 }
 
 func newReporter(out io.Writer, dir string) *reporter {
@@ -36,22 +38,25 @@ func (r *reporter) start() {
 	w.Line(terminal.Plain, "Press Ctrl+C to stop it.")
 }
 
-func (r *reporter) report(i *issuer) {
-	for _, k := range sorted(i.objects.realms) {
-		realm := i.objects.realms[k]
-		r.print(k, realm.Status.Conditions, func(w *terminal.Writer) {
+// report prints what has changed. existing are the objects in the files.
+func (r *reporter) report(realms []*v1alpha1.Realm, clients []*v1alpha1.ApiClient, existing map[key]bool) {
+	for _, realm := range realms {
+		r.print(key{"Realm", client.ObjectKeyFromObject(realm)}, realm.Status.Conditions, func(w *terminal.Writer) {
 			w.Line(terminal.Plain, "Realm %s is Ready.", realm.Name)
 			w.Aligned([][]string{
 				{"  Issuer:", realm.Status.Issuer}, {"  Token endpoint:", realm.Status.TokenEndpoint}, {"  Keys:", realm.Status.JWKSURI},
 			})
 		})
 	}
-	for _, k := range i.objects.order {
-		c := i.objects.clients[k]
-		r.print(k, c.Status.Conditions, func(w *terminal.Writer) { r.usage(w, k, c) })
+	for _, c := range clients {
+		r.print(key{"ApiClient", client.ObjectKeyFromObject(c)}, c.Status.Conditions, func(w *terminal.Writer) { r.usage(w, c) })
+	}
+	if !r.started {
+		r.started = true
+		r.start()
 	}
 	for k := range r.printed {
-		if i.objects.admitted[k] == nil {
+		if !existing[k] {
 			delete(r.printed, k)
 			w := terminal.NewWriter(r.out)
 			w.Line(terminal.Plain, "")
@@ -90,7 +95,7 @@ func isFine(conditions []metav1.Condition) bool {
 }
 
 // usage prints how to get a token.
-func (r *reporter) usage(w *terminal.Writer, k key, c *v1alpha1.ApiClient) {
+func (r *reporter) usage(w *terminal.Writer, c *v1alpha1.ApiClient) {
 	w.Line(terminal.Plain, "ApiClient %s/%s is Ready.", c.Namespace, c.Name)
 	w.Line(terminal.Plain, "  Client ID:  %s", c.Status.ClientID)
 	if c.Status.SecretName == "" {
@@ -98,7 +103,7 @@ func (r *reporter) usage(w *terminal.Writer, k key, c *v1alpha1.ApiClient) {
 		w.Line(terminal.Plain, "  CA:         %s", filepath.Join(r.dir, v1alpha1.SecretKeyCACrt))
 		return
 	}
-	dir, names := clientDir(r.dir, k), c.GeneratedSecret()
+	dir, names := clientDir(r.dir, c), c.GeneratedSecret()
 	w.Line(terminal.Plain, "  Secret:     %s", dir)
 	w.Line(terminal.Plain, "  Get a token:")
 	w.Commands(4, []string{"curl -sS --cacert " + untrusted.Quote(filepath.Join(r.dir, v1alpha1.SecretKeyCACrt)) + ` -d grant_type=client_credentials \`})

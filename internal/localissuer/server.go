@@ -15,10 +15,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // host is the host in all URLs. It refers to the loopback interface on every machine.
@@ -62,23 +68,37 @@ func listen(ctx context.Context, port int) (*listeners, error) {
 }
 
 // serve starts the token server. The returned function stops it.
-func (i *issuer) serve(ctx context.Context, l *listeners) (stop func(), err error) {
+func (i *issuer) serve(ctx context.Context, cfg *rest.Config, l *listeners, auditLog *audit.Log, running *sync.WaitGroup) (stop func(), err error) {
 	memory, err := httpserver.LimitMemory()
 	if err != nil {
 		return nil, err
 	}
-	handler := tokenserver.New(tokenserver.Options{
-		Registry: i.registry, RefreshKeys: i.fetcher.Request, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), i.registry),
-		Logger: i.logger, Audit: i.audit, Now: i.now, Random: rand.Reader, SlowHashMemory: memory.SlowHashes,
+	api, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	const server = "local"
+	metrics, reg := prometheus.NewRegistry(), registry.New()
+	uses := usereport.New(usereport.Options{
+		Client: api, Namespace: recordsNamespace, Server: server, Resolution: time.Hour, Logger: i.logger, Metrics: metrics, Now: time.Now,
 	})
-	var running sync.WaitGroup
+	records := feed.New(feed.Options{
+		Client: api, Namespace: recordsNamespace, Server: server, Usage: uses, Registry: reg, Logger: i.logger, Metrics: metrics, Now: time.Now,
+	})
+	running.Go(func() { records.Run(ctx) })
+	running.Go(func() { uses.Run(ctx) })
+	handler := tokenserver.New(tokenserver.Options{
+		Registry: reg, RefreshKeys: records.RequestKeys, Used: uses.Use, Metrics: tokenserver.NewMetrics(metrics, reg),
+		Logger: i.logger, Audit: auditLog, Now: time.Now, Random: rand.Reader, SlowHashMemory: memory.SlowHashes,
+	})
+	var serving sync.WaitGroup
 	var servers []*http.Server
 	for _, inner := range l.all {
 		server, listener := httpserver.NewPublic(inner, httpserver.Options{
 			Handler: handler, Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject, Logger: i.logger,
 		}, i.certificate.get)
 		servers = append(servers, server)
-		running.Go(func() { _ = server.ServeTLS(listener, "", "") }) // it returns when the server is shut down
+		serving.Go(func() { _ = server.ServeTLS(listener, "", "") }) // it returns when the server is shut down
 	}
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
@@ -88,7 +108,7 @@ func (i *issuer) serve(ctx context.Context, l *listeners) (stop func(), err erro
 				server.Close()
 			}
 		}
-		running.Wait()
+		serving.Wait()
 	}, nil
 }
 
@@ -105,9 +125,13 @@ func (c *servingCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error)
 // renewCertificate issues a serving certificate if there is none or the renewal is due. It returns
 // the time until the next renewal.
 func (i *issuer) renewCertificate() (time.Duration, error) {
-	now := i.now()
+	now := time.Now()
 	if i.certificate.current.Load() == nil || !now.Before(i.certificate.renewAt) {
-		pair, err := i.state.ca.Issue([]string{host}, servingcert.MaxLifetime, now, rand.Reader)
+		ca, err := i.objects.authority()
+		if err != nil {
+			return 0, err
+		}
+		pair, err := ca.Issue([]string{host}, servingcert.MaxLifetime, now, rand.Reader)
 		if err != nil {
 			return 0, err
 		}
@@ -115,7 +139,7 @@ func (i *issuer) renewCertificate() (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		i.certificate.renewAt = servingcert.RenewAt(i.state.ca, pair, []string{host}, now)
+		i.certificate.renewAt = servingcert.RenewAt(ca, pair, []string{host}, now)
 		i.certificate.current.Store(&parsed)
 	}
 	return i.certificate.renewAt.Sub(now), nil

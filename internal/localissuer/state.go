@@ -2,36 +2,37 @@ package localissuer
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 )
 
-// state is what a cluster stores in addition to the objects in files. It contains private keys and
-// client secrets.
+// state is the file in --state-dir. It contains the objects of the API in memory, among them private keys
+// and client secrets.
 type state struct {
-	Authority certificate.Pair `json:"authority"`
-	// UIDs contains the UIDs of objects. An object that is removed and added again gets a new one.
-	UIDs map[string]types.UID `json:"uids"`
-	// Records contains the records by name.
-	Records map[string]*corev1.Secret `json:"records"`
-	// Credentials contains the credentials Secrets by namespace and name.
-	Credentials map[string]*corev1.Secret `json:"credentials"`
-
-	ca    *certificate.CA // Authority
-	path  string          // empty: only in memory
+	path  string // empty: only in memory
 	saved []byte
+}
+
+// content is the content of the file.
+type content struct {
+	Objects []*unstructured.Unstructured `json:"objects"`
 }
 
 // authorityLifetime is long because workloads hold copies of the CA certificate.
@@ -42,7 +43,10 @@ const (
 	lockFile  = "lock"
 )
 
-var errInUse = errors.New("another process uses the directory")
+var (
+	errInUse       = errors.New("another process uses the directory")
+	errNoAuthority = errors.New("it contains no certificate authority")
+)
 
 // lockState prevents other processes from using dir until unlock is called or this process ends. If
 // another process uses it, the error wraps errInUse.
@@ -64,62 +68,112 @@ func lockState(dir string) (unlock func(), err error) {
 	return func() { _ = lock.Close() }, nil
 }
 
-// openState reads the state in dir, or creates one. The directory must exist.
-func openState(dir string, now time.Time, random io.Reader) (*state, error) {
-	s := &state{UIDs: map[string]types.UID{}, Records: map[string]*corev1.Secret{}, Credentials: map[string]*corev1.Secret{}}
+// openObjects returns the objects of the state in dir, or an API with a new CA. The directory must exist.
+func openObjects(ctx context.Context, dir, namespace string) (*objects, *state, error) {
+	s := &state{}
 	if dir != "" {
 		s.path = filepath.Join(dir, stateFile)
-		content, err := os.ReadFile(s.path)
+		encoded, err := os.ReadFile(s.path)
 		if err == nil {
-			err = json.Unmarshal(content, s)
-			if err == nil {
-				s.ca, err = certificate.ParseCA(s.Authority)
-			}
+			o, err := decodeObjects(encoded, namespace)
 			if err != nil {
-				return nil, fmt.Errorf("reading --state-dir: %s: %w; delete the file to start with new keys", s.path, err)
+				return nil, nil, fmt.Errorf("reading --state-dir: %s: %w; delete the file to start with new keys", s.path, err)
 			}
-			return s, nil
+			return o, s, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("reading --state-dir: %w", err)
+			return nil, nil, fmt.Errorf("reading --state-dir: %w", err)
 		}
 	}
-	ca, err := certificate.NewCA(nil, authorityLifetime, now, random)
+	o, err := newObjects(namespace, nil)
+	if err == nil {
+		err = o.createAuthority(ctx)
+	}
+	return o, s, err
+}
+
+func decodeObjects(encoded []byte, namespace string) (*objects, error) {
+	var c content
+	if err := json.Unmarshal(encoded, &c); err != nil {
+		return nil, err
+	}
+	for _, object := range c.Objects {
+		forgetReady(object)
+	}
+	o, err := newObjects(namespace, c.Objects)
+	if err == nil {
+		_, err = o.authority()
+	}
+	return o, err
+}
+
+// forgetReady removes the Ready condition of an object, which is that of an earlier process. The object
+// is in progress until the operator has written it again.
+func forgetReady(object *unstructured.Unstructured) {
+	conditions, found, err := unstructured.NestedSlice(object.Object, "status", "conditions")
+	if !found || err != nil {
+		return
+	}
+	conditions = slices.DeleteFunc(conditions, func(c any) bool {
+		condition, ok := c.(map[string]any)
+		return ok && condition["type"] == string(v1alpha1.ConditionReady)
+	})
+	_ = unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions") // It was there.
+}
+
+// createAuthority creates the Secret with the CA of the token server.
+func (o *objects) createAuthority(ctx context.Context) error {
+	ca, err := certificate.NewCA(nil, authorityLifetime, time.Now(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	secret, err := toUnstructured((&authority.Authority{Current: ca}).Secret(systemNamespace, nil))
+	if err != nil {
+		return err
+	}
+	_, err = o.store.Create(ctx, secret, memoryapi.WriteOptions{Manager: "local-issuer"})
+	return err
+}
+
+func toUnstructured(from any) (*unstructured.Unstructured, error) {
+	encoded, err := json.Marshal(from)
 	if err != nil {
 		return nil, err
 	}
-	s.ca, s.Authority = ca, ca.Pair
-	return s, nil
+	object := &unstructured.Unstructured{}
+	err = object.UnmarshalJSON(encoded)
+	return object, err
 }
 
-// uid returns the UID of an object.
-func (s *state) uid(k key) types.UID {
-	uid, ok := s.UIDs[k.String()]
-	if !ok {
-		uid = newUID()
-		s.UIDs[k.String()] = uid
+// authority returns the CA of the token server.
+func (o *objects) authority() (*certificate.CA, error) {
+	secret := o.secret(systemNamespace, authority.SecretName)
+	if secret == nil {
+		return nil, errNoAuthority
 	}
-	return uid
+	return certificate.ParseCA(certificate.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]})
 }
 
-func (s *state) forget(k key) { delete(s.UIDs, k.String()) }
-
-// save writes the state if it has changed.
-func (s *state) save() error {
+// save writes the objects if they have changed, without Leases and reports of uses, which belong to this
+// process.
+func (s *state) save(store *memoryapi.Store) error {
 	if s.path == "" {
 		return nil
 	}
-	content, err := json.Marshal(s)
+	c := content{Objects: slices.DeleteFunc(store.Objects(), func(object *unstructured.Unstructured) bool {
+		return object.GetKind() == "Lease" || object.GetKind() == "ConfigMap"
+	})}
+	encoded, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encoding the state: %w", err)
 	}
-	if bytes.Equal(content, s.saved) {
+	if bytes.Equal(encoded, s.saved) {
 		return nil
 	}
-	if err := replaceFile(s.path, content); err != nil {
+	if err := replaceFile(s.path, encoded); err != nil {
 		return fmt.Errorf("writing --state-dir: %w", err)
 	}
-	s.saved = content
+	s.saved = encoded
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,9 +24,11 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	k8sevents "k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -81,6 +84,10 @@ type Options struct {
 	KMSSocket string
 	// MetricsAddress is the listen address of the metrics, or "0" to disable them.
 	MetricsAddress string
+	// Local runs only the controllers of Realms and ApiClients, for an API that isn't that of a cluster.
+	// There is no token service to run, and there are no Events and metrics. A process can run several
+	// local operators.
+	Local bool
 }
 
 // Scheme returns a scheme with all types that the operator uses.
@@ -104,15 +111,18 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	namespace := o.Instance.SystemNamespace
 	started := time.Now()
 	now := clock.New(time.Now, func() time.Duration { return time.Since(started) })
-	now.RegisterMetrics(ctrlmetrics.Registry)
+	registerer := o.registerer()
+	now.RegisterMetrics(registerer)
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(now.Transport) // a wrong clock must not make the operator delete a key or secret too early
 	reader, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	if err := checkInstallation(ctx, reader, o.Instance); err != nil {
-		return nil, err
+	if !o.Local {
+		if err := checkInstallation(ctx, reader, o.Instance); err != nil {
+			return nil, err
+		}
 	}
 	served, err := servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
 	if err != nil {
@@ -130,12 +140,13 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		RenewDeadline:                 new(renewDeadline),
 		RetryPeriod:                   new(retryPeriod),
 		HealthProbeBindAddress:        o.ProbeAddress,
+		Controller:                    ctrlconfig.Controller{SkipNameValidation: &o.Local},
 		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := addControllers(ctx, mgr, o, served, now.Now); err != nil {
+	if err := addControllers(ctx, mgr, o, served, now.Now, registerer); err != nil {
 		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -147,7 +158,15 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 	return mgr, nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []string, now func() time.Time) error {
+// registerer returns where the operator's metrics are registered.
+func (o *Options) registerer() prometheus.Registerer {
+	if o.Local {
+		return prometheus.NewRegistry()
+	}
+	return ctrlmetrics.Registry
+}
+
+func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []string, now func() time.Time, registerer prometheus.Registerer) error {
 	system, err := secretCache(mgr, o.Instance.SystemNamespace, nil)
 	if err != nil {
 		return err
@@ -157,12 +176,15 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 		return err
 	}
 	tracker := acknowledgement.NewTracker()
-	operatorMetrics := metrics.New(ctrlmetrics.Registry, tracker.Live)
+	operatorMetrics := metrics.New(registerer, tracker.Live)
 	records, err := recordstore.New(ctx, recordSecrets, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err
 	}
-	events := mgr.GetEventRecorder(v1alpha1.EventController)
+	var events k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
+	if !o.Local {
+		events = mgr.GetEventRecorder(v1alpha1.EventController)
+	}
 	uses := lastuse.New(o.Instance.RecordsNamespace, o.Instance.Scaled(o.Instance.Usage.Resolution.Duration), now, operatorMetrics.UsageReportRejected)
 	if err := uses.Watch(ctx, mgr); err != nil {
 		return err
@@ -198,7 +220,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
 	}
-	ctrlmetrics.Registry.MustRegister(apiclient.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
+	registerer.MustRegister(apiclient.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
+	if o.Local {
+		return nil
+	}
 	service := &tokenservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system, Metrics: operatorMetrics, Events: events,
 		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,

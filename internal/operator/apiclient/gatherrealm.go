@@ -137,24 +137,24 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 			}
 		}
 		if err != nil || uid == "" {
-			return Orphaned("", ""), err
+			return orphaned("", ""), err
 		}
 		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1alpha1.Realm{})
-		return Orphaned(uid, realmUID), err
+		return orphaned(uid, realmUID), err
 	}
 	// The record of the client comes first, because a subject must not be free as long as it is used.
 	for _, kind := range []record.Kind{record.KindClient, record.KindSubject, record.KindRestore} {
-		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, Orphaned(uid, realmUID), current); err != nil {
+		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, orphaned(uid, realmUID), current); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
+// orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
 // UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted. A restore record
 // that no object has adopted is not orphaned, because its ApiClient may be created later.
-func Orphaned(uid, realmUID types.UID) recordstore.Orphaned {
+func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 	return func(secret *corev1.Secret) bool {
 		if record.KindOf(secret) == record.KindRestore {
 			adopter := record.Adopter(secret)

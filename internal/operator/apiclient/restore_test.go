@@ -329,7 +329,7 @@ func TestRestoreRecordIsOrphaned(t *testing.T) {
 			if test.adopter != "" {
 				s = adoptedBy(secret, test.adopter)
 			}
-			if got := Orphaned(test.uid, test.realmUID)(s); got != test.want {
+			if got := orphaned(test.uid, test.realmUID)(s); got != test.want {
 				t.Errorf("orphaned: %t, want %t", got, test.want)
 			}
 		})

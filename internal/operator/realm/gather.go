@@ -74,7 +74,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, err
 	}
 	seen := observed{
-		realm: realm, record: secret, fetched: Fetched(realm, r.Issuers), mode: r.Sealing.Mode,
+		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,
 	}
 	if secret != nil {
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
@@ -84,8 +84,8 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	return seen, err
 }
 
-// Fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.
-func Fetched(realm *v1alpha1.Realm, from *issuerkeys.Fetcher) map[string]issuerkeys.State {
+// fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.
+func fetched(realm *v1alpha1.Realm, from *issuerkeys.Fetcher) map[string]issuerkeys.State {
 	fetched := map[string]issuerkeys.State{}
 	for i := range realm.Spec.TrustedIssuers {
 		issuer := &realm.Spec.TrustedIssuers[i]
