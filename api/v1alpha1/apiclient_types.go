@@ -267,8 +267,8 @@ type ClientSecretSource struct {
 type ApiClientStatus struct {
 	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
 	// present. Reconciling, Stalled, and WeakHash are present only while they are True, and
-	// OldSecretInUse only while it is True or Unknown. Restored is present if the client was
-	// restored from a backup.
+	// OldSecretInUse only while it is True or Unknown. Restored is present while the client
+	// accepts secrets of a backup.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type

@@ -94,13 +94,9 @@ const (
 	// It is Unknown with ReasonUsageIncomplete: the reports of the token servers are incomplete.
 	ConditionOldSecretInUse ConditionType = "OldSecretInUse"
 
-	// ConditionRestored is present on a Realm or ApiClient that was restored from a backup, and if
-	// there is a restore record for it. It does not affect Ready.
-	//
-	// It is True with ReasonRestoredFromBackup. The message says how many keys or secrets of the
-	// backup are accepted in addition to the current ones.
-	//
-	// It is False with ReasonRestoreRecordIgnored.
+	// ConditionRestored is present on an ApiClient that was restored from a backup, while it accepts
+	// secrets of the backup in addition to its own. It is True with ReasonRestoredFromBackup. The
+	// message lists the secrets and when they expire. It does not affect Ready.
 	ConditionRestored ConditionType = "Restored"
 )
 
@@ -135,11 +131,6 @@ const (
 
 	// ReasonRestoredFromBackup is used with the Restored condition when it is True.
 	ReasonRestoredFromBackup ConditionReason = "RestoredFromBackup"
-
-	// ReasonRestoreRecordIgnored is used with the Restored condition when it is False because the
-	// object cannot adopt the restore record for the name of the Realm or for the client ID: the record
-	// cannot be read, or belongs to another object.
-	ReasonRestoreRecordIgnored ConditionReason = "RestoreRecordIgnored"
 )
 
 // Reasons for Realms.

@@ -236,8 +236,7 @@ type Signing struct {
 type RealmStatus struct {
 	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
 	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
-	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms, and Restored if
-	// the realm was restored from a backup.
+	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms.
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type

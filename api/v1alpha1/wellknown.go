@@ -10,7 +10,7 @@ const ReservedPrefix = "auth.realmkeeper.dev/"
 const (
 	// RecordLabel marks a record: a Secret in the records namespace that tells the token servers
 	// about one Realm, one ApiClient, or one subject that an ApiClient holds. Its value is RecordRealm,
-	// RecordClient, or RecordSubject. RecordRestore marks a restore record, which token servers ignore.
+	// RecordClient, or RecordSubject.
 	RecordLabel = "auth.realmkeeper.dev/record"
 
 	// RecordRealm is the value of RecordLabel on the record of a Realm.
@@ -22,10 +22,6 @@ const (
 	// RecordSubject is the value of RecordLabel on the record that an ApiClient holds a subject of
 	// an issuer.
 	RecordSubject = "subject"
-
-	// RecordRestore is the value of RecordLabel on a restore record: what "kubectl realmkeeper restore"
-	// restores for one Realm or ApiClient.
-	RecordRestore = "restore"
 )
 
 // IssuerKubernetes is the name of the built-in issuer of every realm: the cluster, for its service
@@ -36,11 +32,6 @@ const IssuerKubernetes = "kubernetes"
 // ApiClient. It tells the operator which object to reconcile when the record changes. The owner
 // itself is identified by its UID, which is part of the record's name.
 const OwnerAnnotation = "auth.realmkeeper.dev/owner"
-
-// AdoptedByAnnotation names the object that has adopted a restore record. Its value is the UID of
-// the Realm, followed by a slash and the UID of the ApiClient if the record restores one. No other
-// object can adopt the record, even if it has the same name.
-const AdoptedByAnnotation = "auth.realmkeeper.dev/adopted-by"
 
 const (
 	// ClientSecretLabel marks a Secret that contains the credentials of an ApiClient. Outside the

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -339,4 +340,25 @@ func FuzzFile(f *testing.F) {
 	identity := newIdentity(f)
 	f.Add(encrypt(f, version1(f), identity))
 	f.Fuzz(func(_ *testing.T, file []byte) { _, _ = check(file, identity) })
+}
+
+// A restore accepts the newest secrets. Those of an earlier backup come last, and expired ones not at all.
+func TestAcceptedSecrets(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	secret := func(id string, age time.Duration) record.ClientSecret {
+		return record.ClientSecret{ID: id, CreatedAt: at.Add(-age)}
+	}
+	expired := secret("expired", time.Hour)
+	expired.ExpiresAt = at
+	c := record.Client{Secrets: []record.ClientSecret{expired, secret("own", time.Minute)}, Restored: &record.Restored{}}
+	for i := range record.MaxRestoredSecrets {
+		c.Restored.Secrets = append([]record.ClientSecret{secret(fmt.Sprintf("restored-%d", i), time.Duration(i)*time.Hour)}, c.Restored.Secrets...)
+	}
+	accepted, omitted := backup.AcceptedSecrets(c, at)
+	if len(accepted) != record.MaxRestoredSecrets || accepted[0].ID != "own" || accepted[1].ID != "restored-0" {
+		t.Errorf("accepted: %+v", accepted)
+	}
+	if len(omitted) != 1 || omitted[0].ID != fmt.Sprintf("restored-%d", record.MaxRestoredSecrets-1) {
+		t.Errorf("omitted: %+v", omitted)
+	}
 }

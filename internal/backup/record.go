@@ -2,6 +2,8 @@ package backup
 
 import (
 	"bytes"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,3 +38,18 @@ func (e *Entry) secret() *corev1.Secret {
 
 // Owner returns the UID of the Realm of an entry of the kind RealmRecord.
 func (e *Entry) Owner() types.UID { return record.RealmUID(e.secret()) }
+
+// AcceptedSecrets returns the secrets that an ApiClient with the given record accepted at the time of
+// the backup, up to record.MaxRestoredSecrets. If there are more, it omits the oldest of those that came
+// from an earlier backup.
+func AcceptedSecrets(c record.Client, backupTime time.Time) (accepted, omitted []record.ClientSecret) {
+	accepted = slices.Clone(c.Secrets)
+	if c.Restored != nil {
+		earlier := slices.Clone(c.Restored.Secrets)
+		slices.SortStableFunc(earlier, func(a, b record.ClientSecret) int { return b.CreatedAt.Compare(a.CreatedAt) })
+		accepted = append(accepted, earlier...)
+	}
+	accepted = slices.DeleteFunc(accepted, func(s record.ClientSecret) bool { return !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(backupTime) })
+	most := min(len(accepted), record.MaxRestoredSecrets)
+	return accepted[:most:most], accepted[most:]
+}

@@ -31,9 +31,8 @@ Anyone with the identity file of a recipient can read the signing keys and sign 
 offline, and not in this cluster. The backup contains no Namespaces, Secrets of workloads, or
 configuration of the instance.
 
-The exit code is 1 if a record cannot be read, if the operator has not adopted the keys and secrets of an
-earlier restore, or if a client has more secrets than a restore accepts. The file then contains
-everything else.`
+The exit code is 1 if a record cannot be read, or if a client has more secrets than a restore
+accepts. The file then contains everything else.`
 
 const backupExamples = `  # Generate an identity, and keep the file offline. The command prints the recipient
   age-keygen -o identity.txt
@@ -179,9 +178,6 @@ type backupReport struct {
 	// and orphans those of objects that don't exist or were created in the meantime. The backup
 	// contains none of them.
 	deleted, unreadable, orphans []string
-	// unadopted are the restore records that the operator has not adopted. The backup lacks their keys
-	// and secrets.
-	unadopted []string
 	// tooMany are the ApiClients with more secrets than a restore accepts.
 	tooMany []string
 	// otherURL are the realms with another service URL than that of the instance.
@@ -200,9 +196,6 @@ func (r *backupReport) print(out io.Writer) error {
 		return err
 	case len(r.unreadable) > 0:
 		return fmt.Errorf("%w: %d records cannot be read; repair or delete them, and back up again", errPartial, len(r.unreadable))
-	case len(r.unadopted) > 0:
-		return fmt.Errorf("%w: %s of an earlier restore; wait until the operator has adopted them, or discard them with \"kubectl realmkeeper restore --finish --force\", and back up again",
-			errPartial, number(len(r.unadopted), "restore record"))
 	case len(r.tooMany) > 0:
 		return fmt.Errorf("%w: %s more than %d secrets; when workloads no longer use those of an earlier restore, run \"kubectl realmkeeper restore --finish\", and back up again",
 			errPartial, number(len(r.tooMany), "client")+has(len(r.tooMany)), record.MaxRestoredSecrets)
@@ -223,7 +216,6 @@ func (r *backupReport) text(w *terminal.Writer) {
 		names   []string
 	}{
 		{"Records that cannot be read, not included:", terminal.Red, r.unreadable},
-		{"Restore records that the operator has not adopted, not included:", terminal.Red, r.unadopted},
 		{"ApiClients with secrets that a restore omits:", terminal.Red, r.tooMany},
 		{"Realms whose issuer has another service URL than the instance:", terminal.Yellow, r.otherURL},
 		{"Objects that are being deleted, not included:", terminal.Plain, r.deleted},

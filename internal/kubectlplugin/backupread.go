@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
@@ -28,33 +25,18 @@ func (c *cluster) backUp(ctx context.Context, out io.Writer, header backup.Heade
 		return nil, err
 	}
 	r := &backupReport{createdAt: header.CreatedAt}
-	for _, kind := range []string{kindRealm, kindClient} {
-		err := c.eachObject(ctx, kind, func(object *unstructured.Unstructured) error { return r.addObject(w, object) })
+	for _, kind := range []backup.Kind{backup.KindRealm, backup.KindClient} {
+		err := backup.EachObject(ctx, c, kind, func(object *unstructured.Unstructured) error { return r.addObject(w, object) })
 		if err != nil {
-			return nil, err
+			return nil, describeError(err, "reading the cluster")
 		}
-	}
-	// Restore records come before the records that adopt them.
-	unadopted := map[types.UID]string{}
-	err = c.eachRecord(ctx, header.RecordsNamespace, record.KindRestore, func(secret *corev1.Secret) error {
-		unadopted[secret.UID] = describe(secret)
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	for _, kind := range []record.Kind{record.KindRealm, record.KindClient} {
-		err := c.eachRecord(ctx, header.RecordsNamespace, kind, func(secret *corev1.Secret) error {
-			if restored := restoredFrom(secret); restored != nil {
-				delete(unadopted, restored.From)
-			}
-			return r.addRecord(w, secret)
-		})
+		err := backup.EachRecord(ctx, c, header.RecordsNamespace, kind, func(secret *corev1.Secret) error { return r.addRecord(w, secret) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	r.unadopted = slices.Sorted(maps.Values(unadopted))
 	if r.contents, err = w.Close(); err != nil {
 		return nil, err
 	}
@@ -109,49 +91,8 @@ func (r *backupReport) checkRestorable(backupTime time.Time, secret *corev1.Secr
 	if err != nil {
 		return err
 	}
-	if _, omitted := record.RestorableSecrets(body, backupTime); len(omitted) > 0 {
+	if _, omitted := backup.AcceptedSecrets(body, backupTime); len(omitted) > 0 {
 		r.tooMany = append(r.tooMany, fmt.Sprintf("%s/%s (%s)", body.Namespace, body.Name, number(len(omitted), "secret")))
 	}
 	return nil
-}
-
-// eachObject calls visit for every Realm or ApiClient. The objects keep fields that this version of the
-// plugin doesn't know.
-func (c *cluster) eachObject(ctx context.Context, kind string, visit func(*unstructured.Unstructured) error) error {
-	next := ""
-	for {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
-		if err := c.List(ctx, list, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return describeError(err, "listing "+kind+"s")
-		}
-		for i := range list.Items {
-			if err := visit(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-	}
-}
-
-// eachRecord calls visit for every record of a kind.
-func (c *cluster) eachRecord(ctx context.Context, namespace string, kind record.Kind, visit func(*corev1.Secret) error) error {
-	next := ""
-	for {
-		list := &corev1.SecretList{}
-		labels := client.MatchingLabels{v1alpha1.RecordLabel: string(kind)}
-		if err := c.List(ctx, list, client.InNamespace(namespace), labels, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return fmt.Errorf("listing the records in namespace %s: %w", namespace, err)
-		}
-		for i := range list.Items {
-			if err := visit(&list.Items[i]); err != nil {
-				return err
-			}
-		}
-		if next = list.Continue; next == "" {
-			return nil
-		}
-	}
 }

@@ -1,7 +1,6 @@
 package kubectlplugin
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -9,13 +8,11 @@ import (
 
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // ParseAge exports parseAge.
@@ -46,92 +43,6 @@ func ProblemsOf(clients []*v1alpha1.ApiClient, realms []*v1alpha1.Realm) []Probl
 
 // Title returns the heading of a problem.
 func Title(p Problem) string { return p.title() }
-
-// Errors of single objects.
-var (
-	ErrDeleting     = errDeleting
-	ErrClientIDHeld = errClientIDHeld
-	ErrOtherClient  = errOtherClient
-)
-
-// Live is a cluster with the Realm acme and the ApiClient acme-apps/billing, or without them if their
-// UIDs are empty.
-type Live struct {
-	Realm, Client                 types.UID
-	RealmDeleting, ClientDeleting bool
-	// Records are the UIDs of the records by name. Holder is their owner; it defaults to the ApiClient.
-	Records      map[string]types.UID
-	Unreadable   bool // all records
-	Holder       string
-	RestoredFrom time.Time
-	// ClientID defaults to billing.
-	ClientID string
-	Again    bool
-}
-
-func (l Live) state() *liveState {
-	s := &liveState{realms: map[string]liveObject{}, clients: map[string]liveObject{}, records: map[string]liveRecord{}, again: l.Again}
-	if l.Realm != "" {
-		s.realms["acme"] = liveObject{uid: l.Realm, deleting: l.RealmDeleting}
-	}
-	if l.Client != "" {
-		s.clients["acme-apps/billing"] = liveObject{uid: l.Client, deleting: l.ClientDeleting, realm: "acme", clientID: cmp.Or(l.ClientID, "billing")}
-	}
-	for name, uid := range l.Records {
-		holder := l.Holder
-		if holder == "" {
-			holder = "acme-apps/billing"
-		}
-		s.records[name] = liveRecord{uid: uid, owner: holder, client: "c2", unreadable: l.Unreadable, restoredFrom: l.RestoredFrom}
-	}
-	return s
-}
-
-// PlanRealm exports planRealm.
-func (l Live) PlanRealm(entry *backup.Entry, body record.Realm, backupTime time.Time) (bool, error) {
-	return l.state().planRealm(entry, body, backupTime)
-}
-
-// PlanClient exports planClient.
-func (l Live) PlanClient(entry *backup.Entry, body record.Client, backupTime time.Time) (bool, error) {
-	return l.state().planClient(entry, body, backupTime)
-}
-
-// RestoreFlags are flags of restore.
-type RestoreFlags struct {
-	Identity age.Identity // restores if it is set, and finishes otherwise
-	Force    bool
-	Again    bool
-	Wait     bool
-	Realm    string
-	URL      string
-}
-
-// RunRestore restores the backup at path, or finishes the restore.
-func RunRestore(ctx context.Context, c client.Client, out io.Writer, path string, flags RestoreFlags) error {
-	o := &restoreOptions{
-		clusterOptions: &clusterOptions{streams: genericiooptions.IOStreams{Out: out, ErrOut: out}},
-		force:          flags.Force, again: flags.Again, wait: flags.Wait, realm: flags.Realm, timeout: time.Millisecond,
-	}
-	if flags.Identity == nil {
-		return o.finishAll(ctx, &cluster{Client: c}, recordsNamespace)
-	}
-	source, err := o.open(path)
-	if err != nil {
-		return err
-	}
-	defer source.close()
-	source.identities = []age.Identity{flags.Identity}
-	reader, err := source.read()
-	if err != nil {
-		return err
-	}
-	contents, err := backup.Check(reader)
-	if err != nil {
-		return err
-	}
-	return o.restore(ctx, &cluster{Client: c}, &installation{recordsNamespace: recordsNamespace, serviceURL: flags.URL}, source, contents)
-}
 
 const recordsNamespace = "records"
 

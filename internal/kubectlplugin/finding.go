@@ -41,7 +41,7 @@ func (t *target) findings() []finding {
 // warnings returns the conditions that do not affect Ready but need attention.
 func (t *target) warnings() []finding {
 	var found []finding
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionRestored} {
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionIssuersResolved} {
 		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionTrue {
 			found = append(found, t.finding(c))
 		}

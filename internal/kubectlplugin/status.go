@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/leader"
 )
 
 const statusUsage = `Show the state of this instance on one screen: problems first, each with what to do, then the
@@ -58,15 +59,16 @@ func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 // statusReport is the report of status.
 type statusReport struct {
-	Problems     []problem      `json:"problems"`
-	Kubernetes   string         `json:"kubernetes,omitempty"`
-	Operator     *workload      `json:"operator,omitempty"`
-	TokenService *workload      `json:"tokenService,omitempty"`
-	TokenServers []serverReport `json:"tokenServers"`
-	Realms       []realmSummary `json:"realms"`
-	Clients      map[string]int `json:"clients"`
-	Notes        []string       `json:"notes,omitempty"`
-	detail       *realmReport   // of the realm that the user named
+	Problems     []problem       `json:"problems"`
+	Kubernetes   string          `json:"kubernetes,omitempty"`
+	Operator     *workload       `json:"operator,omitempty"`
+	TokenService *workload       `json:"tokenService,omitempty"`
+	TokenServers []serverReport  `json:"tokenServers"`
+	Realms       []realmSummary  `json:"realms"`
+	Clients      map[string]int  `json:"clients"`
+	Notes        []string        `json:"notes,omitempty"`
+	detail       *realmReport    // of the realm that the user named
+	restore      *leader.Restore // that holds the leader Lease
 	now          time.Time
 }
 
@@ -116,7 +118,7 @@ func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) 
 	c.kubernetes(ctx, r)
 	c.workloads(ctx, r)
 	r.now = c.clock.now()
-	r.Problems = slices.Concat(r.kubernetesProblems(), r.workloadProblems(), problems.sorted())
+	r.Problems = slices.Concat(r.kubernetesProblems(), r.restoreProblems(), r.workloadProblems(), problems.sorted())
 	return r, nil
 }
 

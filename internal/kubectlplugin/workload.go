@@ -10,12 +10,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/leader"
 )
 
 // workload is a Deployment of the installation.
@@ -64,6 +66,7 @@ const (
 func (c *cluster) workloads(ctx context.Context, r *statusReport) {
 	r.Operator = c.workload(ctx, r, "operator")
 	r.TokenService = c.workload(ctx, r, "token-server")
+	c.restores(ctx, r)
 	leases := &coordinationv1.LeaseList{}
 	if err := c.List(ctx, leases, client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue}); err != nil {
 		r.note("token servers", "Leases", err)
@@ -82,6 +85,34 @@ func (c *cluster) workloads(ctx context.Context, r *statusReport) {
 		})
 	}
 	slices.SortFunc(r.TokenServers, func(a, b serverReport) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// restores adds the restore that holds the leader Lease to a status. Users without permission to read it
+// get no note, because the status is complete without a restore.
+func (c *cluster) restores(ctx context.Context, r *statusReport) {
+	binding := &rbacv1.ClusterRoleBinding{}
+	if c.Get(ctx, client.ObjectKey{Name: instanceBinding}, binding) != nil {
+		return
+	}
+	namespace, _, _ := strings.Cut(binding.RoleRef.Name, ":")
+	if found, err := leader.FindRestore(ctx, c, namespace, c.clock.now()); err == nil {
+		r.restore = found
+	}
+}
+
+// restoreProblems returns a problem if a restore keeps the operator from working.
+func (r *statusReport) restoreProblems() []problem {
+	switch {
+	case r.restore == nil:
+		return nil
+	case r.restore.Running:
+		return []problem{{Warning: true, Reason: "A restore is running", Message: fmt.Sprintf("The leader Lease is held by %s. The operator continues after the restore.", r.restore)}}
+	}
+	return []problem{{
+		Reason:  "A restore has stopped halfway",
+		Message: fmt.Sprintf("The leader Lease is held by %s. The operator does not work until %s after the last renewal.", r.restore, leader.RestoreDuration),
+		Action:  "Run the restore again, or let the operator continue without it.", Commands: []string{"kubectl realmkeeper restore --abort"},
+	}}
 }
 
 // kubernetes adds the version of Kubernetes to a status.

@@ -35,6 +35,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
@@ -51,9 +52,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
-
-// leaderLease is the name of the Lease that the leader holds.
-const leaderLease = "realmkeeper-operator"
 
 // A new leader takes over at most 14 seconds (leaseDuration plus retryPeriod) after the old one was
 // killed. A leader that can't renew its Lease stops before the Lease expires.
@@ -124,6 +122,11 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 			return nil, err
 		}
 	}
+	if !o.LeaderElection {
+		if err := leader.CheckNoRestore(ctx, reader, namespace, time.Now()); err != nil {
+			return nil, err
+		}
+	}
 	served, err := servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
 	if err != nil {
 		return nil, err
@@ -133,7 +136,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		MapperProvider:                newMapper,
 		Cache:                         cacheOptions(o.Instance, served),
 		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              leaderLease,
+		LeaderElectionID:              leader.LeaseName,
 		LeaderElectionNamespace:       namespace,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 new(leaseDuration),

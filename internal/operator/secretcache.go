@@ -60,10 +60,8 @@ func stripRecord(obj any) (any, error) {
 		return obj, nil
 	}
 	annotations := apply.Summary(secret)
-	for _, key := range []string{v1alpha1.OwnerAnnotation, v1alpha1.AdoptedByAnnotation} {
-		if value, ok := secret.Annotations[key]; ok {
-			annotations[key] = value
-		}
+	if owner, ok := secret.Annotations[v1alpha1.OwnerAnnotation]; ok {
+		annotations[v1alpha1.OwnerAnnotation] = owner
 	}
 	secret.Labels, secret.Annotations, secret.ManagedFields = nil, annotations, nil
 	share(&secret.Namespace, (*string)(&secret.Type))

@@ -29,7 +29,6 @@ func TestConditionKinds(t *testing.T) {
 		"old secret in use":             {v1alpha1.ConditionOldSecretInUse, metav1.ConditionTrue, v1alpha1.ReasonOldSecretUsed, "busy"},
 		"use of the old secret unknown": {v1alpha1.ConditionOldSecretInUse, metav1.ConditionUnknown, v1alpha1.ReasonUsageIncomplete, "busy"},
 		"restored":                      {v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonRestoredFromBackup, "good"},
-		"restore record ignored":        {v1alpha1.ConditionRestored, metav1.ConditionFalse, v1alpha1.ReasonRestoreRecordIgnored, "busy"},
 		"issuers resolved":              {v1alpha1.ConditionIssuersResolved, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved, "good"},
 		// Token servers keep the last keys of an issuer, so the realm stays Ready.
 		"issuer not resolved": {v1alpha1.ConditionIssuersResolved, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotResolved, "busy"},

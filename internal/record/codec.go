@@ -18,7 +18,7 @@ import (
 )
 
 // envelope is the JSON of a record: its schema version and its body.
-type envelope[T Realm | Client | Subject | Restore] struct {
+type envelope[T Realm | Client | Subject] struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Body          T   `json:"body"`
 }
@@ -47,7 +47,7 @@ func ForSubject(namespace string, body Subject) (*corev1ac.SecretApplyConfigurat
 	return newSecret(namespace, KindSubject, body.Namespace+"/"+body.Name, SubjectSecretName(body.RealmUID, body.Issuer, body.Subject), body)
 }
 
-func newSecret[T Realm | Client | Subject | Restore](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
+func newSecret[T Realm | Client | Subject](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
 	data, err := json.Marshal(envelope[T]{SchemaVersion: SchemaVersion, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
@@ -163,7 +163,7 @@ func ReadSubject(secret *corev1.Secret) (Subject, error) {
 }
 
 // Equal reports whether two records have the same JSON.
-func Equal[T Realm | Client | Subject | Restore](a, b T) bool {
+func Equal[T Realm | Client | Subject](a, b T) bool {
 	first, firstErr := json.Marshal(a)
 	second, secondErr := json.Marshal(b)
 	return firstErr == nil && secondErr == nil && bytes.Equal(first, second)
@@ -172,7 +172,7 @@ func Equal[T Realm | Client | Subject | Restore](a, b T) bool {
 // maxLifetimeSeconds is the longest lifetime that the API allows.
 const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
 
-func read[T Realm | Client | Subject | Restore](secret *corev1.Secret, kind Kind) (T, error) {
+func read[T Realm | Client | Subject](secret *corev1.Secret, kind Kind) (T, error) {
 	var got envelope[T]
 	if KindOf(secret) != kind {
 		return got.Body, unreadable(secret, "its name is not that of a "+string(kind)+" record")

@@ -44,7 +44,6 @@ const (
 	KindRealm   Kind = v1alpha1.RecordRealm
 	KindClient  Kind = v1alpha1.RecordClient
 	KindSubject Kind = v1alpha1.RecordSubject
-	KindRestore Kind = v1alpha1.RecordRestore
 )
 
 // Realm is the record of a Realm.
@@ -74,7 +73,7 @@ type Realm struct {
 	// Keys are the signing keys with their private parts. Exactly one is Active.
 	Keys []signingkey.Key `json:"keys"`
 	// Restored is set if the realm was restored from a backup. Token servers ignore it.
-	Restored *Restoration `json:"restored,omitempty"`
+	Restored *Restored `json:"restored,omitempty"`
 }
 
 // Client is the record of an ApiClient.
@@ -125,7 +124,23 @@ type Client struct {
 	Claims []Claim `json:"claims,omitempty"`
 	// Restored is set if the client was restored from a backup. Its secrets are accepted in addition
 	// to Secrets.
-	Restored *Restoration `json:"restored,omitempty"`
+	Restored *Restored `json:"restored,omitempty"`
+}
+
+// MaxRestoredSecrets limits the secrets that a client gets from a backup, because a token server may
+// verify all of them in a request. A client has at most 8 secrets in its spec, or 2 others.
+const MaxRestoredSecrets = 16
+
+// Restored says from which backup a Realm or ApiClient was restored.
+type Restored struct {
+	// BackupTime is the time of the backup. At is the time of the restore.
+	BackupTime time.Time `json:"backupTime"`
+	At         time.Time `json:"at"`
+	// TokensValidAfter is the value in the backup. It applies in addition to that in the spec.
+	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
+	// Secrets are the secrets of the backup that a client accepts. A secret that ends never returns.
+	// There are at most MaxRestoredSecrets.
+	Secrets []ClientSecret `json:"secrets,omitempty"`
 }
 
 // ServiceAccount is an existing service account. Its UID distinguishes it from a deleted one with
@@ -190,7 +205,7 @@ func KindOf(secret *corev1.Secret) Kind {
 		return ""
 	}
 	switch Kind(kind) {
-	case KindRealm, KindClient, KindSubject, KindRestore:
+	case KindRealm, KindClient, KindSubject:
 		return Kind(kind)
 	}
 	return ""

@@ -354,7 +354,6 @@ func TestKindOf(t *testing.T) {
 		"record with a different label": {"realm", "client-1", record.KindClient},
 		"another name":                  {"realm", "other-1", ""},
 		"the managed CA":                {"", "realmkeeper-ca", ""},
-		"restore record":                {"realm", "restore-1", record.KindRestore},
 		"similar name":                  {"realm", "realm1", ""},
 		"no key":                        {"realm", "realm-", ""},
 		"kind only":                     {"realm", "realm", ""},

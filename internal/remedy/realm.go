@@ -55,7 +55,7 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 		},
 		v1alpha1.ReasonKeysUnreadable: {
 			cause:  "The record of the realm, a Secret with its signing keys in the records namespace, is damaged. Token servers keep using the last version that they could read.",
-			action: "Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. Without a backup, delete it: the realm gets new keys, and its tokens fail verification.",
+			action: "Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret: the realm gets new keys, and its tokens fail verification.",
 			commands: func(object) []string {
 				return []string{recordsOf("realm") + " --field-selector " + untrusted.Quote("metadata.name=realm-"+string(r.UID))}
 			},

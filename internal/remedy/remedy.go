@@ -75,14 +75,9 @@ var shared = map[v1alpha1.ConditionReason]entry{
 		},
 	},
 	v1alpha1.ReasonRestoredFromBackup: {
-		cause:    "The object was restored from a backup. Secrets and signing keys of the backup may still be accepted.",
+		cause:    "The client was restored from a backup and still accepts secrets of the backup.",
 		action:   "Reject the secrets of the backup when no workload uses them any longer.",
 		commands: func(object) []string { return []string{"kubectl realmkeeper restore --finish"} },
-	},
-	v1alpha1.ReasonRestoreRecordIgnored: {
-		cause:    "The records namespace contains a restore record for the name of this Realm or for the client ID of this ApiClient. It cannot be read, or belongs to another object.",
-		action:   "Delete this restore record with the command in the message, unless the object that it belongs to will return. To restore this object, restore from the backup again.",
-		commands: func(object) []string { return []string{recordsOf("restore")} },
 	},
 	v1alpha1.ReasonClaimsTooLarge: {
 		cause:    "The fixed claims of the realm and of the client together are more than 16, or larger than 2048 bytes.",

@@ -90,14 +90,14 @@ type storedKey struct {
 // InPlaintext reports whether the key has a private part that is not encrypted.
 func (k *Key) InPlaintext() bool { return k.private != nil }
 
-// retire makes the key Retiring, and drops its private part.
-func (k *Key) retire() { k.State, k.private, k.sealed = Retiring, nil, nil }
+// Retire makes the key Retiring, and drops its private part.
+func (k *Key) Retire() { k.State, k.private, k.sealed = Retiring, nil, nil }
 
 // MarshalJSON writes the key as a JWK (RFC 7517), together with its state. The JWK has private members
 // unless the key is sealed or Retiring.
 func (k Key) MarshalJSON() ([]byte, error) {
 	if k.State == Retiring {
-		k.retire()
+		k.Retire()
 	}
 	jwk := jose.JSONWebKey{Key: k.public, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"}
 	if k.InPlaintext() {

@@ -120,7 +120,7 @@ func ActiveID(keys []Key) string {
 func activate(keys []Key, next *Key, now time.Time) {
 	for i := range keys {
 		if keys[i].State == Active {
-			keys[i].retire()
+			keys[i].Retire()
 		}
 	}
 	next.State, next.ActiveAt = Active, now

@@ -52,9 +52,6 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 		}
 		secret = nil
 	}
-	if err := r.prepareRestore(ctx, &seen, d); err != nil {
-		return a, err
-	}
 	subjects, err := r.holdSubjects(ctx, seen, d.subjects)
 	if err != nil {
 		return a, fmt.Errorf("writing the subjects of ApiClient %s: %w", req, err)
@@ -90,9 +87,6 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed,
 			r.pending.put(req.NamespacedName, "")
 		}
 	}
-	if err := r.finishRestore(ctx, &seen, d); err != nil {
-		return a, fmt.Errorf("deleting the restore record of ApiClient %s: %w", req, err)
-	}
 	return a, r.deleteObsolete(ctx, req, d.obsolete)
 }
 
@@ -105,12 +99,6 @@ func (r *Reconciler) release(ctx context.Context, seen observed) error {
 	}
 	if realm.UID != seen.realm.UID || !released(realm, seen.client) {
 		return nil
-	}
-	if restore := seen.restore.secret; restore != nil && record.Adopter(restore) == seen.adopter() {
-		// Otherwise, the client would get its restored secrets back with the ID, even revoked ones.
-		if err := r.Records.Delete(ctx, restore); err != nil {
-			return err
-		}
 	}
 	return r.Records.Delete(ctx, seen.record)
 }

@@ -89,7 +89,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.accountSource()).
 		WatchesRawSource(r.Records.Source(record.KindClient)).
 		WatchesRawSource(r.Records.DeletionSource(record.KindClient, r.clientsWaitingForID)).
-		WatchesRawSource(r.Records.RestoreSource(record.KindClient)).
 		WatchesRawSource(r.Records.Source(record.KindSubject)).
 		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
 		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).

@@ -28,9 +28,6 @@ type decision struct {
 	blocked *condition.Result
 	// record is the desired record; nil leaves it unchanged, even if there is none.
 	record *record.Client
-	// adopts reports whether record contains a restore record that is adopted now. It must be
-	// marked as adopted first.
-	adopts bool
 	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
 	// the records of the subjects that it gives up.
 	subjects         []record.Subject
@@ -77,7 +74,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		return d, nil
 	}
 	d.plan, d.check = plan, nextCheck(plan, instance, now)
-	d.record, d.adopts = newRecord(&seen, covered(&seen, instance), plan, now), seen.adopts()
+	d.record = newRecord(&seen, covered(&seen, instance), plan)
 	d.subjects = wantedSubjects(&seen)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
 	d.obsolete = obsolete(&seen, plan)
@@ -109,16 +106,14 @@ func (d *decision) reject(seen *observed, now time.Time) {
 	current := seen.current
 	current.Disabled = true
 	current.Secrets = secrets.Look(secrets.Facts{Recorded: current.Secrets}, now).Valid
-	if current.Restored != nil && !seen.adopts() {
-		current.Restored = restoration(seen, secrets.Look(secrets.Facts{Recorded: seen.restoredSecrets()}, now).Valid, now)
-	}
+	current.Restored = seen.restoredWith(secrets.Look(secrets.Facts{Recorded: seen.restoredSecrets()}, now).Valid)
 	d.record = &current
 }
 
 // differInSecretsOnly reports whether two records are equal apart from their secrets.
 func differInSecretsOnly(a, b record.Client) bool {
 	a.Secrets, b.Secrets = nil, nil
-	if a.Restored != nil && b.Restored != nil && a.Restored.From == b.Restored.From {
+	if a.Restored != nil && b.Restored != nil && a.Restored.At.Equal(b.Restored.At) {
 		a.Restored, b.Restored = nil, nil // restored secrets only end
 	}
 	return record.Equal(a, b)
@@ -136,7 +131,7 @@ func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	})
 }
 
-func newRecord(seen *observed, granted coverage, plan secrets.Plan, now time.Time) *record.Client {
+func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Client {
 	c := seen.client
 	body := &record.Client{
 		UID:       c.UID,
@@ -150,7 +145,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan, now time.Tim
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
 		Audiences: granted.audiences,
 		Secrets:   plan.Secrets,
-		Restored:  restoration(seen, plan.Restored, now),
+		Restored:  seen.restoredWith(plan.Restored),
 
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,

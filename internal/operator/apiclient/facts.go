@@ -22,7 +22,7 @@ func secretFacts(seen *observed) secrets.Facts {
 		Uses:         seen.uses,
 		Restored:     seen.restoredSecrets(),
 	}
-	if seen.credentials != nil && (seen.abandoned || isOwned(seen.credentials, seen.client)) {
+	if seen.credentials != nil && isOwned(seen.credentials, seen.client) {
 		f.Delivered = generatedValues(seen.credentials)
 	}
 	return f

@@ -38,16 +38,11 @@ type observed struct {
 	current    record.Client
 	unreadable *condition.Result
 	state      acknowledgement.State
-	// restore is the restore record for the client's ID.
-	restore restore
 	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
 	// client's secret is not generated, credentials is one of owned.
 	credentials *corev1.Secret
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
-	// abandoned reports whether credentials belongs to no existing ApiClient, but contains a secret of
-	// this restored client, which therefore takes it over.
-	abandoned bool
 	// provided is the Secret that the spec refers to, without its values. value is the result of
 	// hashing its value. hashing reports that it is not hashed yet.
 	provided *corev1.Secret
@@ -93,7 +88,7 @@ func (o *observed) read(secret *corev1.Secret) {
 	o.record, o.current = secret, current
 	if err != nil {
 		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
-			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. If you delete it without a backup, a generated client secret is replaced, and the identity of an earlier restore is lost.", err)
+			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret: a generated client secret is replaced, and the identity of an earlier restore is lost.", err)
 	}
 }
 
@@ -125,9 +120,6 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		return observed{}, err
 	}
 	if err := r.gatherRecord(ctx, &seen); err != nil {
-		return observed{}, err
-	}
-	if err := r.gatherRestore(ctx, &seen); err != nil {
 		return observed{}, err
 	}
 	if err := r.gatherSecrets(ctx, &seen); err != nil {
@@ -216,13 +208,11 @@ func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) erro
 		if seen.credentials = cached; secrets.Look(secretFacts(seen), r.Now()).Conclusive() {
 			return nil
 		}
-	} else if seen.record == nil && len(seen.restoredSecrets()) == 0 && r.isNew(seen.client) && seen.client.Spec.ClientID == "" && key.Name == seen.client.Name {
+	} else if seen.record == nil && r.isNew(seen.client) && seen.client.Spec.ClientID == "" && key.Name == seen.client.Name {
 		return nil
 	}
-	if seen.credentials, err = r.readOwned(ctx, key, seen.client); err != nil || seen.credentials == nil {
-		return err
-	}
-	return r.readAbandoned(ctx, seen)
+	seen.credentials, err = r.readOwned(ctx, key, seen.client)
+	return err
 }
 
 // readLarge reads the owned Secrets that the cache contains without their data.

@@ -143,7 +143,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 		return orphaned(uid, realmUID), err
 	}
 	// The record of the client comes first, because a subject must not be free as long as it is used.
-	for _, kind := range []record.Kind{record.KindClient, record.KindSubject, record.KindRestore} {
+	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
 		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, orphaned(uid, realmUID), current); err != nil {
 			return err
 		}
@@ -152,14 +152,9 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, uid ty
 }
 
 // orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
-// UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted. A restore record
-// that no object has adopted is not orphaned, because its ApiClient may be created later.
+// UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted.
 func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 	return func(secret *corev1.Secret) bool {
-		if record.KindOf(secret) == record.KindRestore {
-			adopter := record.Adopter(secret)
-			return adopter != "" && (uid == "" || adopter != record.AdoptedBy(realmUID, uid))
-		}
 		if uid == "" || realmUID == "" {
 			return true
 		}

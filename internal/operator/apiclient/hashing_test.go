@@ -53,7 +53,7 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 			if diff := cmp.Diff(before.Secrets, d.record.Secrets); diff != "" {
 				t.Errorf("secrets (-before +after):\n%s", diff)
 			}
-			want := newRecord(&seen, covered(&seen, instance()), secrets.Plan{Secrets: before.Secrets}, now)
+			want := newRecord(&seen, covered(&seen, instance()), secrets.Plan{Secrets: before.Secrets})
 			if diff := cmp.Diff(want, d.record); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}

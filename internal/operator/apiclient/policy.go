@@ -169,7 +169,7 @@ func secretOutsideInstallation(seen observed, instance *config.Instance) *condit
 
 func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
 	if seen.credentials == nil || !seen.client.GeneratesSecret() ||
-		(seen.abandoned || isOwned(seen.credentials, seen.client)) && seen.credentials.Type == corev1.SecretTypeOpaque {
+		isOwned(seen.credentials, seen.client) && seen.credentials.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
 	return notReady(v1alpha1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",

@@ -60,7 +60,7 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
 		conditions.Put(v1alpha1.ConditionWeakHash, *weak)
 	}
-	if result := restored(&seen, recordedRestoration(seen, d, done)); result != nil {
+	if result := restored(&seen, recordedRestore(seen, d, done)); result != nil {
 		conditions.Put(v1alpha1.ConditionRestored, *result)
 	}
 	if used := oldSecretInUse(&seen, recordedSecrets(seen, d, done), &s, instance, now); used != nil {

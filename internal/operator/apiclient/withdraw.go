@@ -21,11 +21,7 @@ func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
 		return err
 	}
 	subjects, err := r.Records.OfOwner(ctx, record.KindSubject, req.NamespacedName)
-	if err != nil {
-		return err
-	}
-	restores, err := r.Records.OfOwner(ctx, record.KindRestore, req.NamespacedName)
-	if err != nil || len(records)+len(subjects)+len(restores) == 0 {
+	if err != nil || len(records)+len(subjects) == 0 {
 		return err
 	}
 	gone, err := r.Namespaces.Gone(ctx, req.Namespace)
@@ -48,14 +44,6 @@ func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
 	for i := range subjects {
 		if err := r.Records.Delete(ctx, &subjects[i]); err != nil {
 			return fmt.Errorf("withdrawing a subject of ApiClient %s, whose namespace is not served: %w", req, err)
-		}
-	}
-	for i := range restores {
-		if record.Adopter(&restores[i]) == "" {
-			continue // The namespace may be created later.
-		}
-		if err := r.Records.Delete(ctx, &restores[i]); err != nil {
-			return fmt.Errorf("withdrawing the restore record of ApiClient %s, whose namespace is not served: %w", req, err)
 		}
 	}
 	return nil

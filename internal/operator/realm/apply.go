@@ -14,11 +14,6 @@ import (
 // The state is nil if there is no record or the write failed.
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (state *acknowledgement.State, written bool, err error) {
 	secret := seen.record
-	if d.adopts {
-		if err := r.adopt(ctx, seen); err != nil {
-			return nil, false, fmt.Errorf("adopting the restore record of Realm %q: %w", req.Name, err)
-		}
-	}
 	if d.record != nil {
 		desired, err := record.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
 		if err != nil {

@@ -53,7 +53,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
-		WatchesRawSource(r.Records.RestoreSource(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(r.Issuers.Source()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).

@@ -29,13 +29,6 @@ type decision struct {
 	unreadable *condition.Result
 	// record is the desired record. If nil, no record is created or changed.
 	record *record.Realm
-	// adopts reports whether record contains a restore record that is adopted now. It must be
-	// marked as adopted first.
-	adopts bool
-	// restored is the restoration in the Realm's record; nil if there is none. ignored is the reason why
-	// a restore record cannot be adopted; otherwise nil.
-	restored *record.Restoration
-	ignored  *condition.Result
 	// encryption describes the keys in the record.
 	encryption encryption
 	// generate is the algorithm of the new key that the realm needs from the KMS plugin; empty if it
@@ -70,7 +63,6 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	d := decision{
 		accepted: accepted(realm, instance),
 		lifetime: instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
-		ignored:  seen.ignored,
 	}
 	d.policy = policyOf(realm, instance, d.lifetime)
 	var current record.Realm
@@ -81,7 +73,6 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 			return d, nil
 		}
 	}
-	d.restored = current.Restored
 	d.recorded = current.Keys
 	keys := current.Keys
 	d.encryption = encryptionOf(seen.mode, keys, seen.undecrypted)
@@ -95,9 +86,6 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 
 	if d.acknowledged(seen.state) {
 		keys = signingkey.Acknowledge(now, keys)
-	}
-	if seen.adopts(&current) {
-		keys = d.merge(&seen, keys, now)
 	}
 	planned, next, err := signingkey.PlanWith(now, keys, d.policy, d.generator(&seen, random))
 	d.encryption.waiting = d.generate != ""
@@ -122,13 +110,13 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		TokensPerSecond:      realm.Spec.Limits.TokensPerSecond,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
-		Restored:             d.restored,
+		Restored:             current.Restored,
 	}
 	if realm.Spec.TokensValidAfter != nil {
 		d.record.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
 	}
-	if d.restored != nil && d.record.TokensValidAfter.Before(d.restored.TokensValidAfter) {
-		d.record.TokensValidAfter = d.restored.TokensValidAfter
+	if r := current.Restored; r != nil && d.record.TokensValidAfter.Before(r.TokensValidAfter) {
+		d.record.TokensValidAfter = r.TokensValidAfter
 	}
 	d.fetch = issuersToFetch(trusted, d.record.Issuers)
 	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
@@ -183,7 +171,6 @@ func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Du
 
 func sameButKeys(a, b record.Realm) bool {
 	a.Keys, b.Keys = nil, nil
-	a.Restored, b.Restored = nil, nil
 	a.Issuers, b.Issuers = withoutIssuerKeys(a.Issuers), withoutIssuerKeys(b.Issuers)
 	return record.Equal(a, b)
 }
@@ -204,6 +191,6 @@ func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result
 
 func keysUnreadable(err error) *condition.Result {
 	r := condition.NotReady(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
-		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, and then delete the Secret. Without a backup, delete it to generate new keys.", err))
+		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret to generate new keys.", err))
 	return &r
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
@@ -30,11 +29,6 @@ type observed struct {
 	// fetched contains the results of fetching the keys of trusted issuers, by name. Issuers whose
 	// keys are in the spec have none.
 	fetched map[string]issuerkeys.State
-	// restore is the restore record for the realm's name, and restored its content. ignored is the
-	// reason why the Realm cannot adopt it; nil if it can.
-	restore  *corev1.Secret
-	restored record.Restore
-	ignored  *condition.Result
 	// mode is the form of new keys. generated is a new key that the KMS plugin has encrypted, or nil.
 	mode      sealing.Mode
 	generated *signingkey.Key
@@ -63,9 +57,6 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, notOf(uid), newest); err != nil {
 		return observed{}, err
 	}
-	if err := r.Records.DeleteOrphans(ctx, record.KindRestore, req.NamespacedName, adoptedByOther(uid), r.newestAdopter(req)); err != nil {
-		return observed{}, err
-	}
 	if deleted {
 		return observed{}, nil
 	}
@@ -80,8 +71,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
 		seen.undecrypted = r.Tracker.Undecrypted(req.Name)
 	}
-	err = r.gatherRestore(ctx, &seen)
-	return seen, err
+	return seen, nil
 }
 
 // fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.

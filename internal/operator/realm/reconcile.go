@@ -36,9 +36,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		state, _, applyErr = r.apply(ctx, req, &seen, decided)
 	}
-	if applyErr == nil {
-		applyErr = r.finishRestore(ctx, &seen, decided.record)
-	}
 	if apply.IsStale(applyErr) {
 		// The decision may be based on stale data, so do not report it in the status.
 		return ctrl.Result{}, applyErr

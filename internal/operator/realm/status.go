@@ -15,7 +15,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
@@ -64,11 +63,8 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	return s
 }
 
-// putOptional puts the conditions of restored realms and of encrypted keys, if they apply.
+// putOptional puts the condition of encrypted keys, if it applies.
 func (d decision) putOptional(conditions *condition.Set, realm string, state *acknowledgement.State) {
-	if result := restored(d.ignored, d.recordedRestoration(state)); result != nil {
-		conditions.Put(v1alpha1.ConditionRestored, *result)
-	}
 	stored := encryptionOf(d.encryption.mode, d.storedKeys(state), d.encryption.undecrypted)
 	stored.waiting, stored.failed = d.encryption.waiting, d.encryption.failed
 	if encrypted := stored.condition(realm); encrypted != nil && d.unreadable == nil {
@@ -144,6 +140,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v
 		return err
 	}
 	failed, resolved := issuersChanged(realm, s.TrustedIssuers)
-	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved, notice.Restored(realm.Status.Conditions, s.Conditions))
+	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved)
 	return nil
 }

@@ -56,9 +56,6 @@ func New(ctx context.Context, secrets cache.Cache, live client.Reader, c client.
 	if err != nil {
 		return nil, fmt.Errorf("indexing records by owner: %w", err)
 	}
-	if err := secrets.IndexField(ctx, &corev1.Secret{}, restores, restoreKeys); err != nil {
-		return nil, fmt.Errorf("indexing restore records: %w", err)
-	}
 	return &Store{cache: secrets, live: live, client: c, namespace: namespace, collected: collected}, nil
 }
 
@@ -68,11 +65,6 @@ func (s *Store) Namespace() string { return s.namespace }
 // Source returns a source that reconciles the owner of each changed record. It also reconciles the
 // owners of all records at startup to find orphans.
 func (s *Store) Source(kind record.Kind) source.SyncingSource {
-	return s.source(func(secret *corev1.Secret) bool { return record.KindOf(secret) == kind })
-}
-
-// source returns a source that reconciles the owner of each changed record that matches.
-func (s *Store) source(matches func(*corev1.Secret) bool) source.SyncingSource {
 	return source.Kind(s.cache, client.Object(&corev1.Secret{}),
 		handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 			secret, ok := obj.(*corev1.Secret)
@@ -83,7 +75,7 @@ func (s *Store) source(matches func(*corev1.Secret) bool) source.SyncingSource {
 		}),
 		predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			secret, ok := obj.(*corev1.Secret)
-			return ok && matches(secret)
+			return ok && record.KindOf(secret) == kind
 		}))
 }
 

@@ -110,9 +110,7 @@ func (f *Feed) Staleness() time.Duration { return f.contact.staleness(f.Now()) }
 // records.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
-	// Restore records may contain keys and verifiers that the operator doesn't accept.
-	const selected = v1alpha1.RecordLabel + "," + v1alpha1.RecordLabel + "!=" + v1alpha1.RecordRestore
-	selector := func(o *metav1.ListOptions) { o.LabelSelector = selected }
+	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			selector(&o)

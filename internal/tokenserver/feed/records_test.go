@@ -143,7 +143,7 @@ func TestRestoredClientRecord(t *testing.T) {
 	}
 	client := stored(t)(record.ForClient("records", record.Client{
 		UID: "c2", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
-		Audiences: []string{"https://orders.example.com"}, Secrets: secrets[:1], Restored: &record.Restoration{Secrets: secrets[1:]},
+		Audiences: []string{"https://orders.example.com"}, Secrets: secrets[:1], Restored: &record.Restored{Secrets: secrets[1:]},
 	}))
 	if err := f.Add(client); err != nil {
 		t.Fatal(err)

@@ -181,5 +181,8 @@ func isWrite(r *http.Request) bool {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
+	if r.URL.Query().Has("dryRun") {
+		return false
+	}
 	return !strings.Contains(r.URL.Path, "/leases") && !strings.Contains(r.URL.Path, "/events")
 }

@@ -123,9 +123,10 @@ func testInterrupted(t *testing.T, to *install.Installation, identity, file stri
 	t.Helper()
 	u := plugin.NewUser(to.Env)
 	restore := []string{"restore", "--identity", identity, file}
+	before := objects(t, to.Env)
 	u.Succeeds(t, append(restore, "--dry-run")...)
-	if got := written(t, to.Env); len(got) > 0 && strings.Contains(strings.Join(keys(got), " "), "billing") {
-		t.Errorf("--dry-run wrote %q", keys(got))
+	if diff := cmp.Diff(before, objects(t, to.Env)); diff != "" {
+		t.Errorf("--dry-run changed objects (-before +after):\n%s", diff)
 	}
 	writes := 0
 	for ; ; writes++ {
@@ -137,15 +138,19 @@ func testInterrupted(t *testing.T, to *install.Installation, identity, file stri
 			return install.ResponseLost
 		}})
 		interrupted.Kubeconfig = to.KubeconfigFor(t, proxy.URL)
-		if got := interrupted.Run(t.Context(), restore...); got.Code == 0 {
+		got := interrupted.Run(t.Context(), restore...)
+		if got.Code == 0 {
 			break
+		}
+		if !strings.Contains(got.Stderr, "run the same command again") {
+			t.Errorf("The error does not say what to do: %s", got.Stderr)
 		}
 		if writes > 30 {
 			t.Fatal("The restore makes no progress")
 		}
 	}
-	if writes < 9 {
-		t.Errorf("The restore was interrupted %d times, want at least once for each of the 4 restore records and 5 objects", writes)
+	if writes < 10 {
+		t.Errorf("The restore was interrupted %d times, want at least once for each of the 5 objects, the 4 records, and the credentials Secret", writes)
 	}
 	stepwise := written(t, to.Env)
 	remove(t, to)

@@ -1,8 +1,10 @@
 package backup_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
-	"slices"
+	"regexp"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -38,32 +41,47 @@ func objects(t *testing.T, cluster *env.Env) map[string]string {
 	return got
 }
 
-// written returns the objects without what the API server adds to them.
+// written returns the objects and records without what the API server adds to them, and with names instead
+// of UIDs, so that the state after two restores can be compared.
 func written(t *testing.T, cluster *env.Env) map[string]string {
 	t.Helper()
-	got := objects(t, cluster)
-	for name, encoded := range got {
+	got := map[string]string{}
+	var names []string // pairs of UIDs and names
+	encoded := objects(t, cluster)
+	parsed := map[string]*unstructured.Unstructured{}
+	for name, object := range encoded {
 		o := &unstructured.Unstructured{}
-		if err := json.Unmarshal([]byte(encoded), &o.Object); err != nil {
+		if err := json.Unmarshal([]byte(object), &o.Object); err != nil {
 			t.Fatal(err)
 		}
+		parsed[name] = o
+		if o.GetKind() != "Secret" {
+			names = append(names, string(o.GetUID()), "<"+o.GetKind()+" "+o.GetName()+">")
+		}
+	}
+	for name, o := range parsed {
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
 			unstructured.RemoveNestedField(o.Object, "metadata", field)
+		}
+		if o.GetLabels()[v1alpha1.RecordLabel] != "" {
+			data, _, _ := unstructured.NestedString(o.Object, "data", record.DataKey)
+			body, err := base64.StdEncoding.DecodeString(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name = "record of " + o.GetAnnotations()[v1alpha1.OwnerAnnotation]
+			unstructured.RemoveNestedField(o.Object, "metadata", "name")
+			unstructured.RemoveNestedField(o.Object, "data")
+			o.Object["body"] = restoredAt.ReplaceAllString(string(body), `"at":"TIME"`)
 		}
 		again, err := json.Marshal(o.Object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got[name] = string(again)
+		got[name] = strings.NewReplacer(names...).Replace(string(again))
 	}
 	return got
 }
 
-func keys(of map[string]string) []string {
-	var names []string
-	for name := range of {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+// restoredAt is the time of a restore in a record.
+var restoredAt = regexp.MustCompile(`"at":"[^"]*"`)

@@ -1,19 +1,25 @@
 package backup_test
 
 import (
+	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
+	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
 func TestBackup(t *testing.T) {
@@ -33,71 +39,196 @@ func TestBackup(t *testing.T) {
 // only in the backup, and for one that GitOps has created before.
 func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity, file string) {
 	to := install.New(t, cluster, install.Settings{Replaces: s.Installation})
+	to.LeaderElection = true
 	u := plugin.NewUser(cluster)
 	testRejected(t, to, identity, file)
 	configure(t, to, issuer)
 	testMissingNamespace(t, to, identity, file)
 	to.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})
+	stale := s.billing.restoreCredentials(t, to)
 	testInterrupted(t, to, identity, file)
+	testKilled(t, to, identity, file)
 	u.Succeeds(t, "restore", "--identity", identity, "--realm", "acme", file)
-	u.Fails(t, "has not adopted everything: 2 objects", "restore", "--finish", "--realm", "acme")
 
 	to.StartOperator(t, "")
 	to.StartTokenServer(t)
+	s.billing.accepts(t, to)
+	s.billing.keepsCredentials(t, to, stale)
 	testHeldClientID(t, to, identity, file)
 	u.Apply(t, shop)
 	orders := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "orders"}}
 	to.AwaitReady(t, orders, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	to.ApplyFile(t, "docs", "backup", "restore-rbac.yaml")
-	plugin.Golden(t, "restore.golden", u.Succeeds(t, "restore", "--identity", identity, "--wait", file, "--as", "restorer"))
-	s.billing.accepts(t, to)
-	s.orders.accepts(t, to)
+	testGitOpsFirst(t, s, to, orders, identity, file)
+	testLivingRealm(t, s, to, orders, identity, file)
 	for _, manifests := range []string{acme, shop} {
 		if code, out := u.Kubectl(t, manifests, "diff", "--filename", "-"); code != 0 {
 			t.Errorf("kubectl diff after the restore: %s", out)
 		}
 	}
-	to.AwaitSettled(t)
-	before := keys(objects(t, cluster))
-	plugin.Golden(t, "restore-again.golden", u.Succeeds(t, "restore", "--identity", identity, "--wait", file))
-	if diff := cmp.Diff(before, keys(objects(t, cluster))); diff != "" {
-		t.Errorf("The second restore changed which objects exist (-before +after):\n%s", diff)
+	to.StopOperator(t)
+	u.Succeeds(t, "restore", "--identity", identity, file) // of what is missing
+	before := objects(t, cluster)
+	plugin.Golden(t, "restore-again.golden", u.Succeeds(t, "restore", "--identity", identity, file))
+	if diff := cmp.Diff(before, objects(t, cluster)); diff != "" {
+		t.Errorf("The second restore changed objects (-before +after):\n%s", diff)
 	}
+	to.StartOperator(t, "")
 	testFinish(t, s, to, orders)
 	testUnreadableRecord(t, s, to, identity, file)
+	testRecreatedClient(t, s, to)
 }
 
 func testMissingNamespace(t *testing.T, to *install.Installation, identity, file string) {
 	t.Helper()
-	got := plugin.NewUser(to.Env).Fails(t, "were not restored", "restore", "--identity", identity, file)
-	if !strings.Contains(got.Stdout, "create Namespace "+team) {
-		t.Errorf("The report does not name the missing namespace:\n%s", got.Stdout)
+	before := objects(t, to.Env)
+	plugin.NewUser(to.Env).Fails(t, "create Namespace "+team, "restore", "--identity", identity, file)
+	if diff := cmp.Diff(before, objects(t, to.Env)); diff != "" {
+		t.Errorf("A rejected backup changed objects (-before +after):\n%s", diff)
 	}
-	remove(t, to)
+}
+
+// testKilled kills a restore. Its Lease keeps operators and other restores away until it is aborted.
+func testKilled(t *testing.T, to *install.Installation, identity, file string) {
+	t.Helper()
+	u := plugin.NewUser(to.Env)
+	restore := []string{"restore", "--identity", identity, "--realm", "shop", file}
+	var killed *exec.Cmd
+	proxy := to.StartFaultProxy(t, install.Faults{
+		Of: func(w install.Write) install.Fault {
+			if w.Number == 3 { // after the objects, with the record of the realm
+				return install.ResponseLost
+			}
+			return install.NoFault
+		},
+		Then: func() { _ = killed.Process.Kill() },
+	})
+	killed = exec.CommandContext(t.Context(), install.Binary(t, to.Env, "kubectl-realmkeeper"), append(restore, "--kubeconfig", to.KubeconfigFor(t, proxy.URL))...)
+	if out, err := killed.CombinedOutput(); err == nil {
+		t.Fatalf("The restore was not killed: %s", out)
+	}
+	defer remove(t, to)
+
+	u.Fails(t, "another restore is running: the leader Lease", restore...)
+	u.Fails(t, "stop that process", "restore", "--abort")
+	if out := u.Succeeds(t, "status"); !strings.Contains(out, "A restore is running") || !strings.Contains(out, "restore/") {
+		t.Errorf("The status does not name the restore:\n%s", out)
+	}
+	to.LeaderElection = false
+	to.StartOperator(t, "")
+	if got := to.OperatorRefusal(t); !strings.Contains(got, "restore/") || !strings.Contains(got, "restore --abort") {
+		t.Errorf("An operator without leader election exits with %q", got)
+	}
+	to.LeaderElection = true
+
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: leader.LeaseName}}
+	install.Change(t, to, lease, func(l *coordinationv1.Lease) {
+		l.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(-2 * time.Minute)}
+	})
+	if out := words(u.Succeeds(t, "status")); !strings.Contains(out, "A restore has stopped halfway") || !strings.Contains(out, "kubectl realmkeeper restore --abort") {
+		t.Errorf("The status does not say how to end the restore:\n%s", out)
+	}
+	if out := words(u.Succeeds(t, "restore", "--abort")); !strings.Contains(out, "had written 1 record.") || !strings.Contains(out, "run it again") {
+		t.Errorf("--abort prints:\n%s", out)
+	}
+	if out := u.Succeeds(t, "restore", "--abort"); !strings.Contains(out, "No restore holds the leader Lease") {
+		t.Errorf("The second --abort prints:\n%s", out)
+	}
+	u.Succeeds(t, restore...)
+}
+
+func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// restoreCredentials creates the credentials Secret as Velero does: with the UID of the owner that no
+// longer exists.
+func (u used) restoreCredentials(t *testing.T, to *install.Installation) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: u.credentials.Namespace, Name: u.credentials.Name, Labels: u.credentials.Labels, OwnerReferences: u.credentials.OwnerReferences},
+		Data:       u.credentials.Data, Type: u.credentials.Type,
+	}
+	to.Create(t, secret)
+	return secret
+}
+
+// keepsCredentials checks that a client owns the credentials Secret that was restored, with the same secret.
+func (u used) keepsCredentials(t *testing.T, to *install.Installation, restored *corev1.Secret) {
+	t.Helper()
+	c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: restored.Namespace, Name: restored.Name}}
+	to.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	current := to.CredentialsSecret(t, c)
+	if current.UID != restored.UID || !metav1.IsControlledBy(current, c) || scenario.ClientSecret(current) != scenario.ClientSecret(u.credentials) {
+		t.Errorf("The credentials Secret has UID %s and the owners %+v, or another secret", current.UID, current.OwnerReferences)
+	}
 }
 
 // testHeldClientID restores while another ApiClient has the client ID of one in the backup.
 func testHeldClientID(t *testing.T, to *install.Installation, identity, file string) {
 	t.Helper()
-	u := plugin.NewUser(to.Env)
 	other := install.ApiClient(to.Env.Namespace(t), "other", "shop", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "shop-orders" })
 	to.Create(t, install.Realm("shop"), other)
 	to.AwaitReady(t, other, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	got := u.Fails(t, "1 of 2 objects", "restore", "--identity", identity, "--realm", "shop", file)
-	if !strings.Contains(strings.Join(strings.Fields(got.Stdout), " "), "ApiClient "+other.Namespace+"/other holds") {
-		t.Errorf("The report does not name the holder of the client ID:\n%s", got.Stdout)
+	to.AwaitSettled(t)
+	before := objects(t, to.Env)
+	plugin.NewUser(to.Env).Fails(t, "ApiClient "+other.Namespace+"/other holds", "restore", "--identity", identity, "--realm", "shop", file)
+	if diff := cmp.Diff(before, objects(t, to.Env)); diff != "" {
+		t.Errorf("A rejected restore changed objects (-before +after):\n%s", diff)
 	}
-	// The realm that is deleted below adopts the backup, and not the one that replaces it.
-	adopted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: to.RecordsNamespace, Name: record.RealmRestoreName("shop")}}
-	install.Eventually(t, "the adoption of the restore record", func() error {
-		return install.NotFound(to.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(adopted), adopted))
-	})
 	for _, obj := range []client.Object{other, install.Realm("shop")} {
 		to.Delete(t, obj)
 		install.Eventually(t, "the deletion of "+obj.GetName(), func() error {
 			return install.NotFound(to.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
 		})
 	}
+}
+
+// testGitOpsFirst restores a realm that GitOps has created before, with keys, secrets, and identities of its
+// own. The operator runs and gives way to the restore.
+func testGitOpsFirst(t *testing.T, s *source, to *install.Installation, orders *v1alpha1.ApiClient, identity, file string) {
+	t.Helper()
+	u, current := plugin.NewUser(to.Env), to.CredentialsSecret(t, orders)
+	between := to.AccessToken(t, current)
+	to.ApplyFile(t, "docs", "backup", "restore-rbac.yaml")
+	plugin.Golden(t, "restore.golden", u.Succeeds(t, "restore", "--identity", identity, "--realm", "shop", file, "--as", "restorer"))
+	if got := to.OperatorRefusal(t); !strings.Contains(got, "leader election lost") {
+		t.Errorf("The operator exits with %q", got)
+	}
+	to.StartOperator(t, "")
+	for _, of := range []used{s.billing, s.orders} {
+		of.accepts(t, to)
+	}
+	to.AwaitTokens(t, current, true)
+	to.AwaitValid(t, "shop", between, true)
+}
+
+// testLivingRealm restores the realm again after GitOps has created it again, and a client of it was used.
+func testLivingRealm(t *testing.T, s *source, to *install.Installation, orders *v1alpha1.ApiClient, identity, file string) {
+	t.Helper()
+	u := plugin.NewUser(to.Env)
+	to.Delete(t, orders)
+	to.AwaitTokens(t, s.orders.credentials, false)
+	to.Delete(t, install.Realm("shop"))
+	if err := to.Env.Client.Delete(t.Context(), s.orders.credentials.DeepCopy()); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err) // There is no garbage collector.
+	}
+	u.Apply(t, shop)
+	to.AwaitReady(t, orders, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	current := to.CredentialsSecret(t, orders)
+	unused := orders.DeepCopy()
+	orders.Status.LastUsedTime = &metav1.Time{Time: time.Now()}
+	if err := to.Env.Client.Status().Patch(t.Context(), orders, client.MergeFrom(unused)); err != nil {
+		t.Fatal(err)
+	}
+	to.StopOperator(t)
+	before := objects(t, to.Env)
+	restore := []string{"restore", "--identity", identity, "--realm", "shop", file}
+	u.Fails(t, "Realm shop: the realm is in use: ApiClient "+team+"/orders was used at", restore...)
+	if diff := cmp.Diff(before, objects(t, to.Env)); diff != "" {
+		t.Errorf("A rejected restore changed objects (-before +after):\n%s", diff)
+	}
+	plugin.Golden(t, "restore.golden", u.Succeeds(t, append(restore, "--replace")...))
+	to.StartOperator(t, "")
+	s.orders.accepts(t, to)
+	to.AwaitTokens(t, current, true)
 }
 
 // testFinish ends the secrets of the backup. The new secret of the client, its identity, and the signing
@@ -107,14 +238,18 @@ func testFinish(t *testing.T, s *source, to *install.Installation, orders *v1alp
 	u, current := plugin.NewUser(to.Env), to.CredentialsSecret(t, orders)
 	u.Succeeds(t, "restore", "--finish", "--dry-run")
 	to.AwaitTokens(t, s.orders.credentials, true)
-	plugin.Golden(t, "finish.golden", u.Succeeds(t, "restore", "--finish", "--as", "restorer"))
-	for _, of := range []used{s.billing, s.orders} {
-		to.AwaitTokens(t, of.credentials, false)
-		to.AwaitValid(t, of.realm, of.token, true)
-	}
+	plugin.Golden(t, "finish.golden", secretID.ReplaceAllString(u.Succeeds(t, "restore", "--finish", "--as", "restorer"), "ID"))
+	to.AwaitTokens(t, s.orders.credentials, false)
+	to.AwaitValid(t, "shop", s.orders.token, true)
 	to.AwaitTokens(t, current, true)
-	u.Succeeds(t, "restore", "--finish") // there is nothing to do
+	s.billing.accepts(t, to) // the secret is in the credentials Secret
+	if out := u.Succeeds(t, "restore", "--finish"); !strings.Contains(out, "No client accepts secrets of a backup") {
+		t.Errorf("The second --finish prints:\n%s", out)
+	}
 }
+
+// secretID is the ID of a generated secret.
+var secretID = regexp.MustCompile(`\b[0-9a-f]{12}\b`)
 
 // testUnreadableRecord replaces the damaged record of a restored client as the docs say. The client keeps
 // its identity in tokens.
@@ -129,10 +264,28 @@ func testUnreadableRecord(t *testing.T, s *source, to *install.Installation, ide
 	}}
 	install.Change(t, to, damaged, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("{}") })
 	to.AwaitReady(t, billing, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
+	to.StopOperator(t)
 	plugin.NewUser(to.Env).Succeeds(t, "restore", "--identity", identity, "--realm", "acme", file)
-	to.Delete(t, damaged)
+	to.StartOperator(t, "")
 	to.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	s.billing.accepts(t, to)
+}
+
+// A client that is deleted after the restore and created again, perhaps by another user, gets nothing of the
+// backup.
+func testRecreatedClient(t *testing.T, s *source, to *install.Installation) {
+	t.Helper()
+	billing := install.ApiClient(team, "billing", "acme")
+	to.Delete(t, billing)
+	to.AwaitTokens(t, s.billing.credentials, false)
+	if err := to.Env.Client.Delete(t.Context(), s.billing.credentials.DeepCopy()); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	plugin.NewUser(to.Env).Apply(t, acme)
+	to.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	to.AwaitTokens(t, to.CredentialsSecret(t, billing), true)
+	to.AwaitTokens(t, s.billing.credentials, false)
+	to.AwaitValid(t, "acme", s.billing.token, false)
 }
 
 // remove deletes what a restore has written.
@@ -143,7 +296,7 @@ func remove(t *testing.T, inst *install.Installation) {
 		var options []client.DeleteAllOfOption
 		switch obj.(type) {
 		case *corev1.Secret:
-			options = append(options, client.InNamespace(inst.RecordsNamespace), client.MatchingLabels{v1alpha1.RecordLabel: v1alpha1.RecordRestore})
+			options = append(options, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1alpha1.RecordLabel})
 		case *v1alpha1.ApiClient:
 			options = append(options, client.InNamespace(team))
 		}
@@ -157,6 +310,7 @@ func remove(t *testing.T, inst *install.Installation) {
 // no secret back that was revoked since.
 func testSnapshot(t *testing.T, s *source, cluster *env.Env, identity, file string) {
 	to := install.In(t, cluster, s.Namespace, install.Settings{Replaces: s.Installation})
+	to.LeaderElection = true
 	u := plugin.NewUser(cluster)
 	to.StartOperator(t, "")
 	to.StartTokenServer(t)
@@ -164,11 +318,10 @@ func testSnapshot(t *testing.T, s *source, cluster *env.Env, identity, file stri
 	s.orders.accepts(t, to)
 
 	u.Succeeds(t, "revoke", "apiclient/billing", "-n", team, "--secret", "--wait")
-	plugin.Golden(t, "unchanged.golden", u.Succeeds(t, "restore", "--identity", identity, "--wait", file))
-	u.Succeeds(t, "status") // the operator has nothing to adopt
+	to.StopOperator(t)
+	plugin.Golden(t, "unchanged.golden", u.Succeeds(t, "restore", "--identity", identity, file))
+	plugin.Golden(t, "unchanged.golden", u.Succeeds(t, "restore", "--identity", identity, "--replace", file))
+	to.StartOperator(t, "")
 	to.AwaitTokens(t, s.billing.credentials, false)
 	s.orders.accepts(t, to)
-	if restores := keys(objects(t, cluster)); strings.Contains(strings.Join(restores, " "), "/restore-") {
-		t.Errorf("The restore wrote restore records: %q", restores)
-	}
 }

@@ -88,11 +88,9 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 	credentials := secret(tenant, "credentials", generated)
 	session := secret(inst.Namespace, "realmkeeper-portal-session", nil)
 	restore := secret(inst.RecordsNamespace, restoreName, recorded)
-	adopted := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "1", 1), recorded)
-	adopted.Annotations = map[string]string{v1alpha1.AdoptedByAnnotation: "another"}
 	labeled := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "2", 1), both)
 	claimed, misplaced := secret(tenant, "claimed", released), secret(inst.Namespace, "misplaced", generated)
-	inst.Create(t, foreign, token, userProvided, credentials, session, restore, adopted, labeled, claimed, misplaced)
+	inst.Create(t, foreign, token, userProvided, credentials, session, restore, labeled, claimed, misplaced)
 
 	want := func(verb, namespace, name string) string {
 		return deniedByPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
@@ -116,25 +114,22 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
 		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
 
-		"create a restore record": {create(secret(inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64), recorded)), want("create", inst.RecordsNamespace, "restore-"+strings.Repeat("a", 64))},
-		"change a restore record": {patch(restore, changeData), want("update", inst.RecordsNamespace, restoreName)},
-		"create a restore record with the label of credentials": {
+		// Operators of earlier versions adopted such Secrets.
+		"create a record of another kind": {create(secret(inst.RecordsNamespace, planted, recorded)), want("create", inst.RecordsNamespace, planted)},
+		"create a record of another kind with the label of credentials": {
 			create(secret(inst.RecordsNamespace, planted, both)), want("create", inst.RecordsNamespace, planted) + reserved,
 		},
-		"change a restore record with the label of credentials": {patch(labeled, changeData), want("update", inst.RecordsNamespace, labeled.Name) + reserved},
-		"adopt a restore record and label it":                   {patch(restore, `{"metadata": {"labels": {"a": "b"}, "annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`), want("update", inst.RecordsNamespace, restoreName)},
-		"adopt a restore record and change its owner":           {patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1", "auth.realmkeeper.dev/owner": "a/b"}}}`), want("update", inst.RecordsNamespace, restoreName)},
-		"create credentials in the records namespace":           {create(secret(inst.RecordsNamespace, "new", generated)), want("create", inst.RecordsNamespace, "new") + reserved},
-		"create credentials in the system namespace":            {create(secret(inst.Namespace, "new", generated)), want("create", inst.Namespace, "new") + reserved},
-		"generate a name in the system namespace":               {create(secret(inst.Namespace, "", generated, func(s *corev1.Secret) { s.GenerateName = testName })), reserved},
+		"change a record of another kind":                               {patch(restore, changeData), want("update", inst.RecordsNamespace, restoreName)},
+		"annotate a record of another kind":                             {patch(restore, adopt), want("update", inst.RecordsNamespace, restoreName)},
+		"delete a record of another kind":                               {remove(restore), want("delete", inst.RecordsNamespace, restoreName)},
+		"change a record of another kind with the label of credentials": {patch(labeled, changeData), want("update", inst.RecordsNamespace, labeled.Name) + reserved},
+		"create credentials in the records namespace":                   {create(secret(inst.RecordsNamespace, "new", generated)), want("create", inst.RecordsNamespace, "new") + reserved},
+		"create credentials in the system namespace":                    {create(secret(inst.Namespace, "new", generated)), want("create", inst.Namespace, "new") + reserved},
+		"generate a name in the system namespace":                       {create(secret(inst.Namespace, "", generated, func(s *corev1.Secret) { s.GenerateName = testName })), reserved},
 
 		"create a release of Helm":               {create(secret(tenant, releaseName, generated)), want("create", tenant, releaseName) + release},
 		"create a Secret with the label of Helm": {create(secret(tenant, "new", released)), want("create", tenant, "new") + release},
 		"add the label of Helm":                  {patch(credentials, addHelmLabel), want("update", tenant, "credentials") + release},
-
-		"adopt a restore record and change it": {patch(restore, `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}, "stringData": {"password": "after"}}`), want("update", inst.RecordsNamespace, restoreName)},
-		"adopt an adopted restore record":      {patch(adopted, adopt), want("update", inst.RecordsNamespace, adopted.Name)},
-		"release an adopted restore record":    {patch(adopted, `{"metadata": {"annotations": null}}`), want("update", inst.RecordsNamespace, adopted.Name)},
 
 		"change a foreign Secret":             {patch(foreign, changeData), want("update", tenant, "foreign")},
 		"relabel a foreign Secret":            {patch(foreign, addLabel), want("update", tenant, "foreign")},
@@ -155,13 +150,11 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 
 	// The same requests are allowed for Secrets of the operator, so it isn't RBAC that denies them.
 	for name, do := range map[string]func(context.Context, client.Client) error{
-		"create a credentials Secret":      create(secret(tenant, "allowed", generated)),
-		"change a credentials Secret":      patch(credentials, changeData),
-		"create a record":                  create(secret(inst.RecordsNamespace, recordName, recorded)),
-		"mark a restore record as adopted": patch(restore, adopt),
-		"delete a restore record":          remove(adopted),
-		"create a subject record":          create(secret(inst.RecordsNamespace, subjectName, recorded)),
-		"create the Secret of helm test":   create(secret(inst.Namespace, testName, generated)),
+		"create a credentials Secret":    create(secret(tenant, "allowed", generated)),
+		"change a credentials Secret":    patch(credentials, changeData),
+		"create a record":                create(secret(inst.RecordsNamespace, recordName, recorded)),
+		"create a subject record":        create(secret(inst.RecordsNamespace, subjectName, recorded)),
+		"create the Secret of helm test": create(secret(inst.Namespace, testName, generated)),
 		// A tenant can add the label, and older clients can have Secrets in the system namespace.
 		"delete a credentials Secret with the label of Helm":  remove(claimed),
 		"delete a credentials Secret in the system namespace": remove(misplaced),

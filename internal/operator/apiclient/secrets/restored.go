@@ -7,13 +7,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Contains reports whether the values contain a generated secret among the recorded ones that has not
-// expired.
-func Contains(values []string, recorded []record.ClientSecret, now time.Time) bool {
-	_, index := delivered(values, valid(recorded, now))
-	return index >= 0
-}
-
 // adoptDelivered makes a restored secret that the credentials Secret contains the client's only recorded
 // secret, unless workloads already have a valid one. The schedule then replaces it like any other.
 func (f *Facts) adoptDelivered(now time.Time) {

@@ -17,8 +17,8 @@ import (
 type ApiClientStatusApplyConfiguration struct {
 	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
 	// present. Reconciling, Stalled, and WeakHash are present only while they are True, and
-	// OldSecretInUse only while it is True or Unknown. Restored is present if the client was
-	// restored from a backup.
+	// OldSecretInUse only while it is True or Unknown. Restored is present while the client
+	// accepts secrets of a backup.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.

@@ -18,8 +18,7 @@ import (
 type RealmStatusApplyConfiguration struct {
 	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
 	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
-	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms, and Restored if
-	// the realm was restored from a backup.
+	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.

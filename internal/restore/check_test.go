@@ -1,0 +1,156 @@
+package restore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/backup"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/restore"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+const serviceURL = "https://api.example.com"
+
+func realm(uid types.UID) *v1alpha1.Realm {
+	return &v1alpha1.Realm{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Realm"}, ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: uid}}
+}
+
+func billing(uid types.UID, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+	c := &v1alpha1.ApiClient{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ApiClient"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing", UID: uid},
+	}
+	c.Spec.RealmRef.Name, c.Spec.ClientID = "acme", "billing"
+	for _, f := range change {
+		f(c)
+	}
+	return c
+}
+
+// realmRecord returns the record of the realm with the given UID and keys.
+func realmRecord(t *testing.T, uid types.UID, restoredFrom time.Time, keys ...signingkey.Key) *corev1.Secret {
+	t.Helper()
+	body := record.Realm{Name: "acme", Issuer: serviceURL + "/acme", TokenLifetimeSeconds: 300, Keys: keys}
+	if !restoredFrom.IsZero() {
+		body.Restored = &record.Restored{BackupTime: restoredFrom, At: restoredFrom}
+	}
+	desired, err := record.ForRealm("records", realm(uid), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := secretOf(t, desired)
+	secret.UID = "record-" + uid
+	return secret
+}
+
+// write writes a backup of the realm acme with the given key and of its client.
+func write(t *testing.T, signs signingkey.Key) *backup.Source {
+	t.Helper()
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	w, err := backup.NewWriter(&file, backup.Header{CreatedAt: backupTime, ServiceURL: serviceURL}, identity.Recipient())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range []client.Object{realm("r1"), billing("c1")} {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := backup.NewObject(&unstructured.Unstructured{Object: content})
+		if err == nil {
+			err = w.Write(entry)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, secret := range []*corev1.Secret{realmRecord(t, "r1", time.Time{}, signs), recordOf(t, "record-c1", "", "c1", time.Time{})} {
+		if err := w.Write(backup.NewRecord(secret)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &backup.Source{File: bytes.NewReader(file.Bytes()), Identities: []age.Identity{identity}}
+}
+
+// A realm that is in use isn't changed without --replace.
+func TestCheckLivingRealm(t *testing.T) {
+	signs := key(t, signingkey.Active)
+	aged := func(age time.Duration) signingkey.Key {
+		return key(t, signingkey.Active, func(k *signingkey.Key) { k.CreatedAt = now.Add(-age) })
+	}
+	used := billing("c2", func(c *v1alpha1.ApiClient) { c.Status.LastUsedTime = &metav1.Time{Time: now} })
+	ownClient := recordOf(t, "record-c2", "", "c2", time.Time{})
+	own, never := aged(2*time.Hour), time.Time{}
+	for name, test := range map[string]struct {
+		live    []client.Object
+		replace bool
+		wantErr error
+	}{
+		"empty cluster":              {},
+		"young key":                  {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute))}},
+		"old key":                    {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
+		"old key, replace":           {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, replace: true},
+		"old key of the backup":      {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, signs)}},
+		"client was used":            {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute)), used, ownClient}, wantErr: restore.ErrLiving},
+		"restored before":            {live: []client.Object{realm("r2"), realmRecord(t, "r2", backupTime, own), used, ownClient}},
+		"record lost":                {live: []client.Object{realm("r2"), used}},
+		"never lost":                 {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
+		"client ID held by another":  {live: []client.Object{realm("r2"), recordOf(t, "x", "other/billing", "c9", never)}, wantErr: restore.ErrClientIDHeld},
+		"client with other ID":       {live: []client.Object{billing("c2", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "other" })}, wantErr: restore.ErrOtherClient},
+		"client is being deleted":    {live: []client.Object{deleting(billing("c2"))}, wantErr: restore.ErrDeleting},
+		"realm is being deleted":     {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
+		"several problems, the last": {live: []client.Object{deleting(realm("r2")), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+				t.Fatal(err)
+			}
+			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.live...).Build(), interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
+					if applied := (&client.CreateOptions{}).ApplyOptions(options); len(applied.DryRun) == 0 {
+						t.Errorf("Check creates %s", obj.GetName())
+					}
+					return c.Create(ctx, obj, options...)
+				},
+			})
+			r := &restore.Restore{Client: c, RecordsNamespace: "records", ServiceURL: serviceURL, Source: write(t, signs), Replace: test.replace, Now: func() time.Time { return now }}
+			var err error
+			if r.Contents, err = r.Source.Check(); err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.Check(t.Context())
+			if !errors.Is(err, test.wantErr) || test.wantErr != nil && !errors.Is(err, restore.ErrRejected) {
+				t.Errorf("Check: %v, want %v", err, test.wantErr)
+			}
+		})
+	}
+}
+
+func deleting(obj client.Object) client.Object {
+	obj.SetDeletionTimestamp(&metav1.Time{Time: now})
+	obj.SetFinalizers([]string{"example.com/hold"})
+	return obj
+}
