@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
@@ -25,7 +26,9 @@ func TestOperatorKilledAtEachWrite(t *testing.T) {
 	for name, offset := range map[string]int{"first before": 0, "first after": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, medium)
+			l := medium
+			l.overlap = 30 * time.Second // While operators are killed, clients get the next CA late.
+			s := newSite(t, l)
 			clients := s.start(t, "", 2, "billing")
 			load := s.connect(t, s.following(t, clients[0], 0), s.following(t, clients[0], 0.5))
 			s.StopOperator(t)

@@ -20,7 +20,7 @@ var renewals = flag.Int("renewals", defaultRenewals, "Number of renewals of the 
 func TestRenewalsUnderLoad(t *testing.T) {
 	t.Parallel()
 	soak := *renewals > defaultRenewals
-	l := life{lifetime: 2 * time.Minute, overlap: 3 * time.Second} // can grow twice
+	l := life{lifetime: 2 * time.Minute, overlap: 10 * time.Second} // can grow twice
 	if soak {
 		l = short
 	}
