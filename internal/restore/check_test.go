@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -153,4 +155,27 @@ func deleting(obj client.Object) client.Object {
 	obj.SetDeletionTimestamp(&metav1.Time{Time: now})
 	obj.SetFinalizers([]string{"example.com/hold"})
 	return obj
+}
+
+// The denial of an admission webhook can lack details. Every object that it denies is reported.
+func TestCheckDeniedByWebhook(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: "denied"}}
+		},
+	})
+	source := write(t, key(t, signingkey.Active))
+	contents, err := source.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &restore.Restore{Client: c, RecordsNamespace: "records", ServiceURL: serviceURL, Source: source, Contents: contents, Now: func() time.Time { return now }}
+	_, err = r.Check(t.Context())
+	if !errors.Is(err, restore.ErrRejected) || !strings.Contains(err.Error(), "Realm acme") || !strings.Contains(err.Error(), "ApiClient acme-apps/billing") {
+		t.Errorf("error %v, want ErrRejected with both objects", err)
+	}
 }

@@ -115,7 +115,7 @@ func (p *plan) checkObject(ctx context.Context, entry *backup.Entry) error {
 // connection.
 func (p *plan) note(err error) error {
 	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if err == nil || !ok && !single(err) || ok && apierrors.IsForbidden(err) && status.ErrStatus.Details.Name == "" {
+	if err == nil || !ok && !single(err) || ok && notAuthorized(status) {
 		return err
 	}
 	// All objects of a missing namespace have the same problem.
@@ -123,6 +123,13 @@ func (p *plan) note(err error) error {
 		p.problems = append(p.problems, err)
 	}
 	return nil
+}
+
+// notAuthorized reports whether a request to create an object was forbidden before the API server read the
+// object, so the details lack its name. Those of an admission plugin have the name, and an admission webhook
+// can return none.
+func notAuthorized(err *apierrors.StatusError) bool {
+	return apierrors.IsForbidden(err) && err.ErrStatus.Details != nil && err.ErrStatus.Details.Name == ""
 }
 
 func single(err error) bool {
@@ -144,9 +151,14 @@ func (p *plan) create(ctx context.Context, manifest *unstructured.Unstructured, 
 		return fmt.Errorf("create Namespace %s and restore again: %w", manifest.GetNamespace(), err)
 	}
 	if err != nil {
-		return fmt.Errorf("creating %s %s: %w", manifest.GetKind(), manifest.GetName(), err)
+		return fmt.Errorf("creating %s: %w", describe(manifest), err)
 	}
 	return nil
+}
+
+// describe returns the kind, namespace, and name of an object.
+func describe(manifest *unstructured.Unstructured) string {
+	return manifest.GetKind() + " " + (&Object{Namespace: manifest.GetNamespace(), Name: manifest.GetName()}).String()
 }
 
 func realmOf(manifest *unstructured.Unstructured) string {
@@ -163,7 +175,7 @@ func compare(existing *liveObject, manifest *unstructured.Unstructured) (Result,
 	case err != nil:
 		return "", err
 	case existing.deleting:
-		return "", fmt.Errorf("%s %s %w", manifest.GetKind(), manifest.GetName(), ErrDeleting)
+		return "", fmt.Errorf("%s %w", describe(manifest), ErrDeleting)
 	case existing.spec != sha256.Sum256(spec):
 		return Differs, nil
 	}
