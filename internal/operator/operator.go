@@ -100,7 +100,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// New returns a manager with the three controllers. The caller must start it.
+// New returns a manager with the controllers. The caller must start it.
 func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -123,7 +123,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		}
 	}
 	if !o.LeaderElection {
-		if err := leader.CheckNoRestore(ctx, reader, namespace, time.Now()); err != nil {
+		if err := leader.CheckNoRestore(ctx, reader, namespace, now.Now()); err != nil {
 			return nil, err
 		}
 	}
