@@ -31,6 +31,6 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 		// Return the state that the decision is based on. A state change triggers a new reconcile.
 		return &seen.state, false, nil
 	}
-	now := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
-	return &now, true, nil
+	current := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+	return &current, true, nil
 }

@@ -47,7 +47,7 @@ type Reconciler struct {
 }
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
-// record changes, when the record's state at the token servers changes, when the keys of a trusted
+// record changes, when the record's state at the token servers changes, and when the keys of a trusted
 // issuer change.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
