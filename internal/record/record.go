@@ -72,6 +72,8 @@ type Realm struct {
 	KeyCacheSeconds int64 `json:"keyCacheSeconds"`
 	// Keys are the signing keys with their private parts. Exactly one is Active.
 	Keys []signingkey.Key `json:"keys"`
+	// Basis says which version of the Realm the record implements.
+	Basis Basis `json:"basis,omitzero"`
 	// Restored is set if the realm was restored from a backup. Token servers ignore it.
 	Restored *Restored `json:"restored,omitempty"`
 }
@@ -122,6 +124,8 @@ type Client struct {
 	DPoP bool `json:"dpop,omitempty"`
 	// Claims are added to every token, sorted by name.
 	Claims []Claim `json:"claims,omitempty"`
+	// Basis says which versions of the ApiClient, the Realm, and the Namespace the record implements.
+	Basis Basis `json:"basis,omitzero"`
 	// Restored is set if the client was restored from a backup. Its secrets are accepted in addition
 	// to Secrets.
 	Restored *Restored `json:"restored,omitempty"`
