@@ -1,0 +1,205 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+)
+
+// api is the API server: its store, the requests that are in flight, and the watches. A request is sent
+// by a process, lands, which is when the store processes it, and is answered. In between, other steps can
+// take place, and the sender can die: what it has sent still lands.
+type api struct {
+	store   *memoryapi.Store
+	scheme  *runtime.Scheme
+	streams []*stream
+	// stalled contains the objects that a watch cache of the API server had when it stopped. Watches of
+	// the resource deliver nothing newer, and a read with resource version 0 returns these objects.
+	stalled map[schema.GroupVersionResource]frozen
+	// down means that the API server doesn't respond: each request fails.
+	down bool
+	// names are the names of the records' owners, for traces.
+	names map[string]string
+
+	mu       sync.Mutex
+	requests []*request // in flight
+}
+
+// frozen is the state of a resource at a revision.
+type frozen struct {
+	revision int64
+	objects  map[types.NamespacedName]*unstructured.Unstructured
+}
+
+// request is a request in flight.
+type request struct {
+	from     *process
+	verb     string // "GET", "LIST", "WATCH", "POST", "PATCH", "APPLY", "STATUS", or "DELETE"
+	resource schema.GroupVersionResource
+	name     types.NamespacedName
+	body     string // what it writes
+	land     func() (any, error)
+
+	result   any
+	err      error
+	answered chan struct{}
+	orphaned bool // the sender is dead or has stopped waiting
+}
+
+func (r *request) reads() bool { return r.verb == "GET" || r.verb == "LIST" || r.verb == "WATCH" }
+
+func (r *request) String() string {
+	return fmt.Sprintf("%s: %s %s", r.from.name, r.verb, r.from.world.api.nameOf(r.resource, r.name))
+}
+
+// nameOf returns a short name of an object for traces.
+func (a *api) nameOf(gvr schema.GroupVersionResource, name types.NamespacedName) string {
+	kind := map[string]string{"realms": "Realm", "apiclients": "ApiClient", "secrets": "Secret", "leases": "Lease", "namespaces": "Namespace"}[gvr.Resource]
+	if kind == "" {
+		kind = gvr.Resource
+	}
+	if name.Namespace == recordsNamespace && gvr == secretResource {
+		kind = "record"
+		if owner := a.names[name.Name]; owner != "" {
+			return "record of " + owner
+		}
+	}
+	if name.Name == "" {
+		return kind + "s"
+	}
+	return kind + " " + strings.TrimPrefix(name.Name, "token-server-")
+}
+
+var (
+	errDead = errors.New("the process is dead")
+	errDown = errors.New("connection refused")
+)
+
+// send sends a request and waits for the answer.
+func (a *api) send(ctx context.Context, r *request) (any, error) {
+	r.answered = make(chan struct{})
+	a.mu.Lock()
+	if r.from.dead {
+		a.mu.Unlock()
+		return nil, errDead
+	}
+	if a.down {
+		a.mu.Unlock()
+		return nil, errDown
+	}
+	a.requests = append(a.requests, r)
+	a.mu.Unlock()
+	select {
+	case <-r.answered:
+		return r.result, r.err
+	case <-ctx.Done():
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		r.orphaned = true
+		return nil, ctx.Err()
+	case <-r.from.killed:
+		return nil, errDead
+	}
+}
+
+// inFlight returns the requests in flight, ordered by sender. A read whose sender is gone has no effect,
+// so it isn't one of them.
+func (a *api) inFlight() []*request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests = slices.DeleteFunc(a.requests, func(r *request) bool { return r.orphaned && r.reads() })
+	sorted := slices.Clone(a.requests)
+	slices.SortStableFunc(sorted, func(x, y *request) int { return x.from.order - y.from.order })
+	return sorted
+}
+
+// take removes a request from those in flight.
+func (a *api) take(r *request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests = slices.DeleteFunc(a.requests, func(other *request) bool { return other == r })
+}
+
+// abandon marks the requests of a dead process.
+func (a *api) abandon(p *process) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p.dead = true
+	for _, r := range a.requests {
+		r.orphaned = r.orphaned || r.from == p
+	}
+}
+
+// stall stops the watch cache of a resource.
+func (a *api) stall(gvr schema.GroupVersionResource) {
+	objects, revision := a.store.List(gvr, memoryapi.Selection{})
+	f := frozen{revision: revision, objects: map[types.NamespacedName]*unstructured.Unstructured{}}
+	for _, object := range objects {
+		f.objects[client.ObjectKeyFromObject(object)] = object
+	}
+	a.stalled[gvr] = f
+}
+
+// stream is a watch: of an informer of an operator, or of a token server. It delivers one event at a
+// time.
+type stream struct {
+	owner     *process
+	what      string // what it watches, such as "ApiClients"
+	gvr       schema.GroupVersionResource
+	selection memoryapi.Selection
+	at        int64 // the revision up to which events were delivered
+	deliver   func(memoryapi.Event)
+	bookmark  func(revision int64) // may be nil
+	stopped   bool
+}
+
+func (s *stream) String() string { return s.owner.name + "'s watch of " + s.what }
+
+// open opens a watch that starts with the events after a revision.
+func (a *api) open(s *stream) { a.streams = append(a.streams, s) }
+
+// next returns the next event that a watch delivers.
+func (a *api) next(s *stream) (memoryapi.Event, bool) {
+	events, _, err := a.store.Since(s.at)
+	if err != nil {
+		panic(err) // the history is longer than any run
+	}
+	limit := int64(-1)
+	if f, stalled := a.stalled[s.gvr]; stalled {
+		limit = f.revision
+	}
+	for _, e := range events {
+		if limit >= 0 && e.Revision > limit {
+			break
+		}
+		if e.Resource == s.gvr {
+			if selected, ok := s.selection.Select(e); ok {
+				return selected, true
+			}
+		}
+		s.at = e.Revision
+	}
+	return memoryapi.Event{}, false
+}
+
+// get returns a typed object as it is in the store, or in the watch cache.
+func (a *api) get(gvr schema.GroupVersionResource, name types.NamespacedName, cached bool) (*unstructured.Unstructured, error) {
+	if f, stalled := a.stalled[gvr]; stalled && cached {
+		if object := f.objects[name]; object != nil {
+			return object, nil
+		}
+		return nil, notFound(gvr, name)
+	}
+	return a.store.Get(gvr, name)
+}

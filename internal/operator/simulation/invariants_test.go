@@ -1,0 +1,428 @@
+package simulation
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// history is what has happened so far, as far as the invariants depend on it: what users have asked for,
+// which client secrets have been readable, and what servers have served. It is derived from the events of the
+// store and from the servers' registries, without the product's rules.
+type history struct {
+	revision int64
+	edits    bool // a user is writing
+	specs    map[types.UID][]spec
+	clients  map[types.NamespacedName]*clientHistory
+	realms   map[string]map[string]signingkey.State // by record and key ID
+	served   map[string]map[string]string           // by name of the server and record: the acknowledged version
+}
+
+// spec is what a user has asked for.
+type spec struct {
+	generation int64
+	suspended  bool
+	generates  bool
+	scopes     []string
+	valid      time.Time // tokensValidAfter
+}
+
+// clientHistory is the history of an ApiClient.
+type clientHistory struct {
+	uid    types.UID
+	values []*value
+	record *record.Client // the latest; nil if there is none
+	// lifted is the generation up to which restrictions have been lifted in accordance with the spec.
+	lifted int64
+}
+
+// value is a client secret that was readable in a credentials Secret.
+type value struct {
+	text     string
+	first    bool      // no other value was valid when it was delivered
+	current  bool      // the Secret contains it
+	replaced time.Time // when the Secret ceased to contain it
+	revoked  bool      // by a user
+	accepted map[*server]bool
+}
+
+// overlap is that of all clients in the model.
+const overlap = 2 * time.Minute
+
+func newHistory() *history {
+	return &history{
+		specs: map[types.UID][]spec{}, clients: map[types.NamespacedName]*clientHistory{},
+		realms: map[string]map[string]signingkey.State{}, served: map[string]map[string]string{},
+	}
+}
+
+// begin reads the start state.
+func (h *history) begin(w *world) {
+	for _, object := range w.api.store.Objects() {
+		h.event(w, memoryapi.Event{Type: watch.Added, Object: object})
+	}
+	h.revision = w.revision()
+}
+
+// client returns the history of an ApiClient.
+func (h *history) client(name types.NamespacedName) *clientHistory {
+	if h.clients[name] == nil {
+		h.clients[name] = &clientHistory{}
+	}
+	return h.clients[name]
+}
+
+// observe checks all invariants in the present state, after it has read what has happened.
+func (h *history) observe(w *world) {
+	events, _, err := w.api.store.Since(h.revision)
+	must(err)
+	for _, e := range events {
+		h.revision = e.Revision
+		h.event(w, e)
+	}
+	for _, s := range w.servers {
+		if s.dead || !s.registry.Loaded() {
+			continue
+		}
+		for _, name := range sortedKeys(h.clients) {
+			h.checkSecrets(w, s, name)
+		}
+		h.checkRestart(w, s)
+	}
+	h.checkKeys(w)
+	h.checkAcknowledgements(w)
+}
+
+func (h *history) event(w *world, e memoryapi.Event) {
+	deleted := e.Type == watch.Deleted
+	name := nameOf(e.Object)
+	switch {
+	case e.Object.GetKind() == "ApiClient" && deleted:
+		delete(h.clients, name)
+	case e.Object.GetKind() == "ApiClient":
+		h.clientEvent(w, e.Object)
+	case e.Object.GetKind() != "Secret":
+	case name.Namespace == recordsNamespace:
+		h.recordEvent(w, asSecret(e.Object), deleted)
+	default:
+		h.credentialsEvent(asSecret(e.Object), deleted)
+	}
+}
+
+func (h *history) clientEvent(w *world, object *unstructured.Unstructured) {
+	c := &v1alpha1.ApiClient{}
+	must(decode(object, c))
+	of := h.client(nameOf(object))
+	if of.uid != c.UID {
+		*of = clientHistory{uid: c.UID}
+	}
+	specs := h.specs[c.UID]
+	if len(specs) > 0 && specs[len(specs)-1].generation == c.Generation {
+		h.checkReady(w, c)
+		return
+	}
+	s := spec{generation: c.Generation, suspended: c.Spec.Suspend, generates: c.GeneratesSecret(), scopes: c.Spec.Scopes}
+	if c.Spec.TokensValidAfter != nil {
+		s.valid = c.Spec.TokensValidAfter.Time
+	}
+	h.specs[c.UID] = append(specs, s)
+}
+
+// credentialsEvent records which values are readable. What a user writes or deletes revokes all earlier
+// values.
+func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
+	if secret.Labels[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
+		return
+	}
+	of := h.client(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name})
+	text := string(secret.Data[v1alpha1.SecretKeyClientSecret])
+	first := true
+	for _, v := range of.values {
+		if v.current && (v.text != text || deleted) {
+			v.current, v.replaced = false, time.Now()
+		}
+		v.revoked = v.revoked || h.edits
+		first = first && v.revoked
+	}
+	if deleted || !clientsecret.WellFormed(text) || h.edits {
+		return
+	}
+	at := slices.IndexFunc(of.values, func(v *value) bool { return v.text == text })
+	if at >= 0 {
+		of.values[at].current = true
+		return
+	}
+	of.values = append(of.values, &value{text: text, first: first, current: true, accepted: map[*server]bool{}})
+}
+
+// recordEvent checks what a record may change.
+func (h *history) recordEvent(w *world, secret *corev1.Secret, deleted bool) {
+	if owner := record.OwnerName(secret); owner.Namespace == "" {
+		w.api.names[secret.Name] = "Realm " + owner.Name
+	} else {
+		w.api.names[secret.Name] = owner.Name
+	}
+	switch record.KindOf(secret) {
+	case record.KindRealm:
+		h.realmEvent(w, secret, deleted)
+	case record.KindClient:
+		of := h.client(record.OwnerName(secret))
+		if deleted {
+			of.record = nil
+			return
+		}
+		c, err := record.ReadClient(secret)
+		must(err)
+		if before := of.record; before != nil && before.UID == c.UID {
+			h.checkEnds(w, of, before, &c)
+			h.checkRestrictions(w, of, before, &c)
+		}
+		of.record = &c
+	}
+}
+
+// S4: the record keeps the verifier of a value that was delivered, until the overlap is over.
+func (h *history) checkEnds(w *world, of *clientHistory, before, after *record.Client) {
+	for _, v := range of.values {
+		if h.mayEnd(of, v) || !recorded(before, v.text) || recorded(after, v.text) {
+			continue
+		}
+		w.violate(fmt.Errorf("S4: the record of %s drops the verifier of client secret %s, which was delivered and whose overlap is not over", after.Name, short(v.text)))
+	}
+}
+
+// mayEnd reports whether servers may reject a value that was delivered.
+func (h *history) mayEnd(of *clientHistory, v *value) bool {
+	return v.revoked || !v.current && !time.Now().Before(v.replaced.Add(overlap)) ||
+		slices.ContainsFunc(h.specs[of.uid], func(s spec) bool { return !s.generates })
+}
+
+// recorded reports whether a record has a current verifier of a value.
+func recorded(c *record.Client, text string) bool {
+	return slices.ContainsFunc(c.Secrets, func(s record.ClientSecret) bool {
+		verifier, err := clientsecret.ParseVerifier(s.Hash)
+		return err == nil && verifier.Verify(text) && (s.ExpiresAt.IsZero() || time.Now().Before(s.ExpiresAt))
+	})
+}
+
+// restrictions are what a spec can take from a client: whether the spec does, and whether a record has.
+var restrictions = map[string]struct {
+	asked func(s, earlier spec) bool
+	lifts func(before, after *record.Client) bool
+}{
+	"suspension": {
+		asked: func(s, _ spec) bool { return s.suspended },
+		lifts: func(before, after *record.Client) bool { return before.Disabled && !after.Disabled },
+	},
+	"removal of a scope": {
+		asked: func(s, earlier spec) bool { return len(s.scopes) < len(earlier.scopes) },
+		lifts: func(before, after *record.Client) bool { return len(before.Scopes) < len(after.Scopes) },
+	},
+	"tokensValidAfter": {
+		asked: func(s, earlier spec) bool { return s.valid.After(earlier.valid) },
+		lifts: func(before, after *record.Client) bool { return after.TokensValidAfter.Before(before.TokensValidAfter) },
+	},
+}
+
+// S5: a restriction is lifted only for a generation of the ApiClient that is later than the one that asked
+// for it and doesn't ask for it. The model doesn't know which generation a record implements, so it takes
+// the first one that asked for the restriction since it was last lifted.
+func (h *history) checkRestrictions(w *world, of *clientHistory, before, after *record.Client) {
+	for name, r := range restrictions {
+		if !r.lifts(before, after) {
+			continue
+		}
+		specs := h.specs[of.uid]
+		asked := slices.IndexFunc(specs, func(s spec) bool {
+			return s.generation > of.lifted && r.asked(s, specs[0])
+		})
+		if asked < 0 {
+			continue
+		}
+		later := slices.IndexFunc(specs[asked:], func(s spec) bool { return !r.asked(s, specs[0]) })
+		if later < 0 {
+			w.violate(fmt.Errorf("S5: the record of %s undoes a %s that generation %d asks for, and no later generation lifts it", after.Name, name, specs[asked].generation))
+			return
+		}
+		of.lifted = specs[asked+later].generation
+	}
+}
+
+// S3 and S4 at a server: it accepts the value in the Secret, and those for which the overlap isn't over. A
+// first value may be ahead of the record and of the feed; once a server has accepted it, it counts like others.
+func (h *history) checkSecrets(w *world, s *server, name types.NamespacedName) {
+	of := h.clients[name]
+	if w.excused(s) {
+		return
+	}
+	realm := s.registry.Realm(realmName)
+	if realm == nil {
+		return
+	}
+	c := realm.Client(name.Namespace + "." + name.Name)
+	for _, v := range of.values {
+		accepted := c != nil && verifies(c, v.text)
+		unusable := c != nil && !c.Usable(time.Now())
+		switch {
+		case accepted:
+			v.accepted[s] = true
+		case unusable || h.mayEnd(of, v) || of.record == nil:
+		case v.current && !v.first:
+			w.violate(fmt.Errorf("S3: %s rejects client secret %s, which the credentials Secret of %s contains", s.name, short(v.text), name.Name))
+		case v.accepted[s]:
+			w.violate(fmt.Errorf("S4: %s rejects client secret %s of %s, which it accepted and whose overlap is not over", s.name, short(v.text), name.Name))
+		}
+	}
+}
+
+// excused reports whether a server was cut off for so long that the operator may ignore it.
+func (w *world) excused(s *server) bool { return time.Since(s.renewed) > heartbeat.Duration }
+
+// S6 and S8: a record has at most one Active key, which every server publishes, and no key returns to an
+// earlier state.
+func (h *history) realmEvent(w *world, secret *corev1.Secret, deleted bool) {
+	before := h.realms[secret.Name]
+	delete(h.realms, secret.Name)
+	if deleted {
+		return
+	}
+	r, err := record.ReadRealm(secret)
+	must(err)
+	now, active := map[string]signingkey.State{}, 0
+	for i := range r.Keys {
+		key := &r.Keys[i]
+		now[key.ID] = key.State
+		if key.State == signingkey.Active {
+			active++
+		}
+		if earlier(key.State, before[key.ID]) {
+			w.violate(fmt.Errorf("S8: signing key %s of Realm %s returns from %s to %s", key.ID, r.Name, before[key.ID], key.State))
+		}
+	}
+	if active > 1 {
+		w.violate(fmt.Errorf("S8: Realm %s has %d Active keys", r.Name, active))
+	}
+	h.realms[secret.Name] = now
+}
+
+// earlier reports whether a key can't reach a state from another one.
+func earlier(state, before signingkey.State) bool {
+	order := []signingkey.State{"", signingkey.Pending, signingkey.Active, signingkey.Retiring}
+	return slices.Index(order, state) < slices.Index(order, before)
+}
+
+// S6: every live server publishes the key that a live server signs with.
+func (h *history) checkKeys(w *world) {
+	for _, signs := range w.live() {
+		realm := signs.registry.Realm(realmName)
+		if realm == nil {
+			continue
+		}
+		for i := range realm.Keys {
+			if realm.Keys[i].State != signingkey.Active {
+				continue
+			}
+			for _, s := range w.live() {
+				if other := s.registry.Realm(realmName); other != nil && !bytes.Contains(other.JWKS, []byte(realm.Keys[i].ID)) {
+					w.violate(fmt.Errorf("S6: %s signs with key %s, which %s does not publish", signs.name, realm.Keys[i].ID, s.name))
+				}
+			}
+		}
+	}
+}
+
+// live returns the servers that answer requests and that the operator may not ignore.
+func (w *world) live() []*server {
+	return slices.DeleteFunc(slices.Clone(w.servers), func(s *server) bool {
+		return s.dead || !s.registry.Loaded() || w.excused(s)
+	})
+}
+
+// S9: what an operator that leads considers as acknowledged, every server serves that has ever written its
+// Lease. A server that hasn't done so yet must not be forgotten before an irreversible step, which S3
+// checks.
+func (h *history) checkAcknowledgements(w *world) {
+	records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+	for _, o := range w.operators {
+		if o.dead || !o.leads {
+			continue
+		}
+		for _, object := range records {
+			if object.GetLabels()[v1alpha1.RecordLabel] != string(record.KindClient) || !o.acknowledged(object.GetResourceVersion()) {
+				continue
+			}
+			for _, s := range w.live() {
+				c := s.registry.ClientOf(object.GetName())
+				if s.reported > 0 && (c == nil || !heartbeat.Reached(c.Version, object.GetResourceVersion())) {
+					w.violate(fmt.Errorf("S9: %s considers revision %s of the record of %s as acknowledged, which %s does not serve", o.name, object.GetResourceVersion(), asSecret(object).Annotations[v1alpha1.OwnerAnnotation], s.name))
+				}
+			}
+		}
+	}
+}
+
+// S10: a client is reported as Ready only if every live server gives it tokens for the value in its Secret.
+// That holds for what the operator has seen, so the check waits until nothing relevant is newer.
+func (h *history) checkReady(w *world, c *v1alpha1.ApiClient) {
+	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
+	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != c.Generation || !w.current() {
+		return
+	}
+	of := h.client(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
+	for _, v := range of.values {
+		for _, s := range w.live() {
+			if v.current && !v.revoked && s.reported > 0 && !s.accepts(realmName, c.EffectiveClientID(), v.text) {
+				w.violate(fmt.Errorf("S10: ApiClient %s becomes Ready, but %s gives it no token", c.Name, s.name))
+			}
+		}
+	}
+}
+
+// current reports whether the caches of all leading operators are.
+func (w *world) current() bool {
+	for _, s := range w.openStreams() {
+		if s.owner.server != nil || s.what == "ApiClients" {
+			continue
+		}
+		if _, behind := w.api.next(s); behind {
+			return false
+		}
+	}
+	return true
+}
+
+// S14: a restarted server doesn't serve less than it has acknowledged.
+func (h *history) checkRestart(w *world, s *server) {
+	records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+	acknowledged := h.served[s.name]
+	if acknowledged == nil {
+		acknowledged = map[string]string{}
+		h.served[s.name] = acknowledged
+	}
+	for _, object := range records {
+		c := s.registry.ClientOf(object.GetName())
+		if c == nil {
+			continue
+		}
+		if before := acknowledged[object.GetName()]; before != "" && !heartbeat.Reached(c.Version, before) {
+			w.violate(fmt.Errorf("S14: %s serves revision %s of a record, of which it has acknowledged revision %s", s.name, c.Version, before))
+		}
+		if s.reported >= s.delivered && s.delivered > 0 {
+			acknowledged[object.GetName()] = c.Version
+		}
+	}
+}

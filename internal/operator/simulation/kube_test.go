@@ -1,0 +1,149 @@
+package simulation
+
+import (
+	"context"
+	"strconv"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
+	"k8s.io/client-go/kubernetes"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+)
+
+// kube is the client of a token server. It has the requests that a feed sends, and panics for others.
+type kube struct {
+	kubernetes.Interface
+
+	live *live
+}
+
+func (k kube) CoreV1() typedcorev1.CoreV1Interface { return coreV1{live: k.live} }
+
+func (k kube) CoordinationV1() typedcoordinationv1.CoordinationV1Interface {
+	return coordinationV1{live: k.live}
+}
+
+type coreV1 struct {
+	typedcorev1.CoreV1Interface
+
+	live *live
+}
+
+func (c coreV1) Secrets(namespace string) typedcorev1.SecretInterface {
+	return secretClient{live: c.live, namespace: namespace}
+}
+
+type coordinationV1 struct {
+	typedcoordinationv1.CoordinationV1Interface
+
+	live *live
+}
+
+func (c coordinationV1) Leases(namespace string) typedcoordinationv1.LeaseInterface {
+	return leaseClient{live: c.live, namespace: namespace}
+}
+
+type secretClient struct {
+	typedcorev1.SecretInterface
+
+	live      *live
+	namespace string
+}
+
+// Watch opens a watch. If it is to begin with a list, it first delivers all objects and a bookmark.
+func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	a, server := s.live.api, s.live.from
+	selector, err := labels.Parse(o.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{events: make(chan watch.Event, 1000)}
+	w.stream = &stream{owner: server, what: "records", gvr: secretResource, selection: memoryapi.Selection{Namespace: s.namespace, Labels: selector}, deliver: func(e memoryapi.Event) {
+		w.send(e.Type, server.readable(asSecret(e.Object)))
+	}, bookmark: func(revision int64) { w.send(watch.Bookmark, bookmark(revision)) }}
+	_, err = a.send(ctx, &request{from: server, verb: "WATCH", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
+		if o.SendInitialEvents != nil && *o.SendInitialEvents {
+			objects, revision := a.store.List(secretResource, w.stream.selection)
+			for _, object := range objects {
+				w.send(watch.Added, server.readable(asSecret(object)))
+			}
+			end := bookmark(revision)
+			end.Annotations = map[string]string{metav1.InitialEventsAnnotationKey: "true"}
+			w.send(watch.Bookmark, end)
+			w.stream.at = revision
+		} else if w.stream.at, err = strconv.ParseInt(o.ResourceVersion, 10, 64); err != nil {
+			return nil, err
+		}
+		a.open(w.stream)
+		return nil, nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func asSecret(object *unstructured.Unstructured) *corev1.Secret {
+	secret := &corev1.Secret{}
+	if err := decode(object, secret); err != nil {
+		panic(err)
+	}
+	return secret
+}
+
+func bookmark(revision int64) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.FormatInt(revision, 10)}}
+}
+
+// watcher is an open watch of a token server.
+type watcher struct {
+	stream  *stream
+	events  chan watch.Event
+	stopped bool
+}
+
+func (w *watcher) send(kind watch.EventType, object runtime.Object) {
+	if !w.stopped {
+		w.events <- watch.Event{Type: kind, Object: object}
+	}
+}
+
+func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
+
+// Stop is called by a goroutine of the server while the scheduler waits for it.
+func (w *watcher) Stop() {
+	if !w.stopped {
+		w.stopped, w.stream.stopped = true, true
+		close(w.events)
+	}
+}
+
+type leaseClient struct {
+	typedcoordinationv1.LeaseInterface
+
+	live      *live
+	namespace string
+}
+
+func (l leaseClient) Apply(ctx context.Context, desired *coordinationv1ac.LeaseApplyConfiguration, o metav1.ApplyOptions) (*coordinationv1.Lease, error) {
+	return &coordinationv1.Lease{}, l.live.apply(ctx, "APPLY", desired, memoryapi.WriteOptions{Manager: o.FieldManager, Force: o.Force})
+}
+
+func (l leaseClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	return lease, l.live.Get(ctx, types.NamespacedName{Namespace: l.namespace, Name: name}, lease)
+}
+
+func (l leaseClient) Delete(ctx context.Context, name string, _ metav1.DeleteOptions) error {
+	return l.live.Delete(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}})
+}

@@ -1,0 +1,321 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	k8sevents "k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// This file is the seam between the simulation and the product: it builds an operator and a token server
+// from their parts, as package operator and the token server's main package do.
+
+const recordsNamespace = "records"
+
+// instance is the configuration. Certificates aren't managed, because nothing here depends on them.
+func instance() *config.Instance {
+	return &config.Instance{
+		InstanceDomain: "example.com", ExternalPort: 443, SystemNamespace: "system", RecordsNamespace: recordsNamespace,
+		Security: config.Security{DefaultTokenLifetime: metav1.Duration{Duration: time.Hour}, MaximumTokenLifetime: metav1.Duration{Duration: time.Hour}},
+		Usage:    config.Usage{Resolution: metav1.Duration{Duration: time.Hour}},
+		Testing:  config.Testing{SpeedUp: 1},
+	}
+}
+
+// operator is an operator process.
+type operator struct {
+	*process
+
+	cache, records *informers
+	tracker        *acknowledgement.Tracker
+	controllers    map[acknowledgement.Kind]reconcile.Reconciler
+	runnables      []manager.Runnable // that only the leader runs
+
+	leads bool
+	// due contains the objects to reconcile, with the time; running those that are being reconciled.
+	due     map[item]time.Time
+	running map[item]bool
+}
+
+// item is an object to reconcile.
+type item struct {
+	kind acknowledgement.Kind
+	name types.NamespacedName
+}
+
+func (i item) String() string { return string(i.kind) + " " + i.name.Name }
+
+// newOperator returns a running operator whose caches contain what the API server has. It doesn't lead.
+func newOperator(p *process) *operator {
+	a := p.world.api
+	o := &operator{
+		process: p, cache: newInformers(a), records: newInformers(a), tracker: acknowledgement.NewTracker(),
+		controllers: map[acknowledgement.Kind]reconcile.Reconciler{}, due: map[item]time.Time{}, running: map[item]bool{},
+	}
+	ctx, now := p.ctx, time.Now
+	reader := &live{api: a, from: p}
+	c := cachedClient{live: reader, cache: o.cache}
+	mgr := fakeManager{operator: o, client: c, reader: reader}
+	registry := prometheus.NewRegistry()
+	m := metrics.New(registry, o.tracker.Live)
+	records, err := recordstore.New(ctx, o.records, reader, c, recordsNamespace, func() {})
+	must(err)
+	config := instance()
+	uses := lastuse.New(recordsNamespace, time.Hour, now, func(metrics.RejectionReason) {})
+	lost := func(context.Context, client.Client, time.Time) error { return nil } // uses are not modeled
+	must(o.tracker.Watch(ctx, mgr, recordsNamespace, now, lost, func() {}))
+	events := notice.NewRecorder(&k8sevents.FakeRecorder{})
+	o.controllers[acknowledgement.Realm] = &realm.Reconciler{
+		Client: c, Live: reader, Records: records, Tracker: o.tracker, Issuers: issuerkeys.New(config, m, now, func() float64 { return 0 }),
+		Sealing: &sealing.Sealer{Mode: sealing.Off}, Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
+	}
+	must(o.cache.IndexField(ctx, &corev1.Secret{}, "owner", ownerOf))
+	o.controllers[acknowledgement.Client] = &apiclient.Reconciler{
+		Client: c, Live: reader, Accounts: o.cache, Records: records, Authority: authority.NewReader(o.cache, reader, "system"), Tracker: o.tracker, Usage: uses,
+		Hasher: provided.NewHasher(reader, p.world.random), Namespaces: namespaces.New(o.cache, reader, nil, time.Minute),
+		Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
+	}
+	o.start()
+	return o
+}
+
+// ownerOf is the index of package apiclient.
+func ownerOf(object client.Object) []string {
+	owner := metav1.GetControllerOf(object)
+	if owner == nil || owner.Name == object.GetName() {
+		return nil
+	}
+	return []string{string(owner.UID)}
+}
+
+// start fills the caches.
+func (o *operator) start() {
+	for kind := range o.controllers {
+		must(o.tracker.Source(kind).Start(o.ctx, queue{operator: o, kind: kind}))
+	}
+	o.cache.changed, o.records.changed = o.enqueue, o.enqueueOwner
+	generated, err := labels.Parse(v1alpha1.ClientSecretLabel + "=" + v1alpha1.ClientSecretGenerated)
+	must(err)
+	managed := labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
+	heartbeats := labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})
+	core := corev1.SchemeGroupVersion
+	o.cache.watch(o.process, "Namespaces", core.WithKind("Namespace"), memoryapi.Selection{})
+	o.cache.watch(o.process, "Realms", v1alpha1.GroupVersion.WithKind("Realm"), memoryapi.Selection{})
+	o.cache.watch(o.process, "ApiClients", v1alpha1.GroupVersion.WithKind("ApiClient"), memoryapi.Selection{})
+	o.cache.watch(o.process, "credentials", core.WithKind("Secret"), memoryapi.Selection{Labels: generated})
+	o.cache.watch(o.process, "Leases", coordinationv1.SchemeGroupVersion.WithKind("Lease"), memoryapi.Selection{Namespace: recordsNamespace, Labels: heartbeats})
+	o.records.watch(o.process, "records", core.WithKind("Secret"), memoryapi.Selection{Namespace: recordsNamespace, Labels: managed})
+}
+
+// lead makes the operator the leader. It reconciles everything, as its controllers do when they start.
+func (o *operator) lead() {
+	o.leads = true
+	for _, r := range o.runnables {
+		go func() { _ = r.Start(o.ctx) }()
+	}
+}
+
+// enqueue requests what a changed object requires, as the watches of the controllers do.
+func (o *operator) enqueue(before, after client.Object) {
+	object := after
+	if object == nil {
+		object = before
+	}
+	update := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
+	unchanged := before != nil && after != nil && !condition.Changed().Update(update)
+	switch object := object.(type) {
+	case *v1alpha1.Realm:
+		if !unchanged {
+			o.add(item{acknowledgement.Realm, client.ObjectKeyFromObject(object)})
+			o.addClients()
+		}
+	case *v1alpha1.ApiClient:
+		if !unchanged {
+			o.add(item{acknowledgement.Client, client.ObjectKeyFromObject(object)})
+		}
+	case *corev1.Namespace:
+		o.addClients()
+	case *corev1.Secret:
+		if owner := metav1.GetControllerOf(object); owner != nil {
+			o.add(item{acknowledgement.Client, types.NamespacedName{Namespace: object.Namespace, Name: owner.Name}})
+		}
+	}
+}
+
+func (o *operator) addClients() {
+	for key := range o.cache.objects[v1alpha1.GroupVersion.WithKind("ApiClient")] {
+		o.add(item{acknowledgement.Client, key})
+	}
+}
+
+// enqueueOwner requests the owner of a changed record.
+func (o *operator) enqueueOwner(before, after client.Object) {
+	object := after
+	if object == nil {
+		object = before
+	}
+	secret := object.(*corev1.Secret)
+	kind := acknowledgement.Client
+	if record.KindOf(secret) == record.KindRealm {
+		kind = acknowledgement.Realm
+	}
+	if record.KindOf(secret) != "" {
+		o.add(item{kind, record.OwnerName(secret)})
+	}
+}
+
+func (o *operator) add(i item) { o.due[i] = time.Now() }
+
+// queue receives the requests of the tracker.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	operator *operator
+	kind     acknowledgement.Kind
+}
+
+func (q queue) Add(r reconcile.Request) { q.operator.add(item{q.kind, r.NamespacedName}) }
+
+// reconcile starts to reconcile an object, in a goroutine that stops at each request.
+func (o *operator) reconcile(i item) {
+	delete(o.due, i)
+	o.running[i] = true
+	go func() {
+		result, err := o.controllers[i.kind].Reconcile(o.ctx, reconcile.Request{NamespacedName: i.name})
+		o.api().mu.Lock()
+		defer o.api().mu.Unlock()
+		delete(o.running, i)
+		if o.dead {
+			return
+		}
+		retry := result.RequeueAfter
+		if err != nil {
+			retry = 10 * time.Millisecond
+			o.world.note("  %s: %s is retried: %v", o.name, i, oneLine(err))
+		}
+		if _, again := o.due[i]; retry > 0 && !again {
+			o.due[i] = time.Now().Add(retry)
+		}
+	}()
+}
+
+// acknowledged reports whether the operator considers a version of the records as acknowledged.
+func (o *operator) acknowledged(version string) bool {
+	probe := reconcile.Request{NamespacedName: types.NamespacedName{Name: "invariant"}}
+	defer o.tracker.Forget(acknowledgement.Client, probe)
+	return o.tracker.State(acknowledgement.Client, probe, version) == acknowledgement.Acknowledged
+}
+
+// memory returns what the operator remembers outside of its caches.
+func (o *operator) memory(w io.Writer) {
+	for _, kind := range slices.Sorted(keysOf(o.controllers)) {
+		remembered(w, reflect.ValueOf(o.controllers[kind]).Elem(), false)
+	}
+	remembered(w, reflect.ValueOf(o.tracker).Elem(), false)
+}
+
+// fakeManager is the part of a manager that the product uses to watch and to run what only the leader runs.
+type fakeManager struct {
+	ctrl.Manager
+
+	operator *operator
+	client   client.Client
+	reader   client.Reader
+}
+
+func (m fakeManager) GetCache() cache.Cache       { return m.operator.cache }
+func (m fakeManager) GetClient() client.Client    { return m.client }
+func (m fakeManager) GetAPIReader() client.Reader { return m.reader }
+
+func (m fakeManager) Add(r manager.Runnable) error {
+	m.operator.runnables = append(m.operator.runnables, r)
+	return nil
+}
+
+// server is a token server process.
+type server struct {
+	*process
+
+	registry *registry.Registry
+	stopped  chan struct{}
+	// old means that the server can't read the records that are written from now on, because its program is
+	// older than that of the operator.
+	old bool
+	// delivered is the latest revision that its watch has delivered, and reported that in its Lease.
+	delivered, reported int64
+	// renewed is when its Lease was last written, or could have been.
+	renewed time.Time
+}
+
+// newServer returns a running token server. Its container keeps the saved records between restarts.
+func newServer(p *process, savedRecords string) *server {
+	s := &server{process: p, registry: registry.New(), stopped: make(chan struct{}), renewed: time.Now()}
+	p.server = s
+	f := feed.New(feed.Options{
+		Client: kube{live: &live{api: p.world.api, from: p}}, Namespace: recordsNamespace, Server: strings.ReplaceAll(p.name, " ", "-"), Registry: s.registry,
+		SnapshotDir: savedRecords, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+	go func() {
+		defer close(s.stopped)
+		f.Run(p.ctx)
+	}()
+	return s
+}
+
+// readable returns a record as the server can read it: an old server finds a schema that it doesn't know.
+func (p *process) readable(secret *corev1.Secret) *corev1.Secret {
+	if p.server != nil && p.server.old {
+		secret.Data = map[string][]byte{record.DataKey: []byte(fmt.Sprintf(`{"schemaVersion":%d}`, record.SchemaVersion+1))}
+	}
+	return secret
+}
+
+// accepts reports whether the server accepts a client secret.
+func (s *server) accepts(realm, clientID, value string) bool {
+	r := s.registry.Realm(realm)
+	if r == nil || r.Disabled {
+		return false
+	}
+	c := r.Client(clientID)
+	return c != nil && c.Usable(time.Now()) && verifies(c, value)
+}

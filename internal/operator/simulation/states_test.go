@@ -1,0 +1,148 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+)
+
+const (
+	realmName = "acme"
+	team      = "team" // the namespace of all ApiClients
+)
+
+// state is a state of the API from which a search starts.
+type state struct {
+	now     time.Time
+	uids    int
+	age     int // the number of states before it, which have used up some random numbers
+	objects []*unstructured.Unstructured
+}
+
+// everythingHappens is the scope of a run without faults.
+var everythingHappens = scope{lags: func(*stream) bool { return false }, held: func(*request) bool { return false }}
+
+// realmOnly is the state in which there is a Realm that is Ready, and no ApiClient.
+func realmOnly(t *testing.T) state {
+	return reach(t, state{}, func(w *world) {
+		w.create(object("v1", "Namespace", "", team, nil))
+		w.create(object("auth.realmkeeper.dev/v1alpha1", "Realm", "", realmName, map[string]any{
+			"scopes": []any{"read", "write"},
+			"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"all": map[string]any{}}, "scopes": []any{"*"}}},
+		}))
+	})
+}
+
+// settled is the state in which a client has a secret that all servers accept.
+func settled(t *testing.T) state {
+	return reach(t, realmOnly(t), func(w *world) { w.createClient("billing") })
+}
+
+// reach returns the state that follows from a change if nothing fails.
+func reach(t *testing.T, start state, change func(*world)) (after state) {
+	t.Helper()
+	run(t, start, everythingHappens, func(w *world) {
+		change(w)
+		w.settle()
+		w.sleep(10 * time.Second)
+		w.settle()
+		if w.violation != nil {
+			t.Fatalf("reaching a start state: %v\n%s", w.violation, w.text())
+		}
+		after = state{now: time.Now(), uids: w.uids, age: start.age + 1, objects: w.api.store.Objects()}
+	})
+	return after
+}
+
+// run runs two operators, of which the first leads, and two token servers.
+func run(t *testing.T, start state, s scope, do func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		seedJitter()
+		w := newWorld(scheme(), start, scope{lags: everythingHappens.lags, held: everythingHappens.held})
+		defer w.close()
+		w.startServer("server 1")
+		w.startServer("server 2")
+		w.startOperator("operator 1").lead()
+		w.startOperator("operator 2")
+		w.settle()
+		w.trace, w.scope = nil, s
+		do(w)
+	})
+}
+
+func object(version, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetAPIVersion(version)
+	o.SetKind(kind)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	if spec != nil {
+		o.Object["spec"] = spec
+	}
+	return o
+}
+
+// create creates an object for a user.
+func (w *world) create(o *unstructured.Unstructured) {
+	_, err := w.api.store.Create(context.Background(), o, memoryapi.WriteOptions{Manager: "user"})
+	must(err)
+	w.note("  a user creates %s %s", o.GetKind(), o.GetName())
+}
+
+func (w *world) createClient(name string) {
+	w.create(object("auth.realmkeeper.dev/v1alpha1", "ApiClient", team, name, map[string]any{
+		"realmRef": map[string]any{"name": realmName}, "scopes": []any{"read", "write"},
+		"secret": map[string]any{"generated": map[string]any{"rotation": map[string]any{"overlap": overlap.String()}}},
+	}))
+}
+
+// edit changes the spec of an ApiClient for a user.
+func (w *world) edit(name string, value any, path ...string) {
+	live, err := w.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
+	must(err)
+	changed := live.DeepCopy()
+	if value == nil {
+		unstructured.RemoveNestedField(changed.Object, path...)
+	} else {
+		must(unstructured.SetNestedField(changed.Object, value, path...))
+	}
+	after, err := w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: "user"})
+	must(err)
+	w.note("  a user sets %s of %s to %v: generation %d", path[len(path)-1], name, value, after.GetGeneration())
+}
+
+// rotateNow requests a new client secret.
+func (w *world) rotateNow(name string) {
+	w.sleep(time.Second) // the secret must be older, and times have a precision of a second
+	w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "secret", "generated", "rotation", "rotateAfter")
+}
+
+// text returns the trace.
+func (w *world) text() string {
+	text := ""
+	for _, line := range w.trace {
+		text += line + "\n"
+	}
+	return text
+}
+
+// ready returns the reason of the client's condition Ready.
+func (w *world) readyReason(name string) string {
+	o, err := w.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
+	must(err)
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" {
+			return fmt.Sprint(c["reason"])
+		}
+	}
+	return ""
+}

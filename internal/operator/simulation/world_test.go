@@ -1,0 +1,410 @@
+package simulation
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+)
+
+// world is everything that takes part in a run.
+type world struct {
+	api       *api
+	scope     scope
+	operators []*operator
+	servers   []*server
+	random    io.Reader
+	uids      int
+	started   int // processes
+
+	history   *history
+	trace     []string
+	violation error
+	// used counts how often an action has been taken.
+	used map[string]int
+}
+
+// process is an operator or a token server.
+type process struct {
+	world  *world
+	name   string
+	order  int // in which the processes were started
+	ctx    context.Context
+	cancel context.CancelFunc
+	killed chan struct{}
+	dead   bool
+	server *server // nil for an operator
+}
+
+func (p *process) api() *api { return p.world.api }
+
+// scope says what a search chooses. Everything else happens by itself, as soon as it can, so that a
+// search has few choices.
+type scope struct {
+	// lags reports whether the events of a watch wait until the search delivers them.
+	lags func(*stream) bool
+	// held reports whether a request waits until the search lets it land.
+	held func(*request) bool
+	// actions are faults, edits, and times.
+	actions []action
+}
+
+// action is a fault, an edit of a user, or a time that passes.
+type action struct {
+	name  string
+	times int // how often it can be taken
+	// possible reports whether it can be taken now; nil: always.
+	possible func(*world) bool
+	do       func(*world)
+}
+
+// newWorld returns a world with the objects of a start state. Operator 1 leads, and all caches are
+// current.
+func newWorld(scheme *runtime.Scheme, start state, s scope) *world {
+	w := &world{scope: s, random: rand.NewChaCha8([32]byte{byte(start.age)}), history: newHistory(), used: map[string]int{}}
+	time.Sleep(time.Until(start.now))
+	w.uids = start.uids
+	store, err := memoryapi.New(memoryapi.Options{
+		Resources: resources, Types: objectTypes(), Now: time.Now,
+		NewUID: func() types.UID {
+			w.uids++
+			return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", w.uids))
+		},
+	}, start.objects...)
+	must(err)
+	w.api = &api{store: store, scheme: scheme, stalled: map[schema.GroupVersionResource]frozen{}, names: map[string]string{}}
+	w.history.begin(w)
+	return w
+}
+
+func (w *world) newProcess(name string) *process {
+	w.started++
+	ctx, cancel := context.WithCancel(context.Background())
+	return &process{world: w, name: name, order: w.started, ctx: ctx, cancel: cancel, killed: make(chan struct{})}
+}
+
+// startOperator starts an operator, which is a standby.
+func (w *world) startOperator(name string) *operator {
+	o := newOperator(w.newProcess(name))
+	w.operators = append(w.operators, o)
+	return o
+}
+
+// startServer starts a token server. The time between two starts keeps their timers apart, so that no two
+// servers wake up at the same moment and a run can be repeated.
+func (w *world) startServer(name string) *server {
+	time.Sleep(7 * time.Millisecond)
+	s := newServer(w.newProcess(name), "")
+	w.servers = append(w.servers, s)
+	return s
+}
+
+// kill ends a process like kill -9. What it has sent still lands.
+func (w *world) kill(p *process) {
+	w.api.abandon(p)
+	close(p.killed)
+	p.cancel()
+	synctest.Wait()
+	for _, s := range w.api.streams {
+		s.stopped = s.stopped || s.owner == p
+	}
+}
+
+// close ends all processes.
+func (w *world) close() {
+	for _, o := range w.operators {
+		if !o.dead {
+			w.kill(o.process)
+		}
+	}
+	for _, s := range w.servers {
+		if !s.dead {
+			w.kill(s.process)
+		}
+	}
+	synctest.Wait()
+}
+
+// note adds a line to the trace.
+func (w *world) note(format string, arguments ...any) {
+	w.trace = append(w.trace, fmt.Sprintf(format, arguments...))
+}
+
+func (w *world) violate(err error) {
+	if w.violation == nil {
+		w.violation = err
+		w.note("VIOLATION of %v", err)
+	}
+}
+
+// maxAutomatic is the number of automatic steps after one choice from which on a run doesn't end.
+const maxAutomatic = 1000
+
+// settle takes all automatic steps, and checks the invariants after each one.
+func (w *world) settle() {
+	for range maxAutomatic {
+		synctest.Wait()
+		w.history.observe(w)
+		if w.violation != nil || !w.automatic() {
+			return
+		}
+	}
+	w.violate(fmt.Errorf("liveness: the processes are still working after %d steps", maxAutomatic))
+}
+
+// automatic takes a step that the search doesn't choose, if there is one.
+func (w *world) automatic() bool {
+	for _, s := range w.openStreams() {
+		if !w.scope.lags(s) && w.deliver(s) {
+			return true
+		}
+	}
+	for _, r := range w.api.inFlight() {
+		if !w.scope.held(r) {
+			w.land(r)
+			return true
+		}
+	}
+	for _, o := range w.operators {
+		for _, i := range o.ready() {
+			o.reconcile(i)
+			return true
+		}
+	}
+	for _, s := range w.servers {
+		if w.reports(s) {
+			w.sleep(heartbeat.MinInterval)
+			return true
+		}
+	}
+	return false
+}
+
+// ready returns the objects that an operator can reconcile now.
+func (o *operator) ready() []item {
+	if o.dead || !o.leads || o.world.api.down {
+		return nil
+	}
+	var ready []item
+	for _, kind := range []acknowledgement.Kind{acknowledgement.Realm, acknowledgement.Client} {
+		for _, name := range sortedKeys(o.dueOf(kind)) {
+			if i := (item{kind, name}); !o.running[i] && !o.due[i].After(time.Now()) {
+				ready = append(ready, i)
+			}
+		}
+	}
+	return ready
+}
+
+func (o *operator) dueOf(kind acknowledgement.Kind) map[types.NamespacedName]time.Time {
+	due := map[types.NamespacedName]time.Time{}
+	for i, at := range o.due {
+		if i.kind == kind {
+			due[i.name] = at
+		}
+	}
+	return due
+}
+
+// reports reports whether a token server is about to write its Lease, because it has loaded a change.
+func (w *world) reports(s *server) bool {
+	if s.dead || w.api.down || !s.registry.Loaded() {
+		return false
+	}
+	for _, r := range w.api.inFlight() {
+		if r.from == s.process {
+			return false
+		}
+	}
+	return s.delivered > s.reported
+}
+
+// openStreams returns the watches that haven't ended.
+func (w *world) openStreams() []*stream {
+	var open []*stream
+	for _, s := range w.api.streams {
+		if !s.stopped {
+			open = append(open, s)
+		}
+	}
+	w.api.streams = open
+	return open
+}
+
+// deliver delivers the next event of a watch, if there is one.
+func (w *world) deliver(s *stream) bool {
+	if w.api.down {
+		return false
+	}
+	e, ok := w.api.next(s)
+	if !ok {
+		return false
+	}
+	s.at = e.Revision
+	if server := s.owner.server; server != nil {
+		server.delivered = e.Revision
+	}
+	w.note("  %s delivers %s %s, revision %d", s, strings.ToLower(string(e.Type)), w.api.nameOf(e.Resource, nameOf(e.Object)), e.Revision)
+	s.deliver(e)
+	return true
+}
+
+// land lets the API server process a request and answer it.
+func (w *world) land(r *request) {
+	w.api.take(r)
+	r.result, r.err = r.land()
+	w.noteLanding(r)
+	if s := r.from.server; s != nil && r.err == nil && r.resource == leaseResource {
+		s.renewed = time.Now()
+		if object, ok := r.result.(*unstructured.Unstructured); ok {
+			_, _ = fmt.Sscan(object.GetAnnotations()[heartbeat.LoadedAnnotation], &s.reported)
+		}
+	}
+	if s := r.from.server; s != nil && r.verb == "WATCH" {
+		s.delivered = max(s.delivered, w.revision())
+	}
+	close(r.answered)
+}
+
+func (w *world) revision() int64 {
+	_, revision := w.api.store.List(secretResource, memoryapi.Selection{Namespace: "none"})
+	return revision
+}
+
+// noteLanding describes a request that landed. Successful reads of the present state aren't interesting.
+func (w *world) noteLanding(r *request) {
+	late := ""
+	if r.orphaned {
+		late = " (late, the sender is gone)"
+	}
+	object, _ := r.result.(*unstructured.Unstructured)
+	switch {
+	case r.err != nil:
+		w.note("  %s%s fails: %s", r, late, oneLine(r.err))
+	case r.reads() && r.verb != "WATCH":
+	case object != nil:
+		w.note("  %s%s lands: %s", r, late, describe(object))
+	default:
+		w.note("  %s%s lands", r, late)
+	}
+}
+
+// sleep lets time pass. Watches without events deliver a bookmark.
+func (w *world) sleep(d time.Duration) {
+	const slice = 10 * time.Second
+	for d > 0 {
+		time.Sleep(min(d, slice))
+		synctest.Wait()
+		d -= slice
+		for _, s := range w.openStreams() {
+			if _, behind := w.api.next(s); !behind && s.bookmark != nil && !w.api.down {
+				s.bookmark(s.at)
+				synctest.Wait()
+			}
+		}
+		if d > 0 {
+			w.flush()
+		}
+	}
+}
+
+// flush lets what isn't held land during a longer time.
+func (w *world) flush() {
+	for _, r := range w.api.inFlight() {
+		if !w.scope.held(r) {
+			w.land(r)
+			synctest.Wait()
+		}
+	}
+}
+
+// choice is a step that a search can take.
+type choice struct {
+	name string
+	do   func()
+}
+
+// choices returns the steps that a search can take now. Their names are unique.
+func (w *world) choices() []choice {
+	var choices []choice
+	for _, s := range w.openStreams() {
+		if e, ok := w.api.next(s); ok && w.scope.lags(s) && !w.api.down {
+			choices = append(choices, choice{fmt.Sprintf("%s delivers %s", s, w.api.nameOf(e.Resource, nameOf(e.Object))), func() { w.deliver(s) }})
+		}
+	}
+	names := map[string]int{}
+	for _, r := range w.api.inFlight() {
+		if !w.scope.held(r) || w.api.down {
+			continue
+		}
+		name := r.String() + " lands"
+		if names[name]++; names[name] > 1 {
+			name += fmt.Sprintf(" (%d)", names[name])
+		}
+		choices = append(choices, choice{name, func() { w.land(r) }})
+	}
+	for _, a := range w.scope.actions {
+		if w.used[a.name] < a.times && (a.possible == nil || a.possible(w)) {
+			choices = append(choices, choice{a.name, func() {
+				w.used[a.name]++
+				a.do(w)
+			}})
+		}
+	}
+	return choices
+}
+
+// take takes a step and all automatic ones that follow. It reports whether the step exists.
+func (w *world) take(name string) bool {
+	for _, c := range w.choices() {
+		if c.name == name {
+			w.note("* %s", name)
+			c.do()
+			w.settle()
+			return true
+		}
+	}
+	return false
+}
+
+// hash identifies the state as far as it is visible: the API, what is in flight, caches, and the memory of
+// the processes. Two runs with the same hash and the same choices continue in the same way.
+func (w *world) hash() uint64 {
+	h := newHash()
+	_ = binary.Write(h, binary.LittleEndian, time.Now().UnixMilli())
+	for _, object := range w.api.store.Objects() {
+		_ = binary.Write(h, binary.LittleEndian, digest(object))
+	}
+	for _, s := range w.openStreams() {
+		next := int64(0)
+		if e, ok := w.api.next(s); ok {
+			next = e.Revision
+		}
+		fmt.Fprintln(h, s, next)
+	}
+	for _, r := range w.api.inFlight() {
+		fmt.Fprintln(h, r, r.orphaned, r.body)
+	}
+	for _, o := range w.operators {
+		fmt.Fprintln(h, o.dead, o.leads, o.due, o.running)
+		o.memory(h)
+	}
+	for _, s := range w.servers {
+		fmt.Fprintln(h, s.dead, s.old, s.delivered, s.reported, s.registry.Loaded())
+	}
+	fmt.Fprintln(h, w.used, w.api.down, len(w.api.stalled))
+	return h.Sum64()
+}
