@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
@@ -39,7 +40,7 @@ type api struct {
 // frozen is the state of a resource at a revision.
 type frozen struct {
 	revision int64
-	objects  map[types.NamespacedName]*unstructured.Unstructured
+	objects  []*unstructured.Unstructured
 }
 
 // request is a request in flight.
@@ -144,11 +145,7 @@ func (a *api) abandon(p *process) {
 // stall stops the watch cache of a resource.
 func (a *api) stall(gvr schema.GroupVersionResource) {
 	objects, revision := a.store.List(gvr, memoryapi.Selection{})
-	f := frozen{revision: revision, objects: map[types.NamespacedName]*unstructured.Unstructured{}}
-	for _, object := range objects {
-		f.objects[client.ObjectKeyFromObject(object)] = object
-	}
-	a.stalled[gvr] = f
+	a.stalled[gvr] = frozen{revision: revision, objects: objects}
 }
 
 // stream is a watch: of an informer of an operator, or of a token server. It delivers one event at a
@@ -193,13 +190,31 @@ func (a *api) next(s *stream) (memoryapi.Event, bool) {
 	return memoryapi.Event{}, false
 }
 
-// get returns a typed object as it is in the store, or in the watch cache.
+// get returns an object as it is in the store, or in the watch cache.
 func (a *api) get(gvr schema.GroupVersionResource, name types.NamespacedName, cached bool) (*unstructured.Unstructured, error) {
-	if f, stalled := a.stalled[gvr]; stalled && cached {
-		if object := f.objects[name]; object != nil {
+	f, stalled := a.stalled[gvr]
+	if !stalled || !cached {
+		return a.store.Get(gvr, name)
+	}
+	for _, object := range f.objects {
+		if client.ObjectKeyFromObject(object) == name {
 			return object, nil
 		}
-		return nil, notFound(gvr, name)
 	}
-	return a.store.Get(gvr, name)
+	return nil, notFound(gvr, name)
+}
+
+// list returns the selected objects as they are in the store, or in the watch cache.
+func (a *api) list(gvr schema.GroupVersionResource, selection memoryapi.Selection, cached bool) ([]*unstructured.Unstructured, int64) {
+	f, stalled := a.stalled[gvr]
+	if !stalled || !cached {
+		return a.store.List(gvr, selection)
+	}
+	var selected []*unstructured.Unstructured
+	for _, object := range f.objects {
+		if _, ok := selection.Select(memoryapi.Event{Type: watch.Added, Object: object}); ok {
+			selected = append(selected, object)
+		}
+	}
+	return selected, f.revision
 }

@@ -60,6 +60,24 @@ type secretClient struct {
 	namespace string
 }
 
+// List lists the records. With a resource version, the answer comes from the watch cache.
+func (s secretClient) List(ctx context.Context, o metav1.ListOptions) (*corev1.SecretList, error) {
+	selector, err := labels.Parse(o.LabelSelector)
+	if err != nil {
+		return nil, err
+	}
+	a, list := s.live.api, &corev1.SecretList{}
+	_, err = a.send(ctx, &request{from: s.live.from, verb: "LIST", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
+		objects, revision := a.list(secretResource, memoryapi.Selection{Namespace: s.namespace, Labels: selector}, o.ResourceVersion != "")
+		list.ResourceVersion = strconv.FormatInt(revision, 10)
+		for _, object := range objects {
+			list.Items = append(list.Items, *s.live.from.readable(asSecret(object)))
+		}
+		return nil, nil
+	}})
+	return list, err
+}
+
 // Watch opens a watch. If it is to begin with a list, it first delivers all objects and a bookmark.
 func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	a, server := s.live.api, s.live.from
@@ -73,7 +91,7 @@ func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 	}, bookmark: func(revision int64) { w.send(watch.Bookmark, bookmark(revision)) }}
 	_, err = a.send(ctx, &request{from: server, verb: "WATCH", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
 		if o.SendInitialEvents != nil && *o.SendInitialEvents {
-			objects, revision := a.store.List(secretResource, w.stream.selection)
+			objects, revision := a.list(secretResource, w.stream.selection, o.ResourceVersion != "")
 			for _, object := range objects {
 				w.send(watch.Added, server.readable(asSecret(object)))
 			}

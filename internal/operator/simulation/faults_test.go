@@ -1,0 +1,86 @@
+package simulation
+
+import (
+	"slices"
+	"testing/synctest"
+	"time"
+)
+
+// The actions of searches. Each can be taken once, except for times.
+
+func suspends(name string) action {
+	return action{name: "a user suspends " + name, times: 1, do: func(w *world) { w.edit(name, true, "spec", "suspend") }}
+}
+
+func resumes(name string) action {
+	return action{name: "a user resumes " + name, times: 1, do: func(w *world) { w.edit(name, nil, "spec", "suspend") }}
+}
+
+func rotates(name string) action {
+	return action{name: "a user requests a new secret of " + name, times: 1, do: func(w *world) { w.rotateNow(name) }}
+}
+
+func creates(name string) action {
+	return action{name: "a user creates " + name, times: 1, do: func(w *world) { w.createClient(name) }}
+}
+
+// passes lets a time pass.
+func passes(d time.Duration, times int) action {
+	return action{name: d.String() + " pass", times: times, do: func(w *world) { w.sleep(d) }}
+}
+
+// moves makes operator 2 the leader. Operator 1 ends like a process of a node that fails: what it has sent
+// still lands.
+var moves = action{
+	name: "operator 1 dies and operator 2 leads", times: 1,
+	possible: func(w *world) bool { return !w.operators[0].dead },
+	do: func(w *world) {
+		w.kill(w.operators[0].process)
+		w.operators[1].lead()
+	},
+}
+
+// stops makes a watch cache of the API server stop.
+var stops = action{
+	name: "the API server's watch cache of Secrets stops", times: 1,
+	do: func(w *world) { w.api.stall(secretResource) },
+}
+
+// joins starts a third token server.
+var joins = action{name: "server 3 starts", times: 1, do: func(w *world) { w.startServer("server 3") }}
+
+// ages means that server 2 runs an older program, which can't read what is written from now on.
+var ages = action{name: "the operator writes records that server 2 cannot read", times: 1, do: func(w *world) { w.servers[1].old = true }}
+
+// outage makes the API server unavailable for more than five minutes. The leader exits, and the standby
+// leads when the API server is back.
+var outage = action{
+	name: "the API server is down for 310s, and operator 2 leads", times: 1,
+	do: func(w *world) {
+		w.api.down = true
+		w.kill(w.operators[0].process)
+		w.sleep(310 * time.Second)
+		w.api.down = false
+		for _, s := range w.servers {
+			s.renewed = time.Now() // It couldn't renew its Lease.
+		}
+		synctest.Wait()
+		w.operators[1].lead()
+	},
+}
+
+// nothing lags or is held.
+func nothing(*stream) bool    { return false }
+func noRequest(*request) bool { return false }
+
+// watches returns a filter of watches.
+func watches(of, what string) func(*stream) bool {
+	return func(s *stream) bool { return s.owner.name == of && s.what == what }
+}
+
+// writes returns a filter of the requests that write a resource in a namespace.
+func writes(resource, namespace string, of ...string) func(*request) bool {
+	return func(r *request) bool {
+		return r.resource.Resource == resource && r.name.Namespace == namespace && !r.reads() && slices.Contains(of, r.from.name)
+	}
+}

@@ -1,0 +1,73 @@
+package simulation
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// known are the findings of docs that the product still has, with the invariant that they violate. A finding
+// that is fixed is removed here, and its search must then find nothing.
+var known = map[string]string{
+	"F1": "S3", "F2": "S4", "F5": "S5", "F12": "S9", "F13": "S9", "F14": "S3",
+}
+
+// Each finding has a search with just the choices that it needs, so that it is fast, and from then on shows
+// that the finding doesn't return.
+func TestFindings(t *testing.T) {
+	for name, c := range map[string]struct {
+		start func(*testing.T) state
+		scope scope
+		depth int
+	}{
+		// A delivery that is in flight when its sender dies lands after the next leader has dropped its
+		// verifier.
+		"F1": {settled, scope{
+			lags: nothing, held: writes("secrets", team, "operator 1", "operator 2"),
+			actions: []action{rotates("billing"), moves},
+		}, 5},
+		// A read with resource version 0 doesn't show the credentials Secret that was just created, so the
+		// operator generates another secret.
+		"F2": {realmOnly, scope{
+			lags: watches("operator 1", "credentials"), held: writes("secrets", team, "operator 1"),
+			actions: []action{creates("billing"), stops},
+		}, 4},
+		// A new leader whose cache of ApiClients lags undoes a suspension.
+		"F5": {settled, scope{
+			lags: watches("operator 2", "ApiClients"), held: noRequest,
+			actions: []action{suspends("billing"), resumes("billing"), moves},
+		}, 4},
+		// A token server acknowledges a record that it can't read.
+		"F12": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{ages, rotates("billing")},
+		}, 2},
+		// After an outage, the new leader forgets a server that hasn't renewed its Lease yet.
+		"F13": {settled, scope{
+			lags: watches("server 2", "records"), held: writes("leases", recordsNamespace, "server 2"),
+			actions: []action{outage, passes(5*time.Second, 2), rotates("billing")},
+		}, 5},
+		// A token server is ready before the operator knows that it exists.
+		"F14": {settled, scope{
+			lags: watches("server 3", "records"), held: writes("leases", recordsNamespace, "server 3"),
+			actions: []action{joins, rotates("billing")},
+		}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &search{start: c.start(t), scope: c.scope, depth: c.depth}
+			found := s.find(t)
+			t.Logf("%d runs", s.runs)
+			invariant, expected := known[name]
+			switch {
+			case found == nil && expected:
+				t.Errorf("nothing found; if it is fixed, remove %s from known", name)
+			case found != nil && !expected:
+				t.Errorf("%v", found)
+			case found != nil && !strings.HasPrefix(found.err.Error(), invariant):
+				t.Errorf("found another violation than of %s: %v", invariant, found)
+			case found != nil:
+				t.Logf("known: %v", found)
+			}
+		})
+	}
+}
