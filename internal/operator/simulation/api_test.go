@@ -49,7 +49,7 @@ type request struct {
 	verb     string // "GET", "LIST", "WATCH", "POST", "PATCH", "APPLY", "STATUS", or "DELETE"
 	resource schema.GroupVersionResource
 	name     types.NamespacedName
-	body     string // what it writes
+	body     any // what it writes
 	land     func() (any, error)
 
 	result   any

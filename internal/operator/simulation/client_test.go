@@ -79,7 +79,7 @@ func (l *live) Get(ctx context.Context, key client.ObjectKey, into client.Object
 	r := l.api.resourceFor(into)
 	o := (&client.GetOptions{}).ApplyOptions(options)
 	cached := o.Raw != nil && o.Raw.ResourceVersion == "0"
-	object, err := l.object(ctx, "GET", r, key, func() (*unstructured.Unstructured, error) {
+	object, err := l.object(ctx, "GET", r, key, nil, func() (*unstructured.Unstructured, error) {
 		return l.api.get(r.GroupVersionResource, key, cached)
 	})
 	if err != nil {
@@ -89,8 +89,8 @@ func (l *live) Get(ctx context.Context, key client.ObjectKey, into client.Object
 }
 
 // object sends a request whose answer is an object.
-func (l *live) object(ctx context.Context, verb string, r *memoryapi.Resource, key client.ObjectKey, land func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
-	result, err := l.api.send(ctx, &request{from: l.from, verb: verb, resource: r.GroupVersionResource, name: key, land: func() (any, error) {
+func (l *live) object(ctx context.Context, verb string, r *memoryapi.Resource, key client.ObjectKey, body any, land func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+	result, err := l.api.send(ctx, &request{from: l.from, verb: verb, resource: r.GroupVersionResource, name: key, body: body, land: func() (any, error) {
 		object, err := land()
 		return object, err
 	}})
@@ -132,7 +132,7 @@ func (l *live) Create(ctx context.Context, object client.Object, options ...clie
 		return err
 	}
 	delete(desired.Object, "status")
-	created, err := l.object(ctx, "POST", r, client.ObjectKeyFromObject(object), func() (*unstructured.Unstructured, error) {
+	created, err := l.object(ctx, "POST", r, client.ObjectKeyFromObject(object), desired.Object, func() (*unstructured.Unstructured, error) {
 		return l.api.store.Create(context.Background(), desired, memoryapi.WriteOptions{Manager: o.FieldManager})
 	})
 	if err != nil {
@@ -156,7 +156,7 @@ func (l *live) apply(ctx context.Context, verb string, desired runtime.ApplyConf
 	key := client.ObjectKeyFromObject(configuration)
 	r := l.api.resourceFor(configuration)
 	l.from.checkConditional(verb, r, configuration)
-	applied, err := l.object(ctx, verb, r, key, func() (*unstructured.Unstructured, error) {
+	applied, err := l.object(ctx, verb, r, key, configuration.Object, func() (*unstructured.Unstructured, error) {
 		return l.api.store.Apply(context.Background(), configuration, o)
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func (l *live) Patch(ctx context.Context, object client.Object, patch client.Pat
 	if err != nil {
 		return err
 	}
-	patched, err := l.object(ctx, "PATCH", r, key, func() (*unstructured.Unstructured, error) {
+	patched, err := l.object(ctx, "PATCH", r, key, string(data), func() (*unstructured.Unstructured, error) {
 		return l.api.store.Patch(context.Background(), r.GroupVersionResource, key, patch.Type(), data, memoryapi.WriteOptions{Manager: o.FieldManager})
 	})
 	if err != nil {
@@ -187,7 +187,7 @@ func (l *live) Patch(ctx context.Context, object client.Object, patch client.Pat
 func (l *live) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
 	r, key := l.api.resourceFor(object), client.ObjectKeyFromObject(object)
 	o := (&client.DeleteOptions{}).ApplyOptions(options)
-	_, err := l.object(ctx, "DELETE", r, key, func() (*unstructured.Unstructured, error) {
+	_, err := l.object(ctx, "DELETE", r, key, nil, func() (*unstructured.Unstructured, error) {
 		return l.api.store.Delete(r.GroupVersionResource, key, o.Preconditions)
 	})
 	return err

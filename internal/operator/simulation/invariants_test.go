@@ -95,7 +95,7 @@ func (h *history) observe(w *world) {
 		h.event(w, e)
 	}
 	for _, s := range w.servers {
-		if s.dead || !s.registry.Loaded() {
+		if !s.answers() {
 			continue
 		}
 		for _, name := range sortedKeys(h.clients) {
@@ -348,7 +348,7 @@ func (h *history) checkKeys(w *world) {
 // live returns the servers that answer requests and that the operator may not ignore.
 func (w *world) live() []*server {
 	return slices.DeleteFunc(slices.Clone(w.servers), func(s *server) bool {
-		return s.dead || !s.registry.Loaded() || w.excused(s)
+		return !s.answers() || w.excused(s)
 	})
 }
 

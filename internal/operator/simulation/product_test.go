@@ -278,6 +278,8 @@ type server struct {
 
 	registry *registry.Registry
 	stopped  chan struct{}
+	// leaving means that the server was asked to stop.
+	leaving bool
 	// old means that the server can't read the records that are written from now on, because its program is
 	// older than that of the operator.
 	old bool
@@ -301,6 +303,9 @@ func newServer(p *process, savedRecords string) *server {
 	}()
 	return s
 }
+
+// answers reports whether the server answers the requests of clients.
+func (s *server) answers() bool { return !s.dead && !s.leaving && s.registry.Loaded() }
 
 // readable returns a record as the server can read it: an old server finds a schema that it doesn't know.
 func (p *process) readable(secret *corev1.Secret) *corev1.Secret {

@@ -97,15 +97,13 @@ func verifies(c *registry.Client, value string) bool {
 
 func newHash() hash.Hash64 { return fnv.New64a() }
 
-// digests remembers the digests of objects, which never change.
-var digests = map[*unstructured.Unstructured]uint64{}
-
-func digest(object *unstructured.Unstructured) uint64 {
-	if d, ok := digests[object]; ok {
+func (w *world) digest(object *unstructured.Unstructured) uint64 {
+	if d, ok := w.digests[object]; ok {
 		return d
 	}
 	h := newHash()
 	must(json.NewEncoder(h).Encode(object.Object))
+	w.digests[object] = h.Sum64()
 	return h.Sum64()
 }
 

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
@@ -35,6 +38,10 @@ type world struct {
 	violation error
 	// used counts how often an action has been taken.
 	used map[string]int
+	// digests remembers the digests of objects, which never change.
+	digests map[*unstructured.Unstructured]uint64
+	// saved is the directory with the records that servers save for the next process; empty: none.
+	saved string
 }
 
 // process is an operator or a token server.
@@ -46,6 +53,7 @@ type process struct {
 	cancel context.CancelFunc
 	killed chan struct{}
 	dead   bool
+	paused bool    // starts nothing
 	server *server // nil for an operator
 }
 
@@ -74,7 +82,7 @@ type action struct {
 // newWorld returns a world with the objects of a start state. Operator 1 leads, and all caches are
 // current.
 func newWorld(scheme *runtime.Scheme, start state, s scope) *world {
-	w := &world{scope: s, random: rand.NewChaCha8([32]byte{byte(start.age)}), history: newHistory(), used: map[string]int{}}
+	w := &world{scope: s, random: rand.NewChaCha8([32]byte{byte(start.age)}), history: newHistory(), used: map[string]int{}, digests: map[*unstructured.Unstructured]uint64{}}
 	time.Sleep(time.Until(start.now))
 	w.uids = start.uids
 	store, err := memoryapi.New(memoryapi.Options{
@@ -107,7 +115,12 @@ func (w *world) startOperator(name string) *operator {
 // servers wake up at the same moment and a run can be repeated.
 func (w *world) startServer(name string) *server {
 	time.Sleep(7 * time.Millisecond)
-	s := newServer(w.newProcess(name), "")
+	saved := ""
+	if w.saved != "" {
+		saved = filepath.Join(w.saved, name)
+		must(os.MkdirAll(saved, 0o700))
+	}
+	s := newServer(w.newProcess(name), saved)
 	w.servers = append(w.servers, s)
 	return s
 }
@@ -158,14 +171,14 @@ func (w *world) settle() {
 	for range maxAutomatic {
 		synctest.Wait()
 		w.history.observe(w)
-		if w.violation != nil || !w.automatic() {
+		if w.violation != nil || !w.automatic() && !w.awaitHeartbeat() {
 			return
 		}
 	}
 	w.violate(fmt.Errorf("liveness: the processes are still working after %d steps", maxAutomatic))
 }
 
-// automatic takes a step that the search doesn't choose, if there is one.
+// automatic takes a step that the search doesn't choose and that takes no time, if there is one.
 func (w *world) automatic() bool {
 	for _, s := range w.openStreams() {
 		if !w.scope.lags(s) && w.deliver(s) {
@@ -184,18 +197,22 @@ func (w *world) automatic() bool {
 			return true
 		}
 	}
-	for _, s := range w.servers {
-		if w.reports(s) {
-			w.sleep(heartbeat.MinInterval)
-			return true
-		}
-	}
 	return false
+}
+
+// awaitHeartbeat lets the time pass after which a token server reports a change that it has loaded, if there
+// is such a server.
+func (w *world) awaitHeartbeat() bool {
+	if !slices.ContainsFunc(w.servers, w.reports) {
+		return false
+	}
+	w.sleep(heartbeat.MinInterval)
+	return true
 }
 
 // ready returns the objects that an operator can reconcile now.
 func (o *operator) ready() []item {
-	if o.dead || !o.leads || o.world.api.down {
+	if o.dead || !o.leads || o.paused || o.world.api.down {
 		return nil
 	}
 	var ready []item
@@ -302,31 +319,25 @@ func (w *world) noteLanding(r *request) {
 	}
 }
 
-// sleep lets time pass. Watches without events deliver a bookmark.
+// sleep lets time pass. Everything that isn't chosen happens meanwhile, and watches without events deliver
+// bookmarks.
 func (w *world) sleep(d time.Duration) {
-	const slice = 10 * time.Second
-	for d > 0 {
+	const slice = 5 * time.Second
+	for d > 0 && w.violation == nil {
 		time.Sleep(min(d, slice))
 		synctest.Wait()
-		d -= slice
+		if d -= slice; d <= 0 {
+			return
+		}
+		for w.violation == nil && w.automatic() {
+			synctest.Wait()
+			w.history.observe(w)
+		}
 		for _, s := range w.openStreams() {
-			if _, behind := w.api.next(s); !behind && s.bookmark != nil && !w.api.down {
+			if _, behind := w.api.next(s); !behind && s.bookmark != nil && !w.scope.lags(s) && !w.api.down {
 				s.bookmark(s.at)
 				synctest.Wait()
 			}
-		}
-		if d > 0 {
-			w.flush()
-		}
-	}
-}
-
-// flush lets what isn't held land during a longer time.
-func (w *world) flush() {
-	for _, r := range w.api.inFlight() {
-		if !w.scope.held(r) {
-			w.land(r)
-			synctest.Wait()
 		}
 	}
 }
@@ -386,7 +397,7 @@ func (w *world) hash() uint64 {
 	h := newHash()
 	_ = binary.Write(h, binary.LittleEndian, time.Now().UnixMilli())
 	for _, object := range w.api.store.Objects() {
-		_ = binary.Write(h, binary.LittleEndian, digest(object))
+		_ = binary.Write(h, binary.LittleEndian, w.digest(object))
 	}
 	for _, s := range w.openStreams() {
 		next := int64(0)
@@ -399,7 +410,7 @@ func (w *world) hash() uint64 {
 		fmt.Fprintln(h, r, r.orphaned, r.body)
 	}
 	for _, o := range w.operators {
-		fmt.Fprintln(h, o.dead, o.leads, o.due, o.running)
+		fmt.Fprintln(h, o.dead, o.leads, o.paused, o.due, o.running)
 		o.memory(h)
 	}
 	for _, s := range w.servers {
