@@ -340,6 +340,11 @@ type ClientSecretStatus struct {
 	// +required
 	ID string `json:"id,omitempty"`
 
+	// role is Current for a secret that workloads use, Next for a generated secret that replaces it as
+	// soon as all token servers accept it, and Retiring for a secret that was replaced and expires.
+	// +required
+	Role SecretRole `json:"role,omitempty"`
+
 	// createdAt is the time at which the secret was created.
 	// +required
 	CreatedAt metav1.Time `json:"createdAt,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
@@ -355,6 +360,18 @@ type ClientSecretStatus struct {
 	// +optional
 	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
 }
+
+// SecretRole is what a client secret is for.
+//
+// +kubebuilder:validation:Enum=Current;Next;Retiring
+type SecretRole string
+
+// Roles of client secrets.
+const (
+	SecretRoleCurrent  SecretRole = "Current"
+	SecretRoleNext     SecretRole = "Next"
+	SecretRoleRetiring SecretRole = "Retiring"
+)
 
 // CredentialStatus describes the use of a credential that is not a client secret.
 type CredentialStatus struct {

@@ -30,6 +30,8 @@ type GeneratedSecret struct {
 	//
 	//   - client_id: the client ID
 	//   - client_secret: the client secret
+	//   - next_client_secret: the client secret that replaces it; present only during a rotation, until
+	//     all token servers accept it
 	//   - token_url: the token endpoint at the instance domain
 	//   - cluster_token_url: the token endpoint at the token servers' Service, for workloads in
 	//     this cluster
@@ -41,9 +43,9 @@ type GeneratedSecret struct {
 	//
 	// The resulting names must be unique. Keys that are not listed keep their default names. If
 	// unset, all keys have their default names.
-	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'])`,messageExpression=`'spec.secret.generated.keys can rename only client_id, client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt']))[0]`
-	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: ' + ['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
+	// +kubebuilder:validation:MaxProperties=9
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'])`,messageExpression=`'spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt']))[0]`
+	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: ' + ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
 	// +optional
 	Keys map[string]SecretDataKey `json:"keys,omitempty"`
 
@@ -162,6 +164,10 @@ const (
 
 	// SecretKeyClientSecret is the key of the client secret.
 	SecretKeyClientSecret = "client_secret"
+
+	// SecretKeyNextClientSecret is the key of the client secret that replaces the current one. It is
+	// present only during a rotation. Workloads must not use it before it is under the current key.
+	SecretKeyNextClientSecret = "next_client_secret"
 
 	// SecretKeyTokenURL is the key of the token endpoint at the instance domain.
 	SecretKeyTokenURL = "token_url"

@@ -47,6 +47,14 @@ const (
 	ClientSecretProvided = "true"
 )
 
+const (
+	// CurrentSecretAnnotation and NextSecretAnnotation contain the serials and digests of the values that
+	// the operator has written to a credentials Secret, under the keys of the client secret and of the
+	// next one. They distinguish these values from those that anyone else has written.
+	CurrentSecretAnnotation = "auth.realmkeeper.dev/client-secret"
+	NextSecretAnnotation    = "auth.realmkeeper.dev/next-client-secret"
+)
+
 // ManagedByLabel marks, with the value ManagedBy, the objects that the operator manages in the
 // system and records namespaces: certificates, the objects of the token service, and records.
 const (

@@ -50,6 +50,9 @@ func AcceptedSecrets(c record.Client, backupTime time.Time) (accepted, omitted [
 		accepted = append(accepted, earlier...)
 	}
 	accepted = slices.DeleteFunc(accepted, func(s record.ClientSecret) bool { return !s.ExpiresAt.IsZero() && !s.ExpiresAt.After(backupTime) })
+	for i := range accepted {
+		accepted[i].Role = record.RoleRestored
+	}
 	most := min(len(accepted), record.MaxRestoredSecrets)
 	return accepted[:most:most], accepted[most:]
 }

@@ -71,7 +71,7 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 		condition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonReady))
 	c.APIVersion, c.Kind, c.UID = v1alpha1.GroupVersion.String(), "ApiClient", types.UID("1")
 	c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
-	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "old"}}
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "old", Role: v1alpha1.SecretRoleCurrent}}
 	controller := true
 	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "acme", Name: c.EffectiveSecretName(), UID: "2", ResourceVersion: "3",

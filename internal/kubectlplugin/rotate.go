@@ -153,24 +153,22 @@ func (o *changeOptions) checkRotatable(t *target) error {
 	return notReady(t, c)
 }
 
-// delivered reports whether a new secret is active. This is the case if it exists and each old secret
-// has an expiration or no longer exists.
+// delivered reports whether a new secret is the current one.
 func delivered(t *target, old map[string]bool) (state string, ok bool, err error) {
 	if c := t.condition(v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
 		return "", false, notReady(t, c)
 	}
-	fresh, lasting := false, false
+	state = "Waiting for a new secret"
 	for _, s := range t.client.Status.Secrets {
-		fresh = fresh || !old[s.ID]
-		lasting = lasting || old[s.ID] && s.ExpiresAt == nil
+		switch {
+		case old[s.ID]:
+		case s.Role == v1alpha1.SecretRoleCurrent:
+			return "", true, nil
+		case s.Role == v1alpha1.SecretRoleNext:
+			state = "Waiting for every live token server to accept the new secret"
+		}
 	}
-	switch {
-	case !fresh:
-		return "Waiting for a new secret", false, nil
-	case lasting:
-		return "Waiting for every live token server to accept the new secret", false, nil
-	}
-	return "", true, nil
+	return state, false, nil
 }
 
 // describeSecrets adds messages that say which secret is new and when the old one ends.

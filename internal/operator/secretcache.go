@@ -46,6 +46,11 @@ func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 		}
 	}
 	stripped.Annotations, stripped.Labels = apply.Summary(secret), generatedLabels
+	for _, key := range []string{v1alpha1.CurrentSecretAnnotation, v1alpha1.NextSecretAnnotation} {
+		if mark, ok := secret.Annotations[key]; ok {
+			stripped.Annotations[key] = mark
+		}
+	}
 	for i := range stripped.OwnerReferences {
 		share(&stripped.OwnerReferences[i].APIVersion, &stripped.OwnerReferences[i].Kind)
 	}

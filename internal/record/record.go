@@ -114,6 +114,9 @@ type Client struct {
 	IntrospectionAudiences []string `json:"introspectionAudiences,omitempty"`
 	// Secrets are the client's secrets without their plaintext.
 	Secrets []ClientSecret `json:"secrets"`
+	// SecretSerial is the serial of the latest generated secret that Secrets has contained. Token servers
+	// ignore it.
+	SecretSerial int64 `json:"secretSerial,omitempty"`
 	// PublicKeys verify the client's assertions.
 	PublicKeys []signingkey.PublicKey `json:"publicKeys,omitempty"`
 	// ServiceAccounts can authenticate as the client with their tokens.
@@ -163,17 +166,35 @@ type ClientSecret struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 	// Hash is a PHC string that clientsecret.ParseVerifier accepts.
 	Hash string `json:"hash"`
-	// Source identifies the origin of an active secret, so that the operator recognizes a secret
+	// Role is what the secret is for. Token servers ignore it: they accept every secret that hasn't expired.
+	Role SecretRole `json:"role,omitempty"`
+	// Source identifies the origin of a current secret, so that the operator recognizes a secret
 	// that it has already hashed. It is empty for a generated secret and for a replaced one. Token
 	// servers ignore it.
 	Source string `json:"source,omitempty"`
-	// Successor means that the secret replaced an active secret. Status reports this rotation even
+	// Successor means that the secret replaced another one. Status reports this rotation even
 	// after the old secret is removed. Token servers ignore it.
 	Successor bool `json:"successor,omitempty"`
-	// ReplacedAt is the time at which the operator saw that the credentials Secret contains a newer
-	// secret. Zero means that the secret has not been replaced. Token servers ignore it.
+	// ReplacedAt is the time from which on workloads had a newer secret, rounded up to a second. Zero means
+	// that the secret has not been replaced. Token servers ignore it.
 	ReplacedAt time.Time `json:"replacedAt,omitzero"`
 }
+
+// SecretRole is what a recorded client secret is for.
+type SecretRole string
+
+// Roles of client secrets.
+const (
+	// RoleCurrent is the secret that the credentials Secret contains for workloads, or one that was
+	// provided or listed in the spec.
+	RoleCurrent SecretRole = "current"
+	// RoleNext is a generated secret that replaces the current one when every live token server has it.
+	RoleNext SecretRole = "next"
+	// RoleRetiring is a secret that was replaced and expires.
+	RoleRetiring SecretRole = "retiring"
+	// RoleRestored is a secret of a backup that is accepted in addition to the others.
+	RoleRestored SecretRole = "restored"
+)
 
 // RealmSecretName returns the name of the record Secret of a Realm.
 func RealmSecretName(realm types.UID) string {

@@ -118,6 +118,7 @@ func putClient(backed record.Client, uid, realmUID types.UID, backupTime, now ti
 	body := backed
 	body.UID, body.RealmUID, body.Disabled = uid, realmUID, true
 	body.Secrets, body.ServiceAccounts, body.Identities = []record.ClientSecret{}, nil, nil
+	body.SecretSerial, body.Basis = 0, record.Basis{} // They belong to objects of the cluster of the backup.
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, backed.Restored)
 	body.Restored.Secrets, _ = backup.AcceptedSecrets(backed, backupTime)
 	return body
@@ -128,6 +129,7 @@ func putClient(backed record.Client, uid, realmUID types.UID, backupTime, now ti
 // another one are not its own.
 func addClient(current, backed record.Client, backupTime, now time.Time) record.Client {
 	body := current
+	body.Basis = record.Basis{}
 	if current.Identity == current.UID {
 		body.Identity = backed.Identity
 	}

@@ -118,6 +118,15 @@ func secretsOf(ids ...string) (secrets []record.ClientSecret) {
 	return secrets
 }
 
+// restoredSecrets returns the secrets after a restore.
+func restoredSecrets(ids ...string) []record.ClientSecret {
+	secrets := secretsOf(ids...)
+	for i := range secrets {
+		secrets[i].Role = record.RoleRestored
+	}
+	return secrets
+}
+
 func TestPutClient(t *testing.T) {
 	backed := record.Client{
 		UID: "c1", RealmUID: "r1", Identity: "older", Secrets: secretsOf("a"), TokensValidAfter: backupTime.Add(-time.Hour),
@@ -128,7 +137,7 @@ func TestPutClient(t *testing.T) {
 	if got.UID != "c2" || got.RealmUID != "r2" || got.Identity != "older" || !got.Disabled || len(got.Secrets)+len(got.ServiceAccounts)+len(got.Identities) != 0 {
 		t.Errorf("the record is %+v", got)
 	}
-	want := &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: backupTime.Add(-time.Hour), Secrets: secretsOf("a", "b")}
+	want := &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: backupTime.Add(-time.Hour), Secrets: restoredSecrets("a", "b")}
 	if diff := cmp.Diff(want, got.Restored); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
@@ -141,7 +150,7 @@ func TestAddClient(t *testing.T) {
 	got := restore.AddClient(current, backed, backupTime, now)
 	want := record.Client{
 		UID: "c2", Identity: "c1", Secrets: secretsOf("own"), TokensValidAfter: revoked,
-		Restored: &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: revoked, Secrets: secretsOf("a")},
+		Restored: &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: revoked, Secrets: restoredSecrets("a")},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)

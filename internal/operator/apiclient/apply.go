@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -20,79 +22,102 @@ import (
 type applied struct {
 	// recorded reports whether the desired record has been written.
 	recorded bool
-	// state reports whether the token servers have acknowledged the client's record and the records of
-	// its subjects; nil if there is no record. version is the record's resource version, and created
-	// is the time at which it was created.
-	state   *acknowledgement.State
-	version string
+	// delivered reports whether the credentials Secret is as desired.
+	delivered bool
+	// state reports whether the token servers have acknowledged what workloads depend on in the client's
+	// record and the records of its subjects; nil if there is no record.
+	state *acknowledgement.State
+	// created is the time at which the record was created.
 	created time.Time
-	// secretsOnly reports whether token servers must still load the record, but workloads do not
-	// depend on the change.
-	secretsOnly bool
-	// writeErr is the error from writing the credentials Secret; nil if the write succeeded or was
-	// not needed.
-	writeErr error
 }
 
-// apply writes the records of subjects, the record, and then the credentials Secret. It then deletes
-// what is obsolete.
+// apply writes the records of subjects, the record, and the credentials Secret. It then deletes what is
+// obsolete. It updates seen to what it has written. An error from writing the credentials Secret is in
+// seen and not returned, because it must not hold back anything else.
 //
 // Token servers ignore a subject until the client's record lists it. apply therefore acquires a
 // subject before the record lists it, and gives it up after the record no longer lists it.
 //
-// The record comes first so that a secret is never delivered before it can be verified. A crash
-// between the two writes leaves a verifier without its secret, and the next reconcile generates a
-// new secret.
-func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen observed, d decision) (applied, error) {
+// The record comes first, so that a restriction never waits for the Secret. Only the first value of a
+// new client is written before its record, because the Secret is where a value is born.
+func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (applied, error) {
 	var a applied
-	secret := seen.record
 	if d.release {
 		if err := r.release(ctx, seen); err != nil {
 			return a, fmt.Errorf("releasing the client ID of ApiClient %s: %w", req, err)
 		}
-		secret = nil
+		seen.read(nil)
 	}
-	subjects, err := r.holdSubjects(ctx, seen, d.subjects)
-	if err != nil {
-		return a, fmt.Errorf("writing the subjects of ApiClient %s: %w", req, err)
-	}
-	if d.record != nil {
-		desired, err := record.ForClient(r.Records.Namespace(), *d.record)
-		if err != nil {
-			return a, err
-		}
-		if secret, err = r.Records.Put(ctx, seen.record, desired); err != nil {
+	secretFirst := seen.record == nil && d.credentials != nil && d.plan.Step == secrets.StepFirst
+	if d.record != nil && !secretFirst {
+		if err := r.putRecord(ctx, seen, d); err != nil {
 			return a, fmt.Errorf("writing the record of ApiClient %s: %w", req, err)
 		}
 		a.recorded = true
-		r.pending.put(req.NamespacedName, d.plan.Pending)
-	}
-	if secret == nil {
-		r.Tracker.Forget(acknowledgement.Client, req)
-	} else {
-		state := r.Tracker.State(acknowledgement.Client, req, later(secret.ResourceVersion, subjects))
-		a.state = &state
-		a.version, a.created = secret.ResourceVersion, secret.CreationTimestamp.Time
-		a.secretsOnly = r.isSecretsOnly(req, seen, d, a)
 	}
 	if err := r.giveUpSubjects(ctx, req, d.obsoleteSubjects); err != nil {
 		return a, err
 	}
-	if d.credentials != nil {
-		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.credentials, d.credentials); err != nil {
-			a.writeErr = err
-			return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, err)
-		}
-		if d.plan.Deliver == d.plan.Pending {
-			r.pending.put(req.NamespacedName, "")
-		}
+	if err := r.putCredentials(ctx, seen, d); err != nil {
+		return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, err)
 	}
+	a.delivered = d.credentials != nil && seen.writeErr == nil
+	r.acknowledgement(req, seen, &a)
 	return a, r.deleteObsolete(ctx, req, d.obsolete)
+}
+
+// putRecord writes the records of subjects and then the client's record.
+func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) error {
+	if err := r.holdSubjects(ctx, seen, d.subjects); err != nil {
+		return fmt.Errorf("writing the subjects: %w", err)
+	}
+	desired, err := record.ForClient(r.Records.Namespace(), *d.record)
+	if err != nil {
+		return err
+	}
+	secret, err := r.Records.Put(ctx, seen.record, desired)
+	if err != nil {
+		return err
+	}
+	seen.acknowledged = seen.acknowledged && secret.ResourceVersion == seen.record.ResourceVersion
+	seen.record, seen.current = secret, *d.record
+	return nil
+}
+
+// putCredentials writes the credentials Secret, if its write hasn't failed in this reconcile. It returns
+// only the error of a stale read.
+func (r *Reconciler) putCredentials(ctx context.Context, seen *observed, d decision) error {
+	if d.credentials == nil || seen.writeErr != nil {
+		return nil
+	}
+	secret, err := apply.Secret(ctx, r.Client, r.Live, seen.credentials, d.credentials)
+	if apply.IsStale(err) {
+		return err
+	}
+	if seen.writeErr = err; err == nil {
+		seen.credentials = secret
+	}
+	return nil
+}
+
+// acknowledgement asks which token servers serve the record, and requests a reconcile when that changes.
+// Token servers load records in order, so a server that serves the record also serves its content.
+func (r *Reconciler) acknowledgement(req ctrl.Request, seen *observed, a *applied) {
+	if seen.record == nil {
+		r.Tracker.Forget(acknowledgement.Client, req)
+		return
+	}
+	content := cmp.Or(seen.current.Basis.Content, seen.record.ResourceVersion)
+	state := r.Tracker.State(acknowledgement.Client, req, later(content, seen.subjectVersion))
+	if seen.record.ResourceVersion != content {
+		r.Tracker.State(acknowledgement.Client, req, later(seen.record.ResourceVersion, seen.subjectVersion))
+	}
+	a.state, a.created = &state, seen.record.CreationTimestamp.Time
 }
 
 // release deletes the record if the Realm still releases the client according to the API server.
 // With the cache alone, a client could lose an ID that it has acquired since.
-func (r *Reconciler) release(ctx context.Context, seen observed) error {
+func (r *Reconciler) release(ctx context.Context, seen *observed) error {
 	realm := &v1alpha1.Realm{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.realm), realm); err != nil {
 		return fmt.Errorf("reading Realm %q: %w", seen.realm.Name, err)
@@ -115,21 +140,4 @@ func (r *Reconciler) deleteObsolete(ctx context.Context, req ctrl.Request, obsol
 		ctrl.LoggerFrom(ctx).Info("Deleted obsolete credentials Secret", "secret", secret.Name)
 	}
 	return nil
-}
-
-// isSecretsOnly reports whether token servers already serve everything in the record that workloads
-// depend on. This is the case if the change affects only secrets, and the previous record was
-// acknowledged or was itself such a change. isSecretsOnly remembers the record's version for the
-// next reconcile.
-func (r *Reconciler) isSecretsOnly(req ctrl.Request, seen observed, d decision, a applied) bool {
-	version := ""
-	switch before := seen.record; {
-	case *a.state != acknowledgement.Waiting || before == nil:
-	case before.ResourceVersion == a.version:
-		version = r.secretsOnly.get(req.NamespacedName)
-	case d.secretsOnly && (seen.state == acknowledgement.Acknowledged || r.secretsOnly.get(req.NamespacedName) == before.ResourceVersion):
-		version = a.version
-	}
-	r.secretsOnly.put(req.NamespacedName, version)
-	return version != "" && version == a.version
 }

@@ -60,19 +60,6 @@ type Reconciler struct {
 	Events     *notice.Recorder
 	Now        func() time.Time
 	Random     io.Reader
-
-	// pending holds the secrets that are recorded but not delivered, because token servers have not
-	// acknowledged them or because the credentials Secret cannot be written, for example due to a
-	// quota or an admission policy. Retries deliver the same secret; generating a new one on each
-	// retry would force every token server to reload. After a crash, the operator generates new
-	// secrets.
-	pending memory
-	// secretsOnly holds the resource versions of records that token servers have not loaded yet but
-	// whose changes do not affect workloads.
-	secretsOnly memory
-	// conflicts holds the clients whose last write conflicted. They may have a record or a credentials
-	// Secret that the cache does not contain yet, so isNew returns false for them.
-	conflicts memory
 }
 
 // SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,

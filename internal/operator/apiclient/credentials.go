@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
@@ -18,17 +19,22 @@ const kind = "ApiClient"
 
 // newCredentials returns the credentials Secret, which contains everything that workloads need to
 // get a token.
-func newCredentials(seen observed, secret string, instance *config.Instance) *corev1ac.SecretApplyConfiguration {
+func newCredentials(seen *observed, current, next secrets.Value, instance *config.Instance) *corev1ac.SecretApplyConfiguration {
 	c, generated := seen.client, seen.client.GeneratedSecret()
 	issuer := instance.Issuer(seen.realm.Name)
 	values := map[string]string{
 		v1alpha1.SecretKeyClientID:        c.EffectiveClientID(),
-		v1alpha1.SecretKeyClientSecret:    secret,
+		v1alpha1.SecretKeyClientSecret:    current.Plaintext,
 		v1alpha1.SecretKeyTokenURL:        issuer + oauth.TokenPath,
 		v1alpha1.SecretKeyClusterTokenURL: instance.ClusterURL() + "/" + seen.realm.Name + oauth.TokenPath,
 		v1alpha1.SecretKeyIssuer:          issuer,
 		v1alpha1.SecretKeyJWKSURL:         issuer + oauth.JWKSPath,
 		v1alpha1.SecretKeyScope:           strings.Join(slices.Sorted(slices.Values(c.Spec.Scopes)), " "),
+	}
+	annotations := map[string]string{v1alpha1.CurrentSecretAnnotation: secretOwner(seen).Mark(current)}
+	if next.Plaintext != "" {
+		values[v1alpha1.SecretKeyNextClientSecret] = next.Plaintext
+		annotations[v1alpha1.NextSecretAnnotation] = secretOwner(seen).Mark(next)
 	}
 	if len(seen.authority) > 0 {
 		values[v1alpha1.SecretKeyCACrt] = string(seen.authority)
@@ -43,19 +49,15 @@ func newCredentials(seen observed, secret string, instance *config.Instance) *co
 		labels[key] = string(value)
 	}
 	maps.Copy(labels, map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated})
-	desired := corev1ac.Secret(c.EffectiveSecretName(), c.Namespace).
+	for key, value := range generated.Template.Annotations {
+		annotations[key] = string(value)
+	}
+	return corev1ac.Secret(c.EffectiveSecretName(), c.Namespace).
 		WithLabels(labels).
 		WithOwnerReferences(metav1ac.OwnerReference().
 			WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind(kind).
 			WithName(c.Name).WithUID(c.UID).WithController(true)).
+		WithAnnotations(annotations).
 		WithType(corev1.SecretTypeOpaque).
 		WithData(data)
-	if len(generated.Template.Annotations) > 0 {
-		annotations := map[string]string{}
-		for key, value := range generated.Template.Annotations {
-			annotations[key] = string(value)
-		}
-		desired.WithAnnotations(annotations)
-	}
-	return desired
 }

@@ -26,6 +26,8 @@ type decision struct {
 	accepted condition.Result
 	// blocked is the reason why nothing is written despite an accepted spec; otherwise nil.
 	blocked *condition.Result
+	// incomplete is what the client's secret waits for; nil if nothing.
+	incomplete *condition.Result
 	// record is the desired record; nil leaves it unchanged, even if there is none.
 	record *record.Client
 	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
@@ -36,10 +38,9 @@ type decision struct {
 	plan secrets.Plan
 	// check is the time at which an old secret may end because it is unused; zero if there is none.
 	check time.Time
-	// secretsOnly reports whether only the secrets in the record change and the active secret is
-	// valid before and after the change. If so, workloads do not depend on which token servers have
-	// loaded the record.
-	secretsOnly bool
+	// inconclusive reports whether the caches may lag. Nothing is written, and the decision is taken again
+	// with objects from the API server.
+	inconclusive bool
 	// hash reports whether the provided secret must be hashed. Until then, the client keeps the
 	// secrets that it has.
 	hash bool
@@ -70,53 +71,57 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if err != nil {
 		return decision{}, err
 	}
-	if d.blocked = waiting(&seen, d.hash, plan); d.blocked != nil {
+	if d.inconclusive = plan.Inconclusive; d.inconclusive {
+		return d, nil
+	}
+	if d.incomplete = waiting(&seen, d.hash, plan); d.incomplete != nil && seen.record == nil {
+		d.blocked = d.incomplete
 		return d, nil
 	}
 	d.plan, d.check = plan, nextCheck(plan, instance, now)
 	d.record = newRecord(&seen, covered(&seen, instance), plan)
 	d.subjects = wantedSubjects(&seen)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
+	setBasis(&seen, d.record, plan.Continuous)
 	d.obsolete = obsolete(&seen, plan)
-	d.secretsOnly = plan.Continuous && differInSecretsOnly(seen.current, *d.record)
-	if !seen.authorityMissing && plan.Deliver != "" {
-		d.credentials = newCredentials(seen, plan.Deliver, instance)
+	if !seen.authorityMissing && plan.Current.Plaintext != "" {
+		d.credentials = newCredentials(&seen, plan.Current, plan.Next, instance)
 	}
 	return d, nil
 }
 
-// waiting returns what an accepted client waits for before its record can be written; nil if nothing.
+// waiting returns what an accepted client waits for before its secret is complete; nil if nothing.
 func waiting(seen *observed, hash bool, plan secrets.Plan) *condition.Result {
 	switch {
-	case seen.authorityMissing && seen.client.GeneratesSecret() && !plan.Continuous:
+	case seen.authorityMissing && seen.client.GeneratesSecret() && plan.Current.Plaintext == "":
 		result := condition.Progressing(fmt.Sprintf(
 			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", authority.SecretName))
 		return &result
-	case hash && seen.record == nil && len(plan.Restored) == 0:
+	case hash && len(plan.Restored) == 0:
 		return new(hashing)
 	}
 	return nil
 }
 
-// reject disables the record of a client that is not Accepted.
+// reject disables the record of a client that is not Accepted. A client whose ID another one holds has no
+// record, so its credentials Secret, which was created before the conflict was known, is deleted.
 func (d *decision) reject(seen *observed, now time.Time) {
-	if seen.record == nil {
+	if seen.record != nil {
+		current := seen.current
+		current.Disabled = true
+		current.Secrets = secrets.Valid(current.Secrets, now)
+		current.Restored = seen.restoredWith(secrets.Valid(seen.restoredSecrets(), now))
+		setBasis(seen, &current, true)
+		d.record = &current
 		return
 	}
-	current := seen.current
-	current.Disabled = true
-	current.Secrets = secrets.Look(secrets.Facts{Recorded: current.Secrets}, now).Valid
-	current.Restored = seen.restoredWith(secrets.Look(secrets.Facts{Recorded: seen.restoredSecrets()}, now).Valid)
-	d.record = &current
-}
-
-// differInSecretsOnly reports whether two records are equal apart from their secrets.
-func differInSecretsOnly(a, b record.Client) bool {
-	a.Secrets, b.Secrets = nil, nil
-	if a.Restored != nil && b.Restored != nil && a.Restored.At.Equal(b.Restored.At) {
-		a.Restored, b.Restored = nil, nil // restored secrets only end
+	if d.accepted.Reason == v1alpha1.ReasonClientIDConflict {
+		d.obsolete = slices.Clone(seen.owned)
+		if seen.credentials != nil && isOwned(seen.credentials, seen.client) {
+			d.obsolete = append(slices.DeleteFunc(d.obsolete, func(s corev1.Secret) bool { return s.UID == seen.credentials.UID }), *seen.credentials)
+		}
+		d.inconclusive = len(d.obsolete) > 0 && !seen.live
 	}
-	return record.Equal(a, b)
 }
 
 // obsolete returns the owned credentials Secrets that the client no longer needs. If its secret is
@@ -146,6 +151,8 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		Audiences: granted.audiences,
 		Secrets:   plan.Secrets,
 		Restored:  seen.restoredWith(plan.Restored),
+
+		SecretSerial: plan.Serial,
 
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"bytes"
 	"crypto/rand"
 	"slices"
 	"testing"
@@ -41,6 +42,7 @@ func observe(change ...func(*observed)) observed {
 		},
 	}
 	seen := observed{
+		live:   true,
 		client: &c,
 		realm: &v1alpha1.Realm{
 			ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r1"},
@@ -60,26 +62,51 @@ func observe(change ...func(*observed)) observed {
 // reconciled decides on seen and returns the observed state after the decision is written.
 func reconciled(t *testing.T, seen observed) observed {
 	t.Helper()
-	d, err := decide(seen, instance(), now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen, d := settled(t, seen, now)
 	return afterWrite(t, seen, d)
+}
+
+// settled writes decisions on seen until no step of the client's secret follows, and returns the last
+// decision before it is written.
+func settled(t *testing.T, seen observed, at time.Time) (observed, decision) {
+	t.Helper()
+	for range maxSteps {
+		d, err := decide(seen, instance(), at, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.plan.Unfinished {
+			return seen, d
+		}
+		seen = afterWrite(t, seen, d)
+	}
+	t.Fatalf("the client is not settled after %d steps", maxSteps)
+	return seen, decision{}
 }
 
 // afterWrite returns the observed state after the decision on seen is written.
 func afterWrite(t *testing.T, seen observed, d decision) observed {
 	t.Helper()
-	desired, err := record.ForClient("system", *d.record)
-	if err != nil {
-		t.Fatal(err)
+	if d.record != nil && (seen.record != nil || d.credentials == nil || d.plan.Step != secrets.StepFirst) {
+		desired, err := record.ForClient("system", *d.record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := apply.Convert[corev1.Secret](desired)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.ResourceVersion = "1"
+		if seen.record != nil {
+			secret.ResourceVersion = seen.record.ResourceVersion
+			if !bytes.Equal(secret.Data[record.DataKey], seen.record.Data[record.DataKey]) {
+				secret.ResourceVersion += "0"
+			}
+		}
+		seen.read(secret)
 	}
-	secret, err := apply.Convert[corev1.Secret](desired)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen.read(secret)
 	if d.credentials != nil {
+		var err error
 		if seen.credentials, err = apply.Convert[corev1.Secret](d.credentials); err != nil {
 			t.Fatal(err)
 		}
@@ -87,12 +114,12 @@ func afterWrite(t *testing.T, seen observed, d decision) observed {
 	return seen
 }
 
-// deliveredSecret returns the secret in the credentials Secret that matches a verifier in the
-// record.
+// deliveredSecret returns the value that the credentials Secret contains for workloads.
 func deliveredSecret(seen *observed) string {
-	f := secretFacts(seen)
-	f.Recorded = seen.current.Secrets
-	return secrets.Look(f, time.Time{}).Plaintext
+	if found := ownCredentials(seen); found != nil {
+		return found.Current.Plaintext
+	}
+	return ""
 }
 
 // The client keeps its secret if the secret in the credentials Secret matches the record, and
@@ -106,7 +133,7 @@ func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 		"keys renamed":               {func(s *observed) { rename(s) }, true},
 		"suspended":                  {func(s *observed) { s.client.Spec.Suspend = true }, true},
 		"credentials Secret deleted": {func(s *observed) { s.credentials = nil }, false},
-		"record deleted":             {func(s *observed) { s.read(nil) }, false},
+		"record deleted":             {func(s *observed) { s.read(nil) }, true},
 		"secret overwritten":         {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false},
 		"realm recreated":            {func(s *observed) { s.realm.UID = "r2"; s.read(nil) }, false},
 	} {
@@ -114,10 +141,7 @@ func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 			seen := reconciled(t, observe())
 			before := deliveredSecret(&seen)
 			test.disturb(&seen)
-			d, err := decide(seen, instance(), now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			seen, d := settled(t, seen, now)
 			credentials, err := apply.Convert[corev1.Secret](d.credentials)
 			if err != nil {
 				t.Fatal(err)
@@ -162,27 +186,15 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 	}
 }
 
-// Every attempt to write the credentials Secret uses the same secret. Otherwise all token servers
-// would have to load a new record on every attempt.
-func TestDecideRetriesWithSameSecret(t *testing.T) {
-	seen := observe()
-	first := reconciled(t, seen)
-	d, err := decide(first, instance(), now, rand.Reader)
-	if err != nil || d.plan.Pending != "" {
-		t.Errorf("a delivered secret is pending, error %v", err)
-	}
-
-	first.pending, first.credentials = deliveredSecret(&first), nil
-	d, err = decide(first, instance(), now.Add(time.Minute), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := record.ReadClient(first.record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(&before, d.record); diff != "" || d.plan.Pending != first.pending {
-		t.Errorf("the second attempt generates another secret (-first +second):\n%s", diff)
+// If the credentials Secret can't be written, everything else is.
+func TestDecideWithoutCredentials(t *testing.T) {
+	seen := observe(withKeys(onP256), func(s *observed) {
+		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+		s.writeErr = errUnavailable
+	})
+	_, d := settled(t, seen, now)
+	if d.credentials != nil || d.record == nil || len(d.record.Secrets) > 0 || len(d.record.PublicKeys) != 1 {
+		t.Errorf("decision %+v", d)
 	}
 }
 
@@ -239,7 +251,7 @@ func verifies(recorded []record.ClientSecret, candidate string) bool {
 }
 
 func unexpired(recorded []record.ClientSecret, at time.Time) []record.ClientSecret {
-	return secrets.Look(secrets.Facts{Recorded: recorded}, at).Valid
+	return secrets.Valid(recorded, at)
 }
 
 // The record has the client's identity, and audiences that are never empty. An empty list must not

@@ -1,13 +1,13 @@
 package apiclient
 
 import (
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -15,20 +15,45 @@ import (
 
 // secretFacts returns the observed facts about the client's secrets.
 func secretFacts(seen *observed) secrets.Facts {
-	f := secrets.Facts{
+	return secrets.Facts{
 		Recorded:     seen.current.Secrets,
-		Pending:      seen.pending,
-		Acknowledged: seen.state == acknowledgement.Acknowledged,
-		Uses:         seen.uses,
+		Serial:       seen.current.SecretSerial,
 		Restored:     seen.restoredSecrets(),
+		Credentials:  ownCredentials(seen),
+		Live:         seen.live,
+		Acknowledged: seen.acknowledged,
+		Unwritable:   seen.writeErr != nil || seen.authorityMissing,
+		Uses:         seen.uses,
 	}
-	if seen.credentials != nil && isOwned(seen.credentials, seen.client) {
-		f.Delivered = generatedValues(seen.credentials)
-	}
-	return f
 }
 
-// generatedValues returns the values of a Secret that have the form of a generated secret, sorted.
+// ownCredentials returns the values in the client's credentials Secret; nil if it owns none.
+func ownCredentials(seen *observed) *secrets.Credentials {
+	if seen.credentials == nil || seen.realm == nil || !seen.client.GeneratesSecret() || !isOwned(seen.credentials, seen.client) {
+		return nil
+	}
+	found, generated := &secrets.Credentials{}, seen.client.GeneratedSecret()
+	owner, annotations := secretOwner(seen), seen.credentials.Annotations
+	for _, key := range slices.Sorted(maps.Keys(seen.credentials.Data)) {
+		value := string(seen.credentials.Data[key])
+		switch {
+		case !clientsecret.WellFormed(value):
+		case key == generated.DataKey(v1alpha1.SecretKeyClientSecret):
+			found.Current = owner.Read(value, annotations[v1alpha1.CurrentSecretAnnotation])
+		case key == generated.DataKey(v1alpha1.SecretKeyNextClientSecret):
+			found.Next = owner.Read(value, annotations[v1alpha1.NextSecretAnnotation])
+		default:
+			found.Others = append(found.Others, value)
+		}
+	}
+	return found
+}
+
+func secretOwner(seen *observed) secrets.Owner {
+	return secrets.Owner{Realm: seen.realm.UID, Client: seen.client.UID}
+}
+
+// generatedValues returns the values of a Secret that have the form of a generated secret.
 func generatedValues(secret *corev1.Secret) []string {
 	var values []string
 	for _, value := range secret.Data {
@@ -36,7 +61,6 @@ func generatedValues(secret *corev1.Secret) []string {
 			values = append(values, string(value))
 		}
 	}
-	slices.Sort(values)
 	return values
 }
 

@@ -23,21 +23,26 @@ import (
 // observed is the state that the controller read for an ApiClient. Objects that do not exist are
 // nil.
 type observed struct {
+	// live reports whether the objects were read from the API server and not from caches, except for
+	// service accounts, provided Secrets, and subjects.
+	live bool
+
 	client *v1alpha1.ApiClient
 	realm  *v1alpha1.Realm
-	// namespaceLabels are the labels of the client's namespace; nil if they are unknown.
-	namespaceLabels map[string]string
+	// namespace is the client's namespace; nil if it is unknown.
+	namespace *corev1.Namespace
 	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientId
 	// resembles; empty if there is none.
 	otherNamespace string
 	// holder is the ApiClient that holds the client ID; empty if this client holds it or it is free.
 	holder types.NamespacedName
 	// record is the Secret with the record, and current is its content. unreadable is the reason
-	// why it cannot be read, if any. state reports whether the token servers have acknowledged it.
+	// why it cannot be read, if any.
 	record     *corev1.Secret
 	current    record.Client
 	unreadable *condition.Result
-	state      acknowledgement.State
+	// acknowledged reports whether every live token server serves the record.
+	acknowledged bool
 	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
 	// client's secret is not generated, credentials is one of owned.
 	credentials *corev1.Secret
@@ -56,8 +61,10 @@ type observed struct {
 	subjects       map[subject]*corev1.Secret
 	subjectHolders map[subject]types.NamespacedName
 	ownSubjects    []corev1.Secret
-	// pending is the newest secret that was generated but not delivered; empty if there is none.
-	pending string
+	// subjectVersion is the latest resource version of the subjects' records in the decision; empty if there are none.
+	subjectVersion string
+	// writeErr is the error from writing the credentials Secret in this reconcile; nil if there is none.
+	writeErr error
 	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
 	// uses that the next status adds to those in the previous status.
 	uses     map[string]secrets.Use
@@ -92,49 +99,53 @@ func (o *observed) read(secret *corev1.Secret) {
 	}
 }
 
+// namespaceLabels returns the labels of the client's namespace; nil if they are unknown.
+func (o *observed) namespaceLabels() map[string]string {
+	if o.namespace == nil {
+		return nil
+	}
+	if o.namespace.Labels == nil {
+		return map[string]string{}
+	}
+	return o.namespace.Labels
+}
+
 // gather reads the ApiClient and the objects it depends on, and deletes the records of deleted
 // ApiClients with the same name. The client is nil if it does not exist or is being deleted.
-func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, error) {
-	c := &v1alpha1.ApiClient{}
-	if err := r.Client.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
+func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+	c, from := &v1alpha1.ApiClient{}, client.Reader(r.Client)
+	if live {
+		from = r.Live
+	}
+	if err := from.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
 		return observed{}, fmt.Errorf("reading ApiClient %s: %w", req, err)
 	}
-	deleted := c.UID == "" || !c.DeletionTimestamp.IsZero()
-	uid := c.UID
-	if deleted {
-		uid = types.UID("")
-		r.Tracker.Forget(acknowledgement.Client, req)
-		r.pending.put(req.NamespacedName, "")
-		r.secretsOnly.put(req.NamespacedName, "")
-		r.conflicts.put(req.NamespacedName, "")
-		r.Events.Forget(req.NamespacedName)
-	}
-	seen := observed{}
-	if !deleted {
-		seen.client = c
+	seen, uid := observed{live: live}, types.UID("")
+	if c.UID != "" && c.DeletionTimestamp.IsZero() {
+		seen.client, uid = c, c.UID
 		if err := r.gatherRealm(ctx, &seen); err != nil {
 			return observed{}, err
 		}
+	} else {
+		r.forget(req)
 	}
-	if err := r.deleteOrphans(ctx, req, uid, seen.realm); err != nil || deleted {
+	if err := r.deleteOrphans(ctx, req, uid, seen.realm); err != nil || seen.client == nil {
 		return observed{}, err
 	}
-	if err := r.gatherRecord(ctx, &seen); err != nil {
-		return observed{}, err
-	}
-	if err := r.gatherSecrets(ctx, &seen); err != nil {
-		return observed{}, err
-	}
-	if err := gatherUses(ctx, r.Usage, r.Live, &seen, r.Instance, r.Now()); err != nil {
-		return observed{}, err
-	}
-	if err := r.gatherAccounts(ctx, &seen); err != nil {
-		return observed{}, err
-	}
-	if err := r.gatherSubjects(ctx, &seen); err != nil {
-		return observed{}, err
+	for _, read := range []func(context.Context, *observed) error{
+		r.gatherRecord, r.gatherSecrets, r.gatherUses, r.gatherAccounts, r.gatherSubjects,
+	} {
+		if err := read(ctx, &seen); err != nil {
+			return observed{}, err
+		}
 	}
 	return seen, nil
+}
+
+// forget drops what the process knows about an ApiClient that was deleted or is not served.
+func (r *Reconciler) forget(req ctrl.Request) {
+	r.Tracker.Forget(acknowledgement.Client, req)
+	r.Events.Forget(req.NamespacedName)
 }
 
 func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
@@ -149,7 +160,6 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	if !r.Instance.ManagesCredentialsSecrets() {
 		return nil
 	}
-	seen.pending = r.pending.get(client.ObjectKeyFromObject(seen.client))
 	if seen.owned, err = r.ownedSecrets(ctx, seen.client); err != nil {
 		return err
 	}
@@ -187,31 +197,20 @@ func secretMetadata() *metav1.PartialObjectMetadata {
 	return metadata
 }
 
-// gatherCredentials reads the Secret with the credentials Secret's name. The cache contains only
-// labeled Secrets and may be stale. If the cached Secret would cause a new secret to be generated
-// or a delivered one to be withdrawn, gatherCredentials reads the Secret from the API server. If
-// the client does not own the Secret, only its metadata is read.
-//
-// If the client is new and the cache contains no Secret, gatherCredentials assumes that there is
-// none, which saves a request for most clients. If the Secret exists, its creation fails later, and
-// the client keeps a disabled record. For a client that sets its client ID or the name of the Secret,
-// gatherCredentials always asks the API server: such a client must not hold an ID that it may not
-// use, and its Secret is more likely to exist.
+// gatherCredentials reads the Secret with the credentials Secret's name. The cache contains only labeled
+// Secrets, and only part of each.
 func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) error {
 	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
-	cached := &corev1.Secret{}
-	found, err := get(ctx, r.Client, key, cached)
-	if err != nil {
+	if seen.live {
+		var err error
+		seen.credentials, err = r.readOwned(ctx, key, seen.client)
 		return err
 	}
+	cached := &corev1.Secret{}
+	found, err := get(ctx, r.Client, key, cached)
 	if found {
-		if seen.credentials = cached; secrets.Look(secretFacts(seen), r.Now()).Conclusive() {
-			return nil
-		}
-	} else if seen.record == nil && r.isNew(seen.client) && seen.client.Spec.ClientID == "" && key.Name == seen.client.Name {
-		return nil
+		seen.credentials = cached
 	}
-	seen.credentials, err = r.readOwned(ctx, key, seen.client)
 	return err
 }
 
@@ -239,11 +238,7 @@ func (r *Reconciler) readLarge(ctx context.Context, seen *observed) error {
 // own it, only its metadata is read.
 func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1alpha1.ApiClient) (*corev1.Secret, error) {
 	metadata := secretMetadata()
-	latest := &client.GetOptions{}
-	if r.isNew(c) {
-		latest.Raw = &metav1.GetOptions{ResourceVersion: "0"} // The API server can respond from its cache.
-	}
-	if found, err := get(ctx, r.Live, key, metadata, latest); err != nil || !found {
+	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
 		return nil, err
 	}
 	if !isOwned(metadata, c) {
@@ -257,8 +252,8 @@ func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1a
 }
 
 // get reads a Secret and reports whether it exists.
-func get(ctx context.Context, from client.Reader, key client.ObjectKey, into client.Object, options ...client.GetOption) (bool, error) {
-	err := from.Get(ctx, key, into, options...)
+func get(ctx context.Context, from client.Reader, key client.ObjectKey, into client.Object) (bool, error) {
+	err := from.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

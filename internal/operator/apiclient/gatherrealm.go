@@ -18,15 +18,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// gatherRealm reads the Realm and the namespaces that its grants depend on, from the cache. The caches
-// of ApiClients and namespaces are filled separately, so gatherRealm reads the labels of a namespace
-// that the cache lacks from the API server.
+// gatherRealm reads the Realm and the namespaces that its grants depend on. The caches of ApiClients and
+// namespaces are filled separately, so gatherRealm reads a namespace that the cache lacks from the API
+// server.
 func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
-	if err := readRealm(ctx, r.Client, r.Namespaces.Labels, seen); err != nil || seen.realm == nil || seen.namespaceLabels != nil {
+	if seen.live {
+		return readRealm(ctx, r.Live, r.Namespaces.Live, seen)
+	}
+	if err := readRealm(ctx, r.Client, r.Namespaces.Get, seen); err != nil || seen.realm == nil || seen.namespace != nil {
 		return err
 	}
 	var err error
-	seen.namespaceLabels, _, err = r.Namespaces.LiveLabels(ctx, seen.client.Namespace)
+	seen.namespace, err = r.Namespaces.Live(ctx, seen.client.Namespace)
 	return err
 }
 
@@ -38,7 +41,12 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 		return nil
 	}
 	get := r.Records.Get
-	if r.isNew(seen.client) {
+	switch {
+	case seen.live:
+		get = r.Records.Live
+	case seen.client.Status.ObservedGeneration <= 0:
+		// A new client has no record yet, which saves a request. If it has one, the creation fails, and
+		// the API server is asked.
 		get = r.Records.Cached
 	}
 	secret, err := get(ctx, record.ClientSecretName(seen.realm.UID, seen.client.EffectiveClientID()))
@@ -50,23 +58,17 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	case seen.record != nil:
 		seen.otherNamespace = "" // See readLiveRealm.
 		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
-		seen.state = r.Tracker.State(acknowledgement.Client, req, seen.record.ResourceVersion)
-	case seen.holder.Name == "" && seen.client.Spec.ClientID != "":
+		seen.acknowledged = r.Tracker.State(acknowledgement.Client, req, seen.record.ResourceVersion) == acknowledgement.Acknowledged
+	case seen.holder.Name == "" && seen.client.Spec.ClientID != "" && !seen.live:
 		return r.readLiveRealm(ctx, seen)
 	}
 	return nil
 }
 
-// isNew reports whether a client is expected to have no record and no credentials Secret. If one exists
-// nevertheless, its creation conflicts. The next reconcile then treats the client as existing.
-func (r *Reconciler) isNew(c *v1alpha1.ApiClient) bool {
-	return c.Status.ObservedGeneration <= 0 && r.conflicts.get(client.ObjectKeyFromObject(c)) != string(c.UID)
-}
-
 // readLiveRealm reads the Realm and the namespaces again, from the API server.
 func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 	cached := seen.realm
-	if err := readRealm(ctx, r.Live, r.Namespaces.LiveLabels, seen); err != nil {
+	if err := readRealm(ctx, r.Live, r.Namespaces.Live, seen); err != nil {
 		return err
 	}
 	if seen.realm != nil && seen.realm.UID != cached.UID {
@@ -79,12 +81,12 @@ func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// labelsOf returns the labels of a namespace, and whether the operator serves it.
-type labelsOf func(ctx context.Context, namespace string) (map[string]string, bool, error)
+// namespaceReader reads a namespace; nil if it doesn't exist.
+type namespaceReader func(ctx context.Context, name string) (*corev1.Namespace, error)
 
-func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *observed) error {
+func readRealm(ctx context.Context, from client.Reader, namespace namespaceReader, seen *observed) error {
 	c := seen.client
-	seen.realm, seen.namespaceLabels, seen.otherNamespace = nil, nil, ""
+	seen.realm, seen.namespace, seen.otherNamespace = nil, nil, ""
 	realm := &v1alpha1.Realm{}
 	err := from.Get(ctx, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm)
 	switch {
@@ -95,15 +97,15 @@ func readRealm(ctx context.Context, from client.Reader, labels labelsOf, seen *o
 	case realm.DeletionTimestamp.IsZero():
 		seen.realm = realm
 	}
-	if seen.namespaceLabels, _, err = labels(ctx, c.Namespace); err != nil {
+	if seen.namespace, err = namespace(ctx, c.Namespace); err != nil {
 		return err
 	}
 	other := resembledNamespace(c)
 	if other == "" {
 		return nil
 	}
-	_, exists, err := labels(ctx, other)
-	if exists {
+	found, err := namespace(ctx, other)
+	if found != nil {
 		seen.otherNamespace = other
 	}
 	return err

@@ -71,6 +71,7 @@ func TestNamespaceMissingInCache(t *testing.T) {
 			})
 			cached, live := held{realm: seen.realm, namespaces: test.cached}, held{realm: seen.realm, namespaces: test.live}
 			r := Reconciler{Client: cached, Live: live, Namespaces: namespaces.New(heldCache{held: cached}, live, nil, time.Minute)}
+			seen.live = false
 			if err := r.gatherRealm(t.Context(), &seen); err != nil {
 				t.Fatal(err)
 			}

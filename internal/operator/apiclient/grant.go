@@ -28,7 +28,7 @@ func covered(seen *observed, instance *config.Instance) coverage {
 	best, dpop := coverage{}, false
 	for i := range seen.realm.Spec.Grants {
 		grant := &seen.realm.Spec.Grants[i]
-		if !grant.Namespaces.Includes(seen.client.Namespace, seen.namespaceLabels) {
+		if !grant.Namespaces.Includes(seen.client.Namespace, seen.namespaceLabels()) {
 			continue
 		}
 		c := coverageOf(seen, grant, instance)

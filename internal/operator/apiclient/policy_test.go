@@ -35,7 +35,9 @@ func TestAccepted(t *testing.T) {
 		}
 	}
 	labeled := func(value string) func(*observed) {
-		return func(s *observed) { s.namespaceLabels = map[string]string{"realm": value} }
+		return func(s *observed) {
+			s.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"realm": value}}}
+		}
 	}
 	in := func(namespace string) func(*observed) {
 		return func(s *observed) { s.client.Namespace = namespace }

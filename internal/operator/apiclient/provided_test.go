@@ -106,7 +106,7 @@ func TestProvidedSecret(t *testing.T) {
 	}
 	seen.provided = providedSecret(2, password)
 	d = step(t, &seen, now.Add(time.Hour))
-	if got := seen.current.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.secretsOnly {
+	if got := seen.current.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.plan.Continuous {
 		t.Errorf("new version with the same value: %+v, before: %+v", got, first)
 	}
 	seen.provided = providedSecret(3, newPassword)
@@ -164,7 +164,7 @@ func TestHashedSecrets(t *testing.T) {
 	a.ExpiresAt = &metav1.Time{Time: now.Add(2 * time.Hour)}
 	seen := observe(withHashes(a))
 	d := step(t, &seen, now)
-	want := []record.ClientSecret{{ID: "a", CreatedAt: now, ExpiresAt: now.Add(2 * time.Hour), Hash: a.Hash, Source: "spec"}}
+	want := []record.ClientSecret{{ID: "a", CreatedAt: now, ExpiresAt: now.Add(2 * time.Hour), Hash: a.Hash, Source: "spec", Role: record.RoleCurrent}}
 	if diff := cmp.Diff(want, d.record.Secrets); diff != "" || d.credentials != nil {
 		t.Errorf("credentials Secret %v, secrets (-want +got):\n%s", d.credentials, diff)
 	}
@@ -271,7 +271,7 @@ func TestChangeOfSecretKind(t *testing.T) {
 			}
 			t.Run(from+" to "+to, func(t *testing.T) {
 				seen := observe(before.change)
-				seen.state = acknowledgement.Acknowledged
+				seen.acknowledged = true
 				own := func() {
 					seen.owned = nil
 					if seen.credentials != nil {
@@ -282,9 +282,9 @@ func TestChangeOfSecretKind(t *testing.T) {
 				old := before.secret(&seen)
 				after.change(&seen)
 				own()
-				at, state := now.Add(time.Minute), acknowledgement.Waiting
+				at, acknowledged := now.Add(time.Minute), false
 				for range 4 { // enough steps to complete the change
-					seen.state = state
+					seen.acknowledged = acknowledged
 					d := step(t, &seen, at)
 					if len(d.obsolete) > 0 {
 						seen.credentials = nil
@@ -293,7 +293,7 @@ func TestChangeOfSecretKind(t *testing.T) {
 					if fresh := after.secret(&seen); !verifies(unexpired(seen.current.Secrets, at), old) && !verifies(unexpired(seen.current.Secrets, at), fresh) {
 						t.Fatal("no valid secret")
 					}
-					state = acknowledgement.Acknowledged
+					acknowledged = true
 				}
 				fresh := after.secret(&seen)
 				wantAccepted(t, &seen, at, map[string]bool{old: after.overlap > 0, fresh: true})

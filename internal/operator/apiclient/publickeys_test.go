@@ -34,7 +34,7 @@ func TestDecideWithPublicKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.blocked != nil || d.credentials != nil || d.plan.Pending != "" || len(d.record.Secrets) != 0 {
+	if d.blocked != nil || d.credentials != nil || len(d.record.Secrets) != 0 {
 		t.Errorf("blocked %v, credentials Secret %v, record %+v", d.blocked, d.credentials, d.record)
 	}
 	var got []string

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -20,7 +22,9 @@ import (
 // a Secret lacks the label that the operator watches, so the operator receives no events for it.
 const recheckInterval = time.Minute
 
-// Reconcile reconciles one ApiClient. It writes the status even if another write fails.
+// Reconcile reconciles one ApiClient. It decides from the caches first. If they turn out to lag, because
+// the record implements something newer, a write conflicts, or a step must not depend on a cache, it
+// decides again from the API server.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	served, err := r.Namespaces.Serves(ctx, req.Namespace)
 	if err != nil {
@@ -29,36 +33,100 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !served {
 		return ctrl.Result{}, r.withdraw(ctx, req)
 	}
-	seen, err := r.gather(ctx, req)
+	result, err := r.reconcile(ctx, req, false)
+	if errors.Is(err, errInconclusive) || apply.IsStale(err) {
+		ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache", "reason", err.Error())
+		return r.reconcile(ctx, req, true)
+	}
+	return result, err
+}
+
+// errInconclusive means that a decision must not depend on caches.
+var errInconclusive = errors.New("the cache may be older than the client's record or credentials Secret")
+
+// maxSteps limits the steps of a client's secret in one reconcile. A revocation takes the most: drop the
+// verifiers, write a value, and add its verifier.
+const maxSteps = 4
+
+// reconcile reads, decides, and writes, until no step of the client's secret follows. It writes the
+// status even if another write fails.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
+	seen, err := r.gather(ctx, req, live)
 	if err != nil || seen.client == nil {
 		return ctrl.Result{}, err
 	}
-	now := r.Now()
-	decided, err := decide(seen, r.Instance, now, r.Random)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, err)
+	if older := lagging(&seen); len(older) > 0 && !live {
+		return ctrl.Result{}, fmt.Errorf("%w: %v", errInconclusive, older)
 	}
-	var hashErr error
-	if decided.hash {
-		if hashErr = r.hash(ctx, &seen); !seen.hashing {
-			if decided, err = decide(seen, r.Instance, now, r.Random); err != nil {
-				return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, err)
-			}
+	now := r.Now()
+	var decided decision
+	var done applied
+	var hashErr, applyErr error
+	for range maxSteps {
+		if decided, hashErr, err = r.decide(ctx, &seen, now); err != nil {
+			return ctrl.Result{}, err
+		}
+		if decided.inconclusive {
+			return ctrl.Result{}, errInconclusive
+		}
+		failed := seen.writeErr != nil
+		if done, applyErr = r.apply(ctx, req, &seen, decided); apply.IsStale(applyErr) {
+			return ctrl.Result{}, applyErr // The status must not report a decision that is based on a stale read.
+		}
+		r.measure(decided.plan.Step, cmp.Or(applyErr, seen.writeErr))
+		if applyErr != nil || !decided.plan.Unfinished && failed == (seen.writeErr != nil) {
+			break
 		}
 	}
-	done, applyErr := r.apply(ctx, req, seen, decided)
-	if apply.IsStale(applyErr) {
-		// The decision is based on a stale read, so it must not appear in the status.
-		r.conflicts.put(req.NamespacedName, string(seen.client.UID))
-		return ctrl.Result{}, applyErr
-	}
-	r.conflicts.put(req.NamespacedName, "")
-	r.measure(decided.plan.Step, applyErr)
+	applyErr = errors.Join(applyErr, seen.writeErr)
 	if wait := firstStatusDelay(seen.client, done, now); wait > 0 && applyErr == nil {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	statusErr := r.writeStatus(ctx, seen, decided, done, now)
 	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(hashErr, applyErr, statusErr)
+}
+
+// decide hashes a provided secret and confirms an irreversible step before it decides on them.
+func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) (d decision, hashErr, err error) {
+	plan := func() error {
+		if d, err = decide(*seen, r.Instance, now, r.Random); err != nil {
+			return fmt.Errorf("planning the secrets of ApiClient %s: %w", client.ObjectKeyFromObject(seen.client), err)
+		}
+		return nil
+	}
+	if err := plan(); err != nil {
+		return d, nil, err
+	}
+	if d.hash {
+		if hashErr = r.hash(ctx, seen); !seen.hashing {
+			if err := plan(); err != nil {
+				return d, nil, err
+			}
+		}
+	}
+	if d.plan.Step.Irreversible() {
+		confirmed, err := r.confirm(ctx, seen)
+		if err != nil {
+			return d, nil, err
+		}
+		if !confirmed {
+			seen.acknowledged, seen.uses = false, nil
+			return d, hashErr, plan()
+		}
+	}
+	return d, hashErr, nil
+}
+
+// confirm reports whether every live token server serves the client's record, according to the API server.
+func (r *Reconciler) confirm(_ context.Context, seen *observed) (bool, error) {
+	return r.Tracker.State(acknowledgement.Client, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}, seen.record.ResourceVersion) == acknowledgement.Acknowledged, nil
+}
+
+// measure counts a rotation that has completed or failed.
+func (r *Reconciler) measure(step secrets.Step, err error) {
+	if step == secrets.StepCompleted || err != nil && (step == secrets.StepNext || step == secrets.StepPromoted) {
+		r.Metrics.Rotation(metrics.ClientSecret, err)
+	}
 }
 
 // maxFirstStatusDelay limits how long the first status of a client waits for the token servers. They
@@ -72,18 +140,6 @@ func firstStatusDelay(c *v1alpha1.ApiClient, done applied, now time.Time) time.D
 		return 0
 	}
 	return min(done.created.Add(maxFirstStatusDelay).Sub(now), maxFirstStatusDelay)
-}
-
-var errLost = errors.New("new client secret lost before delivery")
-
-// measure counts a rotation that has completed or failed.
-func (r *Reconciler) measure(step secrets.Step, applyErr error) {
-	switch {
-	case step == secrets.StepLost:
-		r.Metrics.Rotation(metrics.ClientSecret, errLost)
-	case step == secrets.StepCompleted, step == secrets.StepBegun && applyErr != nil:
-		r.Metrics.Rotation(metrics.ClientSecret, applyErr)
-	}
 }
 
 // hashDelay is the shortest time after which a client whose provided secret could not be hashed tries
@@ -114,7 +170,7 @@ func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duratio
 
 // transitionTimes returns the times at which the client's state changes without a watch event.
 func transitionTimes(c *v1alpha1.ApiClient, d decision) []time.Time {
-	at := []time.Time{d.plan.Next, d.check}
+	at := []time.Time{d.plan.NextRotation, d.check}
 	if c.Spec.ExpiresAt != nil {
 		at = append(at, c.Spec.ExpiresAt.Time)
 	}

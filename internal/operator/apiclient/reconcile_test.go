@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 )
@@ -41,17 +38,5 @@ func TestFirstStatusDelay(t *testing.T) {
 				t.Errorf("firstStatusDelay() = %s, want %s", got, test.want)
 			}
 		})
-	}
-}
-
-// A conflict of a deleted client doesn't apply to a new one with its name.
-func TestConflictBelongsToOneClient(t *testing.T) {
-	var r Reconciler
-	r.conflicts.put(types.NamespacedName{Namespace: "apps", Name: "billing"}, "c1")
-	for uid, want := range map[types.UID]bool{"c1": false, "c2": true} {
-		c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "billing", UID: uid}}
-		if got := r.isNew(c); got != want {
-			t.Errorf("isNew() = %t for the client %s, want %t", got, uid, want)
-		}
 	}
 }

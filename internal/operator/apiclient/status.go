@@ -15,7 +15,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -41,12 +40,12 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	case !done.recorded || d.plan.Secrets == nil:
 	case !c.GeneratesSecret() && len(d.obsolete) == len(seen.owned):
 		s.SecretName = ""
-	case d.credentials != nil && done.writeErr == nil:
+	case done.delivered:
 		s.SecretName = c.EffectiveSecretName()
 	}
 	if d.record != nil && done.recorded {
 		s.Secrets = secretStatus(d.record.Secrets)
-		s.NextRotationTime = timeOrNil(d.plan.Next)
+		s.NextRotationTime = timeOrNil(d.plan.NextRotation)
 		if replaced := lastRotation(d.plan.Secrets); !replaced.IsZero() {
 			s.LastRotationTime = timeOrNil(replaced)
 		}
@@ -75,9 +74,15 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 func secretStatus(secrets []record.ClientSecret) []v1alpha1.ClientSecretStatus {
 	var statuses []v1alpha1.ClientSecretStatus
 	for _, s := range secrets {
-		statuses = append(statuses, v1alpha1.ClientSecretStatus{ID: s.ID, CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
+		statuses = append(statuses, v1alpha1.ClientSecretStatus{ID: s.ID, Role: roles[s.Role], CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
 	}
 	return statuses
+}
+
+var roles = map[record.SecretRole]v1alpha1.SecretRole{
+	record.RoleCurrent:  v1alpha1.SecretRoleCurrent,
+	record.RoleNext:     v1alpha1.SecretRoleNext,
+	record.RoleRetiring: v1alpha1.SecretRoleRetiring,
 }
 
 // lastRotation returns the creation time of the newest secret that replaced an older one; zero if
@@ -133,8 +138,6 @@ func programmed(d decision, done applied) condition.Result {
 		return hashing
 	case done.state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
-	case done.secretsOnly:
-		return acknowledgement.Acknowledged.Result()
 	}
 	return done.state.Result()
 }
@@ -151,10 +154,12 @@ func summary(seen observed, d decision, done applied, programmed condition.Resul
 		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
-	case d.record != nil && !d.hash && len(d.plan.Restored)+len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts)+len(d.record.Identities) == 0:
+	case len(secretSource(seen.client).Hashed) > 0 && d.record != nil && !d.hash && len(d.plan.Restored)+len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts)+len(d.record.Identities) == 0:
 		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
-	case done.writeErr != nil:
-		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(done.writeErr)))
+	case seen.writeErr != nil:
+		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(seen.writeErr)))
+	case d.incomplete != nil && !d.hash:
+		return *d.incomplete
 	case programmed.Status != metav1.ConditionTrue:
 		return programmed
 	}

@@ -14,22 +14,26 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// holdSubjects writes the records of the client's subjects and returns their latest resource version;
-// empty if there are none. The API server creates only one record for a subject, so another client
-// that was faster keeps it.
-func (r *Reconciler) holdSubjects(ctx context.Context, seen observed, wanted []record.Subject) (version string, err error) {
+// holdSubjects writes the records of the client's subjects. The API server creates only one record for a
+// subject, so another client that was faster keeps it.
+func (r *Reconciler) holdSubjects(ctx context.Context, seen *observed, wanted []record.Subject) error {
 	for _, body := range wanted {
 		desired, err := record.ForSubject(r.Records.Namespace(), body)
 		if err != nil {
-			return "", err
+			return err
 		}
-		secret, err := r.Records.Put(ctx, seen.subjects[subject{body.Issuer, body.Subject}], desired)
+		key := subject{body.Issuer, body.Subject}
+		secret, err := r.Records.Put(ctx, seen.subjects[key], desired)
 		if err != nil {
-			return "", err
+			return err
 		}
-		version = later(version, secret.ResourceVersion)
+		if seen.subjects == nil {
+			seen.subjects = map[subject]*corev1.Secret{}
+		}
+		seen.subjects[key] = secret
+		seen.subjectVersion = later(seen.subjectVersion, secret.ResourceVersion)
 	}
-	return version, nil
+	return nil
 }
 
 // later returns the later of two resource versions. An empty one is the earliest.

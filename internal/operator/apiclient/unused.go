@@ -44,19 +44,25 @@ type useReader interface {
 	Confirm(ctx context.Context, live client.Reader, c *v1alpha1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
 }
 
-// gatherUses looks up the uses of an old secret that may end because it is unused. Before such a
-// secret ends, gatherUses confirms with the API server that it is unused, because caches can lag.
+// gatherUses looks up the uses of a retiring secret that may end because it is unused.
+func (r *Reconciler) gatherUses(ctx context.Context, seen *observed) error {
+	return gatherUses(ctx, r.Usage, r.Live, seen, r.Instance, r.Now())
+}
+
+// gatherUses confirms with the API server that a secret is unused before it ends, because caches can lag.
 func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *observed, instance *config.Instance, now time.Time) error {
 	if !seen.client.GeneratesSecret() {
 		return nil
 	}
 	after := unusedFor(seen, instance)
-	valid := secrets.Look(secrets.Facts{Recorded: seen.current.Secrets}, now).Valid
-	if after == 0 || len(valid) < 2 {
+	if after == 0 {
 		return nil
 	}
 	seen.uses = map[string]secrets.Use{}
-	for _, s := range valid[:len(valid)-1] {
+	for _, s := range secrets.Valid(seen.current.Secrets, now) {
+		if s.Role != record.RoleRetiring {
+			continue
+		}
 		credential := usage.Credential{Type: usage.Secret, ID: s.ID}
 		recorded, listed := lastuse.LastUsed(seen.client, credential)
 		since, until, known := from.Quiet(seen.client.UID, credential, recorded)
@@ -90,7 +96,7 @@ func nextCheck(p secrets.Plan, instance *config.Instance, now time.Time) time.Ti
 // contain the condition, with the last uses.
 func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1alpha1.ApiClientStatus, instance *config.Instance, now time.Time) *condition.Result {
 	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.EndWhenUnused == nil ||
-		len(recorded) < 2 || recorded[0].ReplacedAt.IsZero() || len(s.Secrets) == 0 || s.Secrets[0].ID != recorded[0].ID {
+		len(recorded) < 2 || recorded[0].Role != record.RoleRetiring || len(s.Secrets) == 0 || s.Secrets[0].ID != recorded[0].ID {
 		return nil
 	}
 	old, used := recorded[0], time.Time{}

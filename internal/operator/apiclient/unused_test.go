@@ -25,7 +25,7 @@ import (
 // endingWhenUnused rotates the secret every 100 hours. The old one ends after a day without use, and
 // after 50 hours in any case.
 func endingWhenUnused(seen *observed) {
-	seen.state = acknowledgement.Acknowledged
+	seen.acknowledged = true
 	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
 		Interval: hours(100), EndWhenUnused: &v1alpha1.EndWhenUnused{After: hours(24), Max: hours(50)},
 	}}}
@@ -64,10 +64,10 @@ func TestUnusedSecretEnds(t *testing.T) {
 		t.Fatalf("without reports: %d secrets, next check at %s", len(d.record.Secrets), d.check)
 	}
 	unused(24 * time.Hour)
-	if d = step(t, &seen, delivered.Add(25*time.Hour)); len(d.record.Secrets) != 1 || d.record.Secrets[0].ID == old.ID || !d.secretsOnly || !d.check.IsZero() {
+	if d = step(t, &seen, delivered.Add(25*time.Hour)); len(d.record.Secrets) != 1 || d.record.Secrets[0].ID == old.ID || !d.check.IsZero() {
 		t.Fatalf("after a day without use: %+v", d.plan)
 	}
-	if got := d.plan.Next; !got.Equal(now.Add(200 * time.Hour)) {
+	if got := d.plan.NextRotation; !got.Equal(now.Add(200 * time.Hour)) {
 		t.Errorf("next rotation at %s", got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -15,7 +14,7 @@ import (
 // because it wouldn't see that the ApiClient is suspended or deleted. The records keep its secrets and
 // subjects, in case the namespace is served again. If the namespace was deleted, so are the records.
 func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
-	r.Tracker.Forget(acknowledgement.Client, req)
+	r.forget(req)
 	records, err := r.Records.OfOwner(ctx, record.KindClient, req.NamespacedName)
 	if err != nil {
 		return err

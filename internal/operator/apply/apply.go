@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,8 +51,9 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 	return nil
 }
 
-// Secret creates the desired Secret or updates live, and returns the result. live is nil if no
-// Secret is known to exist. It may come from a cache that contains its Summary. reader must not
+// Secret creates the desired Secret or updates live, and returns the result with the desired data and
+// annotations, and with a Summary after an update. live is nil if no Secret is known to exist. It may
+// have a Summary, as in a cache or in a previous result. reader must not
 // read from a cache.
 //
 // Secret never changes a Secret other than live. A creation fails if the Secret already exists, and
@@ -65,7 +67,8 @@ func Secret(ctx context.Context, c client.Client, reader client.Reader, live *co
 	if err != nil {
 		return nil, err
 	}
-	if wanted, err := digest(desired); err != nil || wanted == owned {
+	wanted, err := digest(desired)
+	if err != nil || wanted == owned {
 		return live, err
 	}
 	if live, err = withManagedFields(ctx, reader, live); err != nil {
@@ -80,7 +83,9 @@ func Secret(ctx context.Context, c client.Client, reader client.Reader, live *co
 		return nil, err
 	}
 	changed := live.DeepCopy()
-	changed.ResourceVersion = *desired.ResourceVersion
+	changed.ResourceVersion, changed.Data, changed.ManagedFields = *desired.ResourceVersion, desired.Data, nil
+	changed.Annotations = maps.Clone(desired.Annotations)
+	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, ownedKey, wanted)
 	return changed, nil
 }
 

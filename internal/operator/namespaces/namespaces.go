@@ -24,47 +24,39 @@ type Namespaces struct {
 	interval time.Duration
 
 	mu sync.Mutex
-	// polled holds the latest state of each named namespace.
-	polled map[string]answer
-}
-
-// answer is the state of a namespace when it was read.
-type answer struct {
-	exists bool
-	labels map[string]string
+	// polled holds the latest state of each named namespace; nil if it doesn't exist.
+	polled map[string]*corev1.Namespace
 }
 
 // New returns the named namespaces, or all namespaces if there are no names. Named namespaces are
 // polled at the given interval.
 func New(c cache.Cache, live client.Reader, names []string, interval time.Duration) *Namespaces {
-	return &Namespaces{cache: c, live: live, names: names, interval: interval, polled: map[string]answer{}}
+	return &Namespaces{cache: c, live: live, names: names, interval: interval, polled: map[string]*corev1.Namespace{}}
 }
 
-// Labels returns the labels of a namespace, and whether the operator serves it, which requires that
-// the namespace exists.
-func (n *Namespaces) Labels(ctx context.Context, name string) (map[string]string, bool, error) {
+// Get returns a namespace that the operator serves; nil if it doesn't exist or isn't served.
+func (n *Namespaces) Get(ctx context.Context, name string) (*corev1.Namespace, error) {
 	if n.all() {
 		return read(ctx, n.cache, name)
 	}
 	n.mu.Lock()
-	a, known := n.polled[name]
+	namespace, known := n.polled[name]
 	n.mu.Unlock()
 	if known {
-		return a.labels, a.exists, nil
+		return namespace, nil
 	}
-	return n.LiveLabels(ctx, name)
+	return n.Live(ctx, name)
 }
 
-// LiveLabels is like Labels but always reads from the API server.
-func (n *Namespaces) LiveLabels(ctx context.Context, name string) (map[string]string, bool, error) {
+// Live is like Get but always reads from the API server.
+func (n *Namespaces) Live(ctx context.Context, name string) (*corev1.Namespace, error) {
 	if n.all() {
 		return read(ctx, n.live, name)
 	}
 	if !slices.Contains(n.names, name) {
-		return nil, false, nil
+		return nil, nil //nolint:nilnil // The operator doesn't serve it.
 	}
-	a, err := n.poll(ctx, name)
-	return a.labels, a.exists, err
+	return n.poll(ctx, name)
 }
 
 // Serves reports whether the operator serves ApiClients in a namespace. It doesn't if the namespace
@@ -74,8 +66,8 @@ func (n *Namespaces) Serves(ctx context.Context, name string) (bool, error) {
 	if n.all() {
 		return true, nil
 	}
-	_, exists, err := n.Labels(ctx, name)
-	return exists, err
+	namespace, err := n.Get(ctx, name)
+	return namespace != nil, err
 }
 
 // Gone reports whether a namespace was deleted or is being deleted, according to the API server. The
@@ -98,28 +90,26 @@ func (n *Namespaces) Gone(ctx context.Context, name string) (bool, error) {
 func (n *Namespaces) all() bool { return len(n.names) == 0 }
 
 // poll reads a named namespace and remembers its state.
-func (n *Namespaces) poll(ctx context.Context, name string) (answer, error) {
-	labels, exists, err := read(ctx, n.live, name)
+func (n *Namespaces) poll(ctx context.Context, name string) (*corev1.Namespace, error) {
+	namespace, err := read(ctx, n.live, name)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	a := answer{exists: exists, labels: labels}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.polled[name] = a
-	return a, nil
+	n.polled[name] = namespace
+	return namespace, nil
 }
 
-// read returns the labels of a namespace and whether it exists. A namespace that is being deleted
-// still exists.
-func read(ctx context.Context, from client.Reader, name string) (map[string]string, bool, error) {
+// read returns a namespace; nil if it doesn't exist. One that is being deleted still exists.
+func read(ctx context.Context, from client.Reader, name string) (*corev1.Namespace, error) {
 	namespace := &corev1.Namespace{}
 	err := from.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	if apierrors.IsNotFound(err) {
-		return nil, false, nil
+		return nil, nil //nolint:nilnil // A missing namespace is not an error.
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("reading Namespace %q: %w", name, err)
+		return nil, fmt.Errorf("reading Namespace %q: %w", name, err)
 	}
-	return namespace.Labels, true, nil
+	return namespace, nil
 }

@@ -46,7 +46,7 @@ func (n *Namespaces) watch(ctx context.Context, changed func(name string)) {
 				ctrl.LoggerFrom(ctx).Error(err, "Failed to read a namespace, will retry", "namespace", name)
 				continue
 			}
-			if known && (before.exists != after.exists || !maps.Equal(before.labels, after.labels)) {
+			if known && changedNamespace(before, after) {
 				changed(name)
 			}
 		}
@@ -56,4 +56,12 @@ func (n *Namespaces) watch(ctx context.Context, changed func(name string)) {
 		case <-ticker.C:
 		}
 	}
+}
+
+// changedNamespace reports whether a namespace was created or deleted or has other labels.
+func changedNamespace(before, after *corev1.Namespace) bool {
+	if before == nil || after == nil {
+		return before != after
+	}
+	return before.UID != after.UID || !maps.Equal(before.Labels, after.Labels)
 }

@@ -99,13 +99,18 @@ func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
 	if secret != nil || err != nil {
 		return secret, err
 	}
-	return s.read(ctx, s.live, name)
+	return s.Live(ctx, name)
 }
 
 // Cached returns the record with the given name, or nil if the cache contains none. Use it only
 // before creating the record, because the creation fails if the record exists.
 func (s *Store) Cached(ctx context.Context, name string) (*corev1.Secret, error) {
 	return s.read(ctx, s.cache, name)
+}
+
+// Live returns the record with the given name according to the API server, or nil if there is none.
+func (s *Store) Live(ctx context.Context, name string) (*corev1.Secret, error) {
+	return s.read(ctx, s.live, name)
 }
 
 func (s *Store) read(ctx context.Context, from client.Reader, name string) (*corev1.Secret, error) {

@@ -255,6 +255,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: lastUsedTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: role
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRole
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.CredentialStatus
   map:
     fields:
@@ -609,6 +612,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1alpha1.DNSSubdomain
+- name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRole
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1alpha1.SecretRotation
   map:
     fields:

@@ -2,7 +2,6 @@ package secrets
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
@@ -25,28 +24,30 @@ type Provided struct {
 }
 
 // plan adopts the provided value. If only the Secret's version changed, the recorded version is
-// updated. The previously active secret remains valid for the overlap. While the value is not
-// hashed, the plan keeps the current secrets.
-func (w *Provided) plan(v View, now time.Time) (Plan, error) {
-	newest := len(v.Valid) - 1
-	if newest >= 0 && w.matches(v.Valid[newest]) {
-		v.Valid[newest].Source = w.Source
-		return Plan{Secrets: v.Valid, Continuous: true}, nil
-	}
-	if w.Hash == "" && v.External >= 0 && w.matches(v.Valid[v.External]) {
-		w = &Provided{Source: w.Source, Hash: v.Valid[v.External].Hash, Overlap: w.Overlap}
+// updated. The previous secret remains valid for the overlap. While the value is not hashed, the plan
+// keeps the current secrets.
+func (w *Provided) plan(recorded []record.ClientSecret, now time.Time) (Plan, error) {
+	newest := len(recorded) - 1
+	if newest >= 0 && w.matches(recorded[newest]) {
+		recorded[newest].Source = w.Source
+		return Plan{Secrets: recorded, Continuous: true}, nil
 	}
 	if w.Hash == "" {
-		return Plan{Secrets: slices.Clip(append([]record.ClientSecret{}, v.Valid...)), Continuous: true}, nil
+		return Plan{Secrets: recorded, Continuous: true}, nil
 	}
 	verifier, err := clientsecret.ParseVerifier(w.Hash)
 	if err != nil {
 		return Plan{}, fmt.Errorf("using the hash of a provided secret: %w", err)
 	}
-	p := Plan{Secrets: append(v.replaced(), record.ClientSecret{
-		ID: verifier.ID(), CreatedAt: now.UTC().Truncate(time.Second), Hash: w.Hash, Source: w.Source,
-	})}
-	p.retire(now, w.Overlap)
+	p := Plan{Secrets: []record.ClientSecret{}}
+	added := record.ClientSecret{
+		ID: verifier.ID(), CreatedAt: now.UTC().Truncate(time.Second), Hash: w.Hash, Source: w.Source, Role: record.RoleCurrent,
+	}
+	if replaced := replacedByProvided(recorded); replaced != nil {
+		retire(replaced, now, w.Overlap)
+		p.Secrets, p.Step, added.Successor = append(p.Secrets, *replaced), StepCompleted, true
+	}
+	p.Secrets = Valid(append(p.Secrets, added), now)
 	return p, nil
 }
 
@@ -56,16 +57,25 @@ func (w *Provided) matches(s record.ClientSecret) bool {
 	return s.Source == w.Source || s.Hash == w.Hash && s.Source != "" && s.Source != SourceSpec
 }
 
-// replaced returns the secret that a provided one replaces, or nil. An external secret takes
-// precedence, because a delivered secret has not replaced it yet.
-func (v View) replaced() []record.ClientSecret {
-	switch {
-	case v.External >= 0:
-		return []record.ClientSecret{v.Valid[v.External]}
-	case v.Delivered >= 0:
-		return []record.ClientSecret{v.Valid[v.Delivered]}
+// replacedByProvided returns the secret that a provided one replaces, or nil: the provided or listed one
+// that expires last, or else the current generated one.
+func replacedByProvided(recorded []record.ClientSecret) *record.ClientSecret {
+	var replaced *record.ClientSecret
+	for i := range recorded {
+		s := &recorded[i]
+		switch {
+		case s.Role != record.RoleCurrent:
+		case replaced == nil, s.Source != "" && replaced.Source == "", (s.Source != "") == (replaced.Source != "") && expiresLater(*s, *replaced):
+			replaced = s
+		}
 	}
-	return nil
+	return replaced
+}
+
+// expiresLater reports whether a expires after b. a must be newer than b. If neither expires,
+// expiresLater returns true.
+func expiresLater(a, b record.ClientSecret) bool {
+	return a.ExpiresAt.IsZero() || !b.ExpiresAt.IsZero() && b.ExpiresAt.Before(a.ExpiresAt)
 }
 
 // planHashed plans exactly the hashes listed in the spec. Hashes that are already recorded keep
@@ -74,7 +84,7 @@ func planHashed(hashes, recorded []record.ClientSecret, now time.Time) Plan {
 	var p Plan
 	for _, h := range hashes {
 		s := record.ClientSecret{
-			ID: h.ID, CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: h.ExpiresAt, Hash: h.Hash, Source: SourceSpec,
+			ID: h.ID, CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: h.ExpiresAt, Hash: h.Hash, Source: SourceSpec, Role: record.RoleCurrent,
 		}
 		for _, known := range recorded {
 			if known.Source == SourceSpec && known.ID == h.ID && known.Hash == h.Hash {
@@ -83,6 +93,6 @@ func planHashed(hashes, recorded []record.ClientSecret, now time.Time) Plan {
 		}
 		p.Secrets = append(p.Secrets, s)
 	}
-	p.Secrets = valid(p.Secrets, now)
+	p.Secrets = Valid(p.Secrets, now)
 	return p
 }

@@ -27,31 +27,27 @@ func TestMakeProvided(t *testing.T) {
 		"first":           {secrets.Facts{}, secrets.Plan{Secrets: []record.ClientSecret{accepted}}},
 		"same version":    {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/2")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.from("v1/2")}, Continuous: true}},
 		"same value":      {secrets.Facts{Recorded: []record.ClientSecret{value.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{accepted}, Continuous: true}},
-		"same as in spec": {secrets.Facts{Recorded: []record.ClientSecret{value.from("spec")}}, secrets.Plan{Secrets: []record.ClientSecret{value.until(end), replacing}, Step: secrets.StepCompleted}},
-		"another value":   {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.until(end), replacing}, Step: secrets.StepCompleted}},
+		"same as in spec": {secrets.Facts{Recorded: []record.ClientSecret{value.from("spec")}}, secrets.Plan{Secrets: []record.ClientSecret{value.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted}},
+		"another value":   {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted}},
 		"generated before": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.ClientSecret, newer.ClientSecret}, Delivered: []string{older.plaintext, newer.plaintext}},
-			secrets.Plan{Secrets: []record.ClientSecret{newer.until(end), replacing}, Step: secrets.StepCompleted},
+			secrets.Facts{Recorded: []record.ClientSecret{newer.ClientSecret, older.as(record.RoleNext)}},
+			secrets.Plan{Secrets: []record.ClientSecret{newer.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted},
 		},
-		"generated before, not delivered": {
-			secrets.Facts{Recorded: []record.ClientSecret{newer.ClientSecret}, Pending: newer.plaintext},
+		"generated before, already retiring": {
+			secrets.Facts{Recorded: []record.ClientSecret{newer.retiring(now, now.Add(time.Minute))}},
 			secrets.Plan{Secrets: []record.ClientSecret{accepted}},
 		},
-		"generated before, expires before the overlap ends": {
-			secrets.Facts{Recorded: []record.ClientSecret{newer.until(now.Add(time.Minute))}, Delivered: []string{newer.plaintext}},
-			secrets.Plan{Secrets: []record.ClientSecret{newer.until(now.Add(time.Minute)), accepted}},
-		},
-		"provided before, then generated and delivered": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Delivered: []string{newer.plaintext}},
-			secrets.Plan{Secrets: []record.ClientSecret{older.until(end), replacing}, Step: secrets.StepCompleted},
+		"provided before, and a generated one that was never used": {
+			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.as(record.RoleNext)}},
+			secrets.Plan{Secrets: []record.ClientSecret{older.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted},
 		},
 		"hashed before, expire at different times": {
 			secrets.Facts{Recorded: []record.ClientSecret{
-				{ID: "a", Hash: older.Hash, Source: "spec", ExpiresAt: now.Add(time.Minute)},
-				{ID: "b", Hash: newer.Hash, Source: "spec", ExpiresAt: now.Add(3 * time.Minute)},
-				{ID: "c", Hash: older.Hash, Source: "spec", ExpiresAt: now.Add(2 * time.Minute)},
+				{ID: "a", Hash: older.Hash, Source: "spec", Role: record.RoleCurrent, ExpiresAt: now.Add(time.Minute)},
+				{ID: "b", Hash: newer.Hash, Source: "spec", Role: record.RoleCurrent, ExpiresAt: now.Add(3 * time.Minute)},
+				{ID: "c", Hash: older.Hash, Source: "spec", Role: record.RoleCurrent, ExpiresAt: now.Add(2 * time.Minute)},
 			}},
-			secrets.Plan{Secrets: []record.ClientSecret{{ID: "b", Hash: newer.Hash, ExpiresAt: now.Add(3 * time.Minute)}, replacing}, Step: secrets.StepCompleted},
+			secrets.Plan{Secrets: []record.ClientSecret{{ID: "b", Hash: newer.Hash, Role: record.RoleRetiring, ReplacedAt: now.Add(time.Second), ExpiresAt: now.Add(3 * time.Minute)}, replacing}, Step: secrets.StepCompleted},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +77,7 @@ func TestProvidedIsNotHashedYet(t *testing.T) {
 		"generated, being rotated": {older.ClientSecret, newer.ClientSecret},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := secrets.Facts{Recorded: recorded, Delivered: []string{older.plaintext}}
+			f := secrets.Facts{Recorded: recorded}
 			got, err := secrets.Make(f, secrets.Want{Provided: &secrets.Provided{Source: "v1/2", Overlap: time.Hour}}, now, noRandom)
 			if diff := cmp.Diff(secrets.Plan{Secrets: recorded, Continuous: true}, got); err != nil || diff != "" {
 				t.Errorf("error %v, plan (-want +got):\n%s", err, diff)
@@ -97,7 +93,7 @@ func TestMakeHashed(t *testing.T) {
 		return record.ClientSecret{ID: id, Hash: s.Hash, ExpiresAt: expires}
 	}
 	recorded := func(id string, s secret, created, expires time.Time) record.ClientSecret {
-		return record.ClientSecret{ID: id, CreatedAt: created, Hash: s.Hash, ExpiresAt: expires, Source: "spec"}
+		return record.ClientSecret{ID: id, CreatedAt: created, Hash: s.Hash, ExpiresAt: expires, Source: "spec", Role: record.RoleCurrent}
 	}
 	for name, test := range map[string]struct {
 		recorded []record.ClientSecret
@@ -136,7 +132,7 @@ func TestMakeHashed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := secrets.Facts{Recorded: test.recorded, Delivered: []string{g.plaintext}}
+			f := secrets.Facts{Recorded: test.recorded}
 			got, err := secrets.Make(f, secrets.Want{Hashed: test.listed}, now, noRandom)
 			if err != nil || got.Secrets == nil {
 				t.Fatalf("secrets %v, error %v", got.Secrets, err)
@@ -151,7 +147,7 @@ func TestMakeHashed(t *testing.T) {
 // If the spec requests no secret, all secrets expire immediately.
 func TestMakeNone(t *testing.T) {
 	s := newSecret(t, now)
-	f := secrets.Facts{Recorded: []record.ClientSecret{s.ClientSecret}, Delivered: []string{s.plaintext}}
+	f := secrets.Facts{Recorded: []record.ClientSecret{s.ClientSecret}}
 	got, err := secrets.Make(f, secrets.Want{}, now, noRandom)
 	if diff := cmp.Diff(secrets.Plan{Secrets: []record.ClientSecret{}}, got); err != nil || diff != "" {
 		t.Errorf("error %v, plan (-want +got):\n%s", err, diff)

@@ -23,99 +23,274 @@ type Schedule struct {
 	UnusedFor time.Duration
 }
 
-// plan plans a client's secrets if the operator generates them.
-func (s *Schedule) plan(f Facts, v View, now time.Time, random io.Reader) (Plan, error) {
+// rotation is the state of a generated secret while its next step is planned.
+type rotation struct {
+	*Schedule
+	*Facts
+	now    time.Time
+	random io.Reader
+	plan   Plan
+}
+
+// plan plans the next step of a client's generated secret. What the credentials Secret contains decides.
+func (s *Schedule) plan(f *Facts, recorded []record.ClientSecret, now time.Time, random io.Reader) (Plan, error) {
+	r := rotation{s, f, now, random, Plan{Secrets: recorded}}
+	err := r.step(recorded)
+	return r.plan, err
+}
+
+func (r *rotation) step(recorded []record.ClientSecret) error {
+	current, found := r.inUse()
 	switch {
-	case v.State == None:
-		return deliverFirst(f, v, now, random)
-	case v.State == Announced:
-		return announce(f, v), nil
-	case v.Active == v.External && v.Delivered < len(v.Valid)-1:
-		return replaceExternal(v, now, random)
-	}
-	p := Plan{Secrets: slices.Clone(v.Valid[:v.Active+1]), Deliver: v.Plaintext, Continuous: true}
-	if v.State == Lost {
-		p.Step = StepLost
-	}
-	p.retire(now, s.Overlap)
-	p.endWhenUnused(f.Uses, s.UnusedFor, now)
-	due := s.due(p.Secrets[len(p.Secrets)-1])
-	switch {
-	case due.IsZero():
-	case len(p.Secrets) > 1:
-		p.Next = latest(due, p.Secrets[0].ExpiresAt)
-	case now.Before(due):
-		p.Next = due
+	case !found && r.adoptable(r.Credentials.current()):
+		return r.adoptCurrent()
+	case !found:
+		return r.withoutValue()
+	case current < len(recorded) && isCurrent(recorded[current]):
+		return r.settled()
+	case current < len(recorded) && recorded[current].Role == record.RoleNext:
+		r.complete(current)
+	case !r.Live:
+		r.plan.Inconclusive = true
 	default:
-		if err := p.generate(now, random); err != nil {
-			return Plan{}, err
-		}
-		if p.Step == "" {
-			p.Step = StepBegun
-		}
+		r.returned(current)
 	}
-	return p, nil
-}
-
-// deliverFirst plans a secret for workloads that have none. The plan delivers it without waiting
-// for an acknowledgement so that workloads can start. If the previous attempt to deliver a secret
-// failed, the plan delivers the same one.
-func deliverFirst(f Facts, v View, now time.Time, random io.Reader) (Plan, error) {
-	if v.Pending {
-		return Plan{Secrets: slices.Clone(v.Valid[len(v.Valid)-1:]), Deliver: f.Pending, Pending: f.Pending}, nil
-	}
-	var p Plan
-	if err := p.generate(now, random); err != nil {
-		return Plan{}, err
-	}
-	p.Deliver = p.Pending
-	return p, nil
-}
-
-// announce keeps the active and the pending secret, and delivers the pending one after token
-// servers have acknowledged it.
-func announce(f Facts, v View) Plan {
-	p := Plan{Secrets: v.Valid, Deliver: v.Plaintext, Pending: f.Pending, Continuous: true}
-	if v.External >= 0 {
-		p.Secrets, p.Deliver = []record.ClientSecret{v.Valid[v.Active], v.Valid[len(v.Valid)-1]}, ""
-	}
-	if f.Acknowledged {
-		p.Deliver = f.Pending
-	}
-	return p
-}
-
-// replaceExternal adds a pending generated secret alongside one that was provided or listed in the
-// spec.
-func replaceExternal(v View, now time.Time, random io.Reader) (Plan, error) {
-	p := Plan{Secrets: []record.ClientSecret{v.Valid[v.Active]}, Continuous: true}
-	if err := p.generate(now, random); err != nil {
-		return Plan{}, err
-	}
-	return p, nil
-}
-
-// generate appends a new pending secret.
-func (p *Plan) generate(now time.Time, random io.Reader) error {
-	plaintext, err := clientsecret.Generate(random)
-	if err != nil {
-		return err
-	}
-	secret, err := newSecret(plaintext, now, random)
-	if err != nil {
-		return err
-	}
-	p.Secrets, p.Pending = append(p.Secrets, secret), plaintext
 	return nil
 }
 
-// due returns the time at which a secret must be replaced, or zero if it never must. A secret with
-// an expiration is due immediately even if it is the only one. This happens if a user restores an
-// old credentials Secret.
-func (s *Schedule) due(secret record.ClientSecret) time.Time {
-	if !secret.ExpiresAt.IsZero() {
-		return secret.CreatedAt
+func (c *Credentials) current() Value {
+	if c == nil {
+		return Value{}
 	}
+	return c.Current
+}
+
+// inUse returns the index of the verifier whose value workloads use, in the recorded secrets followed by
+// the restored ones. That is the value under the current key. If that one is unknown, for example because
+// the key has another name now, it is the current value under any other key.
+func (r *rotation) inUse() (index int, found bool) {
+	accepted := slices.Concat(r.plan.Secrets, Valid(r.Restored, r.now))
+	value := r.Credentials.current().Plaintext
+	if i := slices.IndexFunc(accepted, func(s record.ClientSecret) bool { return isValueOf(s, value) }); i >= 0 {
+		r.plan.Current = r.marked(r.Credentials.Current)
+		return i, true
+	}
+	i := r.role(record.RoleCurrent)
+	if i < 0 {
+		return 0, false
+	}
+	if value := r.held(i); value != "" {
+		r.plan.Current = r.marked(Value{Plaintext: value})
+		return i, true
+	}
+	return 0, false
+}
+
+// role returns the index of the generated secret with a role, or -1.
+func (r *rotation) role(role record.SecretRole) int {
+	return slices.IndexFunc(r.plan.Secrets, func(s record.ClientSecret) bool { return s.Source == "" && s.Role == role })
+}
+
+// held returns the value of a recorded secret if the credentials Secret contains it under any key.
+func (r *rotation) held(index int) string {
+	for _, value := range r.Credentials.values() {
+		if isValueOf(r.plan.Secrets[index], value) {
+			return value
+		}
+	}
+	return ""
+}
+
+// marked returns the value with a serial. A user may have removed the mark of a value that the record
+// knows.
+func (r *rotation) marked(v Value) Value {
+	if v.Serial == 0 {
+		v.Serial = r.Serial
+	}
+	return v
+}
+
+// adoptable reports whether the operator has generated the value after all those that the record has
+// adopted. A client without a record adopts every value that was generated for it.
+func (r *rotation) adoptable(v Value) bool {
+	return v.Serial != 0 && (v.Serial == r.Serial+1 || r.Serial == 0)
+}
+
+// adoptCurrent adds the verifier of a value that the operator has written to the current key. It replaces
+// all generated secrets, whose values are no longer in the Secret, and the secrets of other kinds after
+// the overlap.
+func (r *rotation) adoptCurrent() error {
+	v := r.Credentials.Current
+	verifier, err := newVerifier(v.Plaintext, record.RoleCurrent, r.now, r.random)
+	if err != nil {
+		return err
+	}
+	if r.plan.Inconclusive = r.generates() && !r.Live; r.plan.Inconclusive {
+		return nil
+	}
+	r.dropGenerated()
+	for i := range r.plan.Secrets {
+		retire(&r.plan.Secrets[i], r.now, r.Overlap)
+		verifier.Successor, r.plan.Continuous = true, true
+	}
+	r.plan.Secrets = append(Valid(r.plan.Secrets, r.now), verifier)
+	r.plan.Serial, r.plan.Current = v.Serial, v
+	if next := r.Credentials.Next; next.Serial == v.Serial+1 {
+		r.plan.Next, r.plan.Unfinished = next, true // The record was lost during a rotation.
+	}
+	return nil
+}
+
+// generates reports whether the record has a generated secret that hasn't been replaced.
+func (r *rotation) generates() bool {
+	return r.role(record.RoleCurrent) >= 0 || r.role(record.RoleNext) >= 0
+}
+
+// dropGenerated drops the verifiers of all generated secrets.
+func (r *rotation) dropGenerated() {
+	r.plan.Secrets = slices.DeleteFunc(r.plan.Secrets, func(s record.ClientSecret) bool { return s.Source == "" })
+}
+
+// withoutValue plans the first value of a credentials Secret that contains none that workloads can use.
+// If the record has verifiers, a user has revoked their values by deleting or overwriting them. The
+// verifiers are dropped before the Secret gets a new value, so that a revocation takes effect even if the
+// Secret can't be written.
+func (r *rotation) withoutValue() error {
+	known := len(r.plan.Secrets) > 0 || r.Serial > 0 || r.Credentials != nil
+	if known && !r.Live {
+		r.plan.Inconclusive = true
+		return nil
+	}
+	before := len(r.plan.Secrets)
+	r.dropGenerated()
+	if len(r.plan.Secrets) < before {
+		r.plan.Step, r.plan.Unfinished = StepRevoked, true
+		return nil
+	}
+	r.plan.Continuous = before > 0
+	if r.Unwritable {
+		return nil
+	}
+	fresh, err := r.fresh()
+	if err != nil {
+		return err
+	}
+	r.plan.Current, r.plan.Step, r.plan.Unfinished = fresh, StepFirst, true
+	return nil
+}
+
+// fresh generates the value that follows those that the record has adopted.
+func (r *rotation) fresh() (Value, error) {
+	plaintext, err := clientsecret.Generate(r.random)
+	return Value{plaintext, r.Serial + 1}, err
+}
+
+// settled plans the next step of a client whose workloads use the current secret.
+func (r *rotation) settled() error {
+	r.plan.Continuous = true
+	if next := r.role(record.RoleNext); next >= 0 {
+		return r.rotating(next)
+	}
+	candidate := Value{}
+	if r.Credentials != nil {
+		candidate = r.Credentials.Next
+	}
+	if r.adoptable(candidate) {
+		return r.adoptNext(candidate)
+	}
+	if r.endWhenUnused() {
+		return nil
+	}
+	due := r.due(r.plan.Secrets[slices.IndexFunc(r.plan.Secrets, isCurrent)])
+	switch expires := lastExpiration(r.plan.Secrets); {
+	case due.IsZero():
+	case !expires.IsZero():
+		r.plan.NextRotation = latest(due, expires)
+	case r.now.Before(due):
+		r.plan.NextRotation = due
+	case r.Unwritable:
+	case candidate.Plaintext != "" && !r.Live:
+		r.plan.Inconclusive = true // The record may lag, and the value may be one that it has adopted.
+	default:
+		fresh, err := r.fresh()
+		r.plan.Next, r.plan.Step, r.plan.Unfinished = fresh, StepNext, true
+		return err
+	}
+	return nil
+}
+
+func isCurrent(s record.ClientSecret) bool { return s.Source == "" && s.Role == record.RoleCurrent }
+
+// lastExpiration returns the time at which the last retiring secret expires; zero if there is none.
+func lastExpiration(secrets []record.ClientSecret) time.Time {
+	var last time.Time
+	for _, s := range secrets {
+		last = latest(last, s.ExpiresAt)
+	}
+	return last
+}
+
+// adoptNext adds the verifier of a value that the operator has written to the next key.
+func (r *rotation) adoptNext(v Value) error {
+	verifier, err := newVerifier(v.Plaintext, record.RoleNext, r.now, r.random)
+	r.plan.Secrets = append(r.plan.Secrets, verifier)
+	r.plan.Serial, r.plan.Next = v.Serial, v
+	return err
+}
+
+// rotating makes the next value the current one when every live token server accepts it. If a user has
+// removed the value from the Secret, its verifier is dropped.
+func (r *rotation) rotating(next int) error {
+	value := r.held(next)
+	switch {
+	case value == "" && !r.Live:
+		r.plan.Inconclusive = true
+	case value == "":
+		r.plan.Secrets = slices.Delete(r.plan.Secrets, next, next+1)
+		r.plan.Step, r.plan.Unfinished = StepRevoked, true
+	case r.Acknowledged && !r.Unwritable:
+		r.plan.Current, r.plan.Step, r.plan.Unfinished = Value{value, r.Serial}, StepPromoted, true
+	default:
+		r.plan.Next = Value{value, r.Serial}
+	}
+	return nil
+}
+
+// complete makes the next secret the current one, because the Secret says so, and lets the old one expire
+// after the overlap.
+func (r *rotation) complete(next int) {
+	r.makeCurrent(r.plan.Secrets[next])
+	r.plan.Secrets[len(r.plan.Secrets)-1].Successor = true
+	r.plan.Step = StepCompleted
+}
+
+// returned makes a retiring or restored secret the current one, because a user has written its value to
+// the Secret. The schedule then replaces it like any other.
+func (r *rotation) returned(index int) {
+	accepted := slices.Concat(r.plan.Secrets, Valid(r.Restored, r.now))
+	s := accepted[index]
+	s.ExpiresAt, s.ReplacedAt, s.Source = time.Time{}, time.Time{}, ""
+	if next := r.role(record.RoleNext); next >= 0 && r.held(next) == "" {
+		r.plan.Secrets = slices.Delete(r.plan.Secrets, next, next+1)
+	}
+	r.makeCurrent(s)
+}
+
+// makeCurrent makes s the current secret and retires the previous one.
+func (r *rotation) makeCurrent(s record.ClientSecret) {
+	r.plan.Continuous = true
+	r.plan.Secrets = slices.DeleteFunc(r.plan.Secrets, func(other record.ClientSecret) bool { return other.ID == s.ID })
+	for i := range r.plan.Secrets {
+		if old := &r.plan.Secrets[i]; old.Role != record.RoleNext {
+			retire(old, r.now, r.Overlap)
+		}
+	}
+	s.Role = record.RoleCurrent
+	r.plan.Secrets = append(Valid(r.plan.Secrets, r.now), s)
+}
+
+// due returns the time at which a secret must be replaced, or zero if it never must.
+func (s *Schedule) due(secret record.ClientSecret) time.Time {
 	var due time.Time
 	if s.Interval > 0 {
 		due = secret.CreatedAt.Add(s.Interval)
@@ -125,18 +300,4 @@ func (s *Schedule) due(secret record.ClientSecret) time.Time {
 		due = at
 	}
 	return due
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-// isGenerated reports whether value is the plaintext of s, a generated secret. It skips slow
-// hashes, which are expensive to verify and never belong to generated secrets.
-func isGenerated(s record.ClientSecret, value string) bool {
-	verifier, err := clientsecret.ParseVerifier(s.Hash)
-	return err == nil && value != "" && !verifier.IsSlow() && verifier.Verify(value)
 }

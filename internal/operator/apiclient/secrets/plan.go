@@ -1,20 +1,23 @@
 // Package secrets plans the lifecycle of a client's secrets. The plan is a pure function of the
 // observed facts, the time, and the random source.
 //
-// The operator replaces a generated secret in steps. Each step is one write. After a crash between
-// two steps, the next plan continues from the observed facts:
+// A generated secret is born in the credentials Secret, and its plaintext is nowhere else. The record
+// contains the verifiers, each with a role. Every step is one write of one of the two objects,
+// conditional on the revision from which it was planned, so after a crash between two steps, any
+// operator continues from the two objects:
 //
-//  1. Generate a secret in memory and record its verifier alongside the active one (Announced).
-//  2. When every live token server has acknowledged the record, deliver the secret. A crash
-//     before that loses it (Lost). The operator then generates a new secret, and the old one
-//     remains valid.
-//  3. Let the old secret expire after the overlap, counted from this step (Overlapping). A
-//     schedule can end it earlier, when it has not been used for some time.
-//  4. Remove it after it has expired (Settled). Token servers check the expiration themselves.
+//  1. The first value: create the Secret with it, then add its verifier to the record as current.
+//  2. A rotation: add a second value to the Secret under the next key, and its verifier to the record as
+//     next. When every live token server has acknowledged that, move the value to the current key, and
+//     let the old verifier retire: it expires after the overlap. A schedule can end it earlier, when it
+//     has not been used for some time.
+//  3. A revocation: a user deletes the Secret or overwrites its values. First drop the verifiers, then
+//     write a fresh value.
 //
-// No rotation begins while two secrets are valid, so a secret that workloads may still use never
-// expires early. The same steps apply when a generated secret replaces a provided secret or a hash
-// listed in the spec.
+// The operator writes only fresh values, and only over the revision that it has read. A value that has
+// left the Secret can therefore not return because of a late write, so its verifier can be dropped.
+// Values are numbered. The record contains the number of the latest value that it has adopted, and adopts
+// only the one that follows.
 package secrets
 
 import (
@@ -26,6 +29,27 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
+
+// Facts describes the observed secrets of one client.
+type Facts struct {
+	// Recorded are the secrets in the client's record, oldest first, and Serial is the number of the latest
+	// generated one. Both are empty if there is no record for the client's Realm.
+	Recorded []record.ClientSecret
+	Serial   int64
+	// Restored are the secrets of a backup that are accepted in addition to Recorded.
+	Restored []record.ClientSecret
+	// Credentials are the values in the client's credentials Secret; nil if the client owns none.
+	Credentials *Credentials
+	// Live reports whether the other facts were read from the API server and not from caches.
+	Live bool
+	// Acknowledged reports whether every live token server serves the record.
+	Acknowledged bool
+	// Unwritable reports whether the credentials Secret can't be written.
+	Unwritable bool
+	// Uses contains the known uses of recorded secrets, by the ID of the secret. Only a schedule with
+	// UnusedFor needs it.
+	Uses map[string]Use
+}
 
 // Want describes the secret that the spec requests. At most one field is set. If none is set, the
 // client has no secret.
@@ -40,90 +64,107 @@ type Want struct {
 type Plan struct {
 	// Secrets are the desired secrets in the record, oldest first. They are never nil.
 	Secrets []record.ClientSecret
+	// Serial is the number of the latest generated secret that the record has adopted.
+	Serial int64
 	// Restored are the secrets of a backup that are accepted in addition to Secrets.
 	Restored []record.ClientSecret
-	// Deliver is the desired secret in the credentials Secret. If empty, the Secret is unchanged.
-	Deliver string
-	// Pending is the plaintext of the newest secret. The caller must keep it until it is delivered.
-	Pending string
+	// Current and Next are the desired values in the credentials Secret. If Current is empty, the
+	// Secret is unchanged.
+	Current, Next Value
+	// Inconclusive reports whether the caches may lag. The caller must write nothing and plan again with
+	// facts from the API server.
+	Inconclusive bool
+	// Unfinished reports whether another step follows the writes of this plan at once.
+	Unfinished bool
 	// Continuous reports whether workloads have a valid secret before and after the change.
 	Continuous bool
-	// Step is the rotation step that the plan takes; empty if there is none.
+	// Step is the step that the plan takes; empty if it takes none.
 	Step Step
-	// Next is the time at which the next rotation begins; zero if none is planned or one is in
+	// NextRotation is the time at which the next rotation begins; zero if none is planned or one is in
 	// progress.
-	Next time.Time
+	NextRotation time.Time
 	// Check is the time at which an old secret may end because it is unused; zero if there is no such
 	// secret. If the uses of the secret are not known, Check is the time of the plan.
 	Check time.Time
 }
 
-// Step is a rotation step that is counted in metrics.
+// Step is a step in the life of a generated secret.
 type Step string
 
-// Steps of a rotation.
+// Steps in the life of a generated secret.
 const (
-	// StepBegun means that a new secret has been generated and the token servers must load it.
-	StepBegun Step = "begun"
-	// StepLost means that the new secret was lost before delivery.
-	StepLost Step = "lost"
-	// StepCompleted means that the new secret is active and the old one expires.
-	StepCompleted Step = "completed"
+	// StepFirst writes a value to a credentials Secret that has no valid one.
+	StepFirst Step = "First"
+	// StepNext adds the next value to the credentials Secret.
+	StepNext Step = "Next"
+	// StepPromoted makes the next value the current one. It can't be undone, so the caller must confirm
+	// that every live token server serves the record before it writes the Secret.
+	StepPromoted Step = "Promoted"
+	// StepCompleted means that the new secret is the current one and the old one expires.
+	StepCompleted Step = "Completed"
+	// StepRevoked drops the verifiers of values that a user has removed from the credentials Secret.
+	StepRevoked Step = "Revoked"
+	// StepEndedUnused drops the verifier of an old value that is unused. Like StepPromoted, the caller must
+	// confirm it.
+	StepEndedUnused Step = "EndedUnused"
 )
 
-// Make plans a client's secrets. Make is idempotent: feeding a plan's secrets and pending plaintext
-// back in yields the same plan.
+// Irreversible reports whether the step requires that every live token server serves the record,
+// according to the API server.
+func (s Step) Irreversible() bool { return s == StepPromoted || s == StepEndedUnused }
+
+// Make plans a client's secrets. Make is idempotent: a plan with the facts after its writes yields a plan
+// that writes nothing or takes the next step.
 //
 // Errors come from the random source.
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
-	if w.Generated != nil {
-		f.adoptDelivered(now)
-	}
 	p, err := f.plan(w, now, random)
 	if err != nil {
 		return Plan{}, err
 	}
+	p.Serial = max(p.Serial, f.Serial)
 	p.Restored = f.accepted(w, p.Secrets, now)
 	return p, nil
 }
 
 func (f *Facts) plan(w Want, now time.Time, random io.Reader) (Plan, error) {
+	recorded := Valid(f.Recorded, now)
 	switch {
 	case w.Provided != nil:
-		return w.Provided.plan(Look(*f, now), now)
+		return w.Provided.plan(recorded, now)
 	case len(w.Hashed) > 0:
 		return planHashed(w.Hashed, f.Recorded, now), nil
 	case w.Generated != nil:
-		return w.Generated.plan(*f, Look(*f, now), now, random)
+		return w.Generated.plan(f, recorded, now, random)
 	}
 	// Previous secrets expire immediately, like hashes that are removed from the spec.
 	return Plan{Secrets: []record.ClientSecret{}}, nil
 }
 
+// Valid returns the secrets that have not expired.
+func Valid(secrets []record.ClientSecret, now time.Time) []record.ClientSecret {
+	return slices.DeleteFunc(slices.Clone(secrets), func(s record.ClientSecret) bool {
+		return !s.ExpiresAt.IsZero() && !now.Before(s.ExpiresAt)
+	})
+}
+
 // Obsolete reports whether a credentials Secret with the given values contains none of the plan's
 // generated secrets.
 func (p Plan) Obsolete(values []string) bool {
-	generated := slices.DeleteFunc(slices.Clone(p.Secrets), func(s record.ClientSecret) bool { return s.Source != "" })
-	_, index := delivered(values, generated)
-	return index < 0
+	return !slices.ContainsFunc(p.Secrets, func(s record.ClientSecret) bool {
+		return s.Source == "" && slices.ContainsFunc(values, func(value string) bool { return isValueOf(s, value) })
+	})
 }
 
-// retire makes the secrets that the newest one replaces expire at the end of the overlap.
-func (p *Plan) retire(now time.Time, overlap time.Duration) {
-	newest := len(p.Secrets) - 1
-	for i := range p.Secrets[:newest] {
-		s := &p.Secrets[i]
-		if !s.ExpiresAt.IsZero() && s.Source == "" {
-			continue
-		}
-		if end := expiration(now, overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
-			s.ExpiresAt = end
-		}
-		s.Source = ""
-		p.Secrets[newest].Successor = true
-		p.Step = StepCompleted
+// retire makes a secret expire at the end of the overlap.
+func retire(s *record.ClientSecret, now time.Time, overlap time.Duration) {
+	if s.Role == record.RoleRetiring {
+		return
 	}
-	p.Secrets = valid(p.Secrets, now)
+	if end := expiration(now, overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
+		s.ExpiresAt = end
+	}
+	s.Role, s.Source, s.ReplacedAt = record.RoleRetiring, "", roundUp(now)
 }
 
 // expiration returns the end of an overlap that begins now, rounded up to a whole second. Without
@@ -138,8 +179,8 @@ func expiration(now time.Time, overlap time.Duration) time.Time {
 // roundUp rounds up to a whole second.
 func roundUp(at time.Time) time.Time { return at.UTC().Add(time.Second - 1).Truncate(time.Second) }
 
-// newSecret hashes a generated secret for the record.
-func newSecret(plaintext string, now time.Time, random io.Reader) (record.ClientSecret, error) {
+// newVerifier hashes a generated secret for the record.
+func newVerifier(plaintext string, role record.SecretRole, now time.Time, random io.Reader) (record.ClientSecret, error) {
 	verifier, err := clientsecret.Hash(plaintext, random)
 	if err != nil {
 		return record.ClientSecret{}, fmt.Errorf("hashing a client secret: %w", err)
@@ -148,5 +189,20 @@ func newSecret(plaintext string, now time.Time, random io.Reader) (record.Client
 		ID:        verifier.ID(),
 		CreatedAt: now.UTC().Truncate(time.Second),
 		Hash:      verifier.String(),
+		Role:      role,
 	}, nil
+}
+
+// isValueOf reports whether value is the plaintext of s, a generated secret. It skips slow hashes, which
+// are expensive to verify and never belong to generated secrets.
+func isValueOf(s record.ClientSecret, value string) bool {
+	verifier, err := clientsecret.ParseVerifier(s.Hash)
+	return err == nil && value != "" && !verifier.IsSlow() && verifier.Verify(value)
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }

@@ -7,22 +7,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// adoptDelivered makes a restored secret that the credentials Secret contains the client's only recorded
-// secret, unless workloads already have a valid one. The schedule then replaces it like any other.
-func (f *Facts) adoptDelivered(now time.Time) {
-	if Look(*f, now).State != None {
-		return
-	}
-	restored := valid(f.Restored, now)
-	_, index := delivered(f.Delivered, restored)
-	if index < 0 {
-		return
-	}
-	adopted := restored[index]
-	adopted.Source, adopted.Successor, adopted.ReplacedAt = "", false, time.Time{}
-	f.Recorded, f.Pending = []record.ClientSecret{adopted}, ""
-}
-
 // accepted returns the restored secrets that are accepted in addition to the planned ones. They end when
 // they expire, and when the client has no secret. They also end when the spec lists hashes: it contains
 // everything that such a client accepts. Those that the plan contains are no longer restored: from now
@@ -31,7 +15,7 @@ func (f *Facts) accepted(w Want, planned []record.ClientSecret, now time.Time) [
 	if w.Generated == nil && w.Provided == nil {
 		return nil
 	}
-	return slices.DeleteFunc(valid(f.Restored, now), func(restored record.ClientSecret) bool {
+	return slices.DeleteFunc(Valid(f.Restored, now), func(restored record.ClientSecret) bool {
 		return slices.ContainsFunc(planned, func(s record.ClientSecret) bool { return s.ID == restored.ID || s.Hash == restored.Hash })
 	})
 }

@@ -23,6 +23,9 @@ func TestRestoredSecrets(t *testing.T) {
 	expired := secrets.Want{Hashed: []record.ClientSecret{{ID: listed.ID, Hash: listed.Hash, ExpiresAt: now}}}
 	spec := []record.ClientSecret{old.from(secrets.SourceSpec), listed.from(secrets.SourceSpec)}
 
+	in := func(s secret, serial int64) *secrets.Credentials {
+		return &secrets.Credentials{Current: s.value(serial)}
+	}
 	// want contains the IDs of the secrets. An empty ID is a new secret.
 	for name, test := range map[string]struct {
 		facts        secrets.Facts
@@ -31,12 +34,11 @@ func TestRestoredSecrets(t *testing.T) {
 		wantRestored []string
 		wantDeliver  string
 	}{
-		"no credentials Secret":               {secrets.Facts{Restored: backup}, generated, []string{""}, []string{older.ID, old.ID}, ""},
-		"credentials Secret of the backup":    {secrets.Facts{Restored: backup, Delivered: []string{old.plaintext}}, generated, []string{old.ID}, []string{older.ID}, old.plaintext},
-		"a new secret is pending":             {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Pending: own.plaintext}, generated, []string{own.ID}, []string{older.ID, old.ID}, own.plaintext},
-		"a new secret is lost":                {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}}, generated, []string{""}, []string{older.ID, old.ID}, ""},
-		"a new secret is delivered":           {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Delivered: []string{own.plaintext}}, generated, []string{own.ID}, []string{older.ID, old.ID}, own.plaintext},
-		"credentials Secret restored later":   {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Delivered: []string{old.plaintext}}, generated, []string{old.ID}, []string{older.ID}, old.plaintext},
+		"no credentials Secret":               {secrets.Facts{Restored: backup}, generated, nil, []string{older.ID, old.ID}, ""},
+		"credentials Secret of the backup":    {secrets.Facts{Restored: backup, Live: true, Credentials: in(old, 0)}, generated, []string{old.ID}, []string{older.ID}, old.plaintext},
+		"a new secret":                        {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Credentials: in(own, 1)}, generated, []string{own.ID}, []string{older.ID, old.ID}, own.plaintext},
+		"a new secret is revoked":             {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Live: true}, generated, nil, []string{older.ID, old.ID}, ""},
+		"credentials Secret restored later":   {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Live: true, Credentials: in(old, 0)}, generated, []string{own.ID, old.ID}, []string{older.ID}, old.plaintext},
 		"the same secret is provided":         {secrets.Facts{Restored: backup}, provided, []string{old.ID}, []string{older.ID}, ""},
 		"a provided secret is not hashed yet": {secrets.Facts{Restored: backup}, secrets.Want{Provided: &secrets.Provided{Source: "uid/1/key"}}, nil, []string{older.ID, old.ID}, ""},
 		"other hashes are listed":             {secrets.Facts{Restored: backup}, hashed, []string{listed.ID}, nil, ""},
@@ -44,9 +46,9 @@ func TestRestoredSecrets(t *testing.T) {
 		"a listed hash has expired":           {secrets.Facts{Restored: spec}, expired, nil, nil, ""},
 		"another hash has the ID":             {secrets.Facts{Restored: []record.ClientSecret{{ID: listed.ID, Hash: old.Hash, Source: secrets.SourceSpec}}}, hashed, []string{listed.ID}, nil, ""},
 		"no secret any longer":                {secrets.Facts{Restored: backup}, secrets.Want{}, nil, nil, ""},
-		"restore finished":                    {secrets.Facts{Recorded: []record.ClientSecret{own.ClientSecret}, Delivered: []string{own.plaintext}}, generated, []string{own.ID}, nil, own.plaintext},
+		"restore finished":                    {secrets.Facts{Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Credentials: in(own, 1)}, generated, []string{own.ID}, nil, own.plaintext},
 		"one has expired": {
-			secrets.Facts{Restored: []record.ClientSecret{older.until(now), old.ClientSecret}}, generated, []string{""}, []string{old.ID}, "",
+			secrets.Facts{Restored: []record.ClientSecret{older.until(now), old.ClientSecret}}, generated, nil, []string{old.ID}, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,8 +72,8 @@ func TestRestoredSecrets(t *testing.T) {
 			if diff := cmp.Diff(test.wantRestored, ids(p.Restored), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("restored (-want +got):\n%s", diff)
 			}
-			if test.wantDeliver != "" && p.Deliver != test.wantDeliver {
-				t.Errorf("delivers %q, want %q", p.Deliver, test.wantDeliver)
+			if test.wantDeliver != "" && p.Current.Plaintext != test.wantDeliver {
+				t.Errorf("delivers %q, want %q", p.Current.Plaintext, test.wantDeliver)
 			}
 		})
 	}
@@ -86,7 +88,7 @@ func TestRestoredSecretsOnlyEnd(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		at := now
-		f := secrets.Facts{}
+		f := secrets.Facts{Live: true}
 		for _, s := range pool {
 			if rapid.Bool().Draw(t, "expires") {
 				f.Restored = append(f.Restored, s.until(now.Add(time.Duration(rapid.IntRange(1, 72).Draw(t, "hours"))*time.Hour)))
@@ -95,7 +97,7 @@ func TestRestoredSecretsOnlyEnd(t *testing.T) {
 			}
 		}
 		if rapid.Bool().Draw(t, "credentials Secret exists") {
-			f.Delivered = []string{rapid.SampledFrom(pool).Draw(t, "delivered").plaintext}
+			f.Credentials = &secrets.Credentials{Current: rapid.SampledFrom(pool).Draw(t, "delivered").value(0)}
 		}
 		want := secrets.Want{Generated: &secrets.Schedule{Interval: 24 * time.Hour, Overlap: time.Hour}}
 		ended := map[string]bool{}
@@ -116,19 +118,16 @@ func TestRestoredSecretsOnlyEnd(t *testing.T) {
 				}
 				ended[s.ID] = !restored && !own
 			}
-			f.Recorded, f.Restored, f.Pending, f.Acknowledged = p.Secrets, p.Restored, p.Pending, rapid.Bool().Draw(t, "acknowledged")
+			f.Recorded, f.Restored, f.Serial, f.Acknowledged = p.Secrets, p.Restored, p.Serial, rapid.Bool().Draw(t, "acknowledged")
 			again, err := secrets.Make(f, want, at, rand.Reader)
 			if diff := cmp.Diff(p.Restored, again.Restored, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				t.Fatalf("planning twice (-first +second):\n%s, %v", diff, err)
 			}
-			switch {
-			case p.Deliver != "" && rapid.Bool().Draw(t, "written"):
-				f.Delivered = []string{p.Deliver}
-			case rapid.Bool().Draw(t, "crash"):
-				f.Pending = ""
+			if p.Current.Plaintext != "" && rapid.Bool().Draw(t, "written") {
+				f.Credentials = &secrets.Credentials{Current: p.Current, Next: p.Next}
 			}
 			if rapid.Bool().Draw(t, "lost") {
-				f.Delivered = nil
+				f.Credentials = nil
 			}
 			at = at.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "pause")) * time.Hour)
 		}

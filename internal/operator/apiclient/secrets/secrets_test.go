@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
@@ -41,7 +42,23 @@ func newSecret(t *testing.T, created time.Time) secret {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secret{record.ClientSecret{ID: verifier.ID(), CreatedAt: created, Hash: verifier.String()}, plaintext}
+	return secret{record.ClientSecret{ID: verifier.ID(), CreatedAt: created, Hash: verifier.String(), Role: record.RoleCurrent}, plaintext}
+}
+
+func (s secret) as(role record.SecretRole) record.ClientSecret {
+	s.Role = role
+	return s.ClientSecret
+}
+
+// retiring returns the verifier after the secret was replaced.
+func (s secret) retiring(replaced, expires time.Time) record.ClientSecret {
+	s.Role, s.ReplacedAt, s.ExpiresAt = record.RoleRetiring, replaced, expires
+	return s.ClientSecret
+}
+
+// value returns the value in the credentials Secret.
+func (s secret) value(serial int64) secrets.Value {
+	return secrets.Value{Plaintext: s.plaintext, Serial: serial}
 }
 
 func (s secret) from(source string) record.ClientSecret {
@@ -62,99 +79,103 @@ func accepts(recorded []record.ClientSecret, plaintext string, at time.Time) boo
 	})
 }
 
-func TestLook(t *testing.T) {
-	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
-	both := []record.ClientSecret{older.ClientSecret, newer.ClientSecret}
-	for name, test := range map[string]struct {
-		facts          secrets.Facts
-		want           secrets.State
-		wantActive     int
-		wantConclusive bool
-	}{
-		"nothing":                       {secrets.Facts{}, secrets.None, -1, false},
-		"not delivered":                 {secrets.Facts{Recorded: both[1:]}, secrets.None, -1, false},
-		"not delivered, pending":        {secrets.Facts{Recorded: both[1:], Pending: newer.plaintext}, secrets.None, -1, false},
-		"delivered, not recorded":       {secrets.Facts{Delivered: []string{older.plaintext}}, secrets.None, -1, false},
-		"delivered":                     {secrets.Facts{Recorded: both[1:], Delivered: []string{newer.plaintext}}, secrets.Settled, 0, true},
-		"expired":                       {secrets.Facts{Recorded: []record.ClientSecret{newer.until(now)}, Delivered: []string{newer.plaintext}}, secrets.None, -1, false},
-		"newest pending":                {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: newer.plaintext}, secrets.Announced, 0, true},
-		"newest delivered, and pending": {secrets.Facts{Recorded: both, Delivered: []string{newer.plaintext}, Pending: newer.plaintext}, secrets.Overlapping, 1, true},
-		"newest lost":                   {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}}, secrets.Lost, 0, false},
-		"newest lost, new one pending":  {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: older.plaintext}, secrets.Lost, 0, false},
-		"both delivered":                {secrets.Facts{Recorded: both, Delivered: []string{newer.plaintext, older.plaintext}}, secrets.Overlapping, 1, true},
-		"both delivered, older first":   {secrets.Facts{Recorded: both, Delivered: []string{older.plaintext, newer.plaintext}}, secrets.Overlapping, 1, true},
-		"provided": {
-			secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Settled, 0, false,
-		},
-		"generated before, then provided": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.until(now.Add(time.Hour)), newer.from("v1/1")}, Delivered: []string{older.plaintext}}, secrets.Overlapping, 1, false,
-		},
-		"provided before, newest pending": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Pending: newer.plaintext}, secrets.Announced, 0, false,
-		},
-		"provided before, newest lost": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}}, secrets.Lost, 0, false,
-		},
-		"provided before, newest delivered": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Delivered: []string{newer.plaintext}}, secrets.Overlapping, 1, true,
-		},
-		"hashed, the older expires last": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.from("spec"), {Hash: newer.Hash, Source: "spec", ExpiresAt: now.Add(time.Hour)}}}, secrets.Overlapping, 0, false,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := secrets.Look(test.facts, now)
-			if got.State != test.want || got.Active != test.wantActive || got.Conclusive() != test.wantConclusive {
-				t.Errorf("state %s, active %d, conclusive %t; want %s, %d, %t", got.State, got.Active, got.Conclusive(), test.want, test.wantActive, test.wantConclusive)
-			}
-		})
-	}
-}
-
-// The table covers every state of a client with a generated secret.
+// The table covers every state of a client with a generated secret, and which write follows from it.
 func TestMakeGenerated(t *testing.T) {
-	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
-	both := []record.ClientSecret{older.ClientSecret, newer.ClientSecret}
-	expires := now.Add(2 * time.Hour)
-	retired := []record.ClientSecret{older.until(expires), newer.ClientSecret}
-	retired[1].Successor = true
+	old, next, fresh := newSecret(t, now.Add(-time.Hour)), newSecret(t, now.Add(-time.Minute)), newSecret(t, now)
 	week := secrets.Schedule{Interval: 7 * 24 * time.Hour, Overlap: 2 * time.Hour}
-	nextWeek := now.Add(7 * 24 * time.Hour)
+	expires, nextWeek := now.Add(2*time.Hour), now.Add(-time.Hour+7*24*time.Hour)
+	successor := next.ClientSecret
+	successor.Successor = true
+	list := func(s ...record.ClientSecret) []record.ClientSecret { return s }
+	current := list(old.ClientSecret)
+	rotating := list(old.ClientSecret, next.as(record.RoleNext))
+	in := func(current, next secrets.Value, others ...string) *secrets.Credentials {
+		return &secrets.Credentials{Current: current, Next: next, Others: others}
+	}
+	none := secrets.Value{}
 	for name, test := range map[string]struct {
 		facts secrets.Facts
 		want  secrets.Plan
 	}{
-		"first delivery failed": {
-			secrets.Facts{Recorded: both[1:], Pending: newer.plaintext},
-			secrets.Plan{Secrets: both[1:], Deliver: newer.plaintext, Pending: newer.plaintext},
-		},
 		"settled": {
-			secrets.Facts{Recorded: both[1:], Delivered: []string{newer.plaintext}},
-			secrets.Plan{Secrets: both[1:], Deliver: newer.plaintext, Continuous: true, Next: nextWeek},
+			secrets.Facts{Recorded: current, Serial: 4, Credentials: in(old.value(4), none)},
+			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), Continuous: true, NextRotation: nextWeek},
 		},
-		"announced": {
-			secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: newer.plaintext},
-			secrets.Plan{Secrets: both, Deliver: older.plaintext, Pending: newer.plaintext, Continuous: true},
+		"the mark was removed": {
+			secrets.Facts{Recorded: current, Serial: 4, Credentials: in(old.value(0), none)},
+			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), Continuous: true, NextRotation: nextWeek},
 		},
-		"announced and acknowledged": {
-			secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Pending: newer.plaintext, Acknowledged: true},
-			secrets.Plan{Secrets: both, Deliver: newer.plaintext, Pending: newer.plaintext, Continuous: true},
+		"the key was renamed": {
+			secrets.Facts{Recorded: current, Serial: 4, Credentials: in(none, none, old.plaintext)},
+			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), Continuous: true, NextRotation: nextWeek},
 		},
-		"announced alongside a provided secret": {
-			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Pending: newer.plaintext},
-			secrets.Plan{Secrets: []record.ClientSecret{older.from("v1/1"), newer.ClientSecret}, Pending: newer.plaintext, Continuous: true},
+		"the next value is in the Secret": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), next.value(5))},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Next: next.value(5), Continuous: true},
 		},
-		"lost": {
-			secrets.Facts{Recorded: both, Delivered: []string{older.plaintext}, Acknowledged: true},
-			secrets.Plan{Secrets: both[:1], Deliver: older.plaintext, Continuous: true, Step: secrets.StepLost, Next: nextWeek.Add(-time.Hour)},
+		"every server has the next value": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), next.value(5)), Acknowledged: true},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: next.value(5), Continuous: true, Step: secrets.StepPromoted, Unfinished: true},
 		},
-		"delivered": {
-			secrets.Facts{Recorded: both, Delivered: []string{newer.plaintext}, Acknowledged: true},
-			secrets.Plan{Secrets: retired, Deliver: newer.plaintext, Continuous: true, Step: secrets.StepCompleted, Next: nextWeek},
+		"the Secret cannot be written": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), next.value(5)), Acknowledged: true, Unwritable: true},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Next: next.value(5), Continuous: true},
 		},
-		"overlapping": {
-			secrets.Facts{Recorded: retired, Delivered: []string{newer.plaintext}},
-			secrets.Plan{Secrets: retired, Deliver: newer.plaintext, Continuous: true, Next: nextWeek},
+		"the next value is current": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(next.value(5), none)},
+			secrets.Plan{Secrets: list(old.retiring(now, expires), successor), Serial: 5, Current: next.value(5), Continuous: true, Step: secrets.StepCompleted},
+		},
+		"the old secret retires": {
+			secrets.Facts{Recorded: list(old.retiring(now, expires), successor), Serial: 5, Credentials: in(next.value(5), none)},
+			secrets.Plan{Secrets: list(old.retiring(now, expires), successor), Serial: 5, Current: next.value(5), Continuous: true, NextRotation: nextWeek.Add(59 * time.Minute)},
+		},
+		"the old secret has expired": {
+			secrets.Facts{Recorded: list(old.retiring(now, now), successor), Serial: 5, Credentials: in(next.value(5), none)},
+			secrets.Plan{Secrets: list(successor), Serial: 5, Current: next.value(5), Continuous: true, NextRotation: nextWeek.Add(59 * time.Minute)},
+		},
+		"the next value was removed, according to a cache": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), none)},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Continuous: true, Inconclusive: true},
+		},
+		"the next value was removed": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), none), Live: true},
+			secrets.Plan{Secrets: current, Serial: 5, Current: old.value(4), Continuous: true, Step: secrets.StepRevoked, Unfinished: true},
+		},
+		"the Secret is missing, according to a cache": {
+			secrets.Facts{Recorded: current, Serial: 4},
+			secrets.Plan{Secrets: current, Serial: 4, Inconclusive: true},
+		},
+		"the Secret is missing": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Live: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+		},
+		"the Secret is missing and cannot be written": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Live: true, Unwritable: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+		},
+		"revoked, and the Secret cannot be written": {
+			secrets.Facts{Serial: 5, Live: true, Unwritable: true},
+			secrets.Plan{Serial: 5},
+		},
+		"overwritten": {
+			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(fresh.value(0), none), Live: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+		},
+		"a serial that goes back": {
+			secrets.Facts{Recorded: current, Serial: 5, Credentials: in(fresh.value(3), none), Live: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+		},
+		"an old value, according to a cache": {
+			secrets.Facts{Recorded: list(old.retiring(now, expires), successor), Serial: 5, Credentials: in(old.value(4), none)},
+			secrets.Plan{Secrets: list(old.retiring(now, expires), successor), Serial: 5, Current: old.value(4), Inconclusive: true},
+		},
+		"a user wrote the old value": {
+			secrets.Facts{Recorded: list(old.retiring(now, expires), next.ClientSecret), Serial: 5, Credentials: in(old.value(4), none), Live: true},
+			secrets.Plan{Secrets: list(next.retiring(now, expires), old.ClientSecret), Serial: 5, Current: old.value(4), Continuous: true},
+		},
+		"a provided secret was replaced by an unadopted value, which a cache lacks": {
+			secrets.Facts{Recorded: list(old.from("v1/1"))},
+			secrets.Plan{Secrets: list(old.from("v1/1")), Inconclusive: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +183,77 @@ func TestMakeGenerated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A plan adds the verifier of a value only if the operator generated it after all others.
+func TestAdoption(t *testing.T) {
+	old, value := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
+	for name, test := range map[string]struct {
+		facts     secrets.Facts
+		wantRoles []record.SecretRole
+		wantStep  secrets.Step
+	}{
+		"the first":                  {secrets.Facts{Credentials: &secrets.Credentials{Current: value.value(1)}}, []record.SecretRole{record.RoleCurrent}, ""},
+		"after a revocation":         {secrets.Facts{Serial: 3, Credentials: &secrets.Credentials{Current: value.value(4)}}, []record.SecretRole{record.RoleCurrent}, ""},
+		"the record was lost":        {secrets.Facts{Credentials: &secrets.Credentials{Current: value.value(9)}}, []record.SecretRole{record.RoleCurrent}, ""},
+		"the next":                   {secrets.Facts{Recorded: []record.ClientSecret{old.ClientSecret}, Serial: 3, Credentials: &secrets.Credentials{Current: old.value(3), Next: value.value(4)}}, []record.SecretRole{record.RoleCurrent, record.RoleNext}, ""},
+		"a next that anyone wrote":   {secrets.Facts{Recorded: []record.ClientSecret{old.ClientSecret}, Serial: 3, Credentials: &secrets.Credentials{Current: old.value(3), Next: value.value(0)}}, []record.SecretRole{record.RoleCurrent}, ""},
+		"a next of an earlier round": {secrets.Facts{Recorded: []record.ClientSecret{old.ClientSecret}, Serial: 3, Credentials: &secrets.Credentials{Current: old.value(3), Next: value.value(2)}}, []record.SecretRole{record.RoleCurrent}, ""},
+		"alongside a provided one":   {secrets.Facts{Recorded: []record.ClientSecret{old.from("v1/1")}, Credentials: &secrets.Credentials{Current: value.value(1)}}, []record.SecretRole{record.RoleRetiring, record.RoleCurrent}, ""},
+		"the current one is gone":    {secrets.Facts{Recorded: []record.ClientSecret{old.ClientSecret}, Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(4)}}, []record.SecretRole{record.RoleCurrent}, ""},
+		"an earlier one":             {secrets.Facts{Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(3)}}, nil, secrets.StepFirst},
+		"one that anyone wrote":      {secrets.Facts{Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(0)}}, nil, secrets.StepFirst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := secrets.Make(test.facts, secrets.Want{Generated: &secrets.Schedule{Overlap: time.Hour}}, now, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var roles []record.SecretRole
+			for _, s := range got.Secrets {
+				roles = append(roles, s.Role)
+			}
+			if diff := cmp.Diff(test.wantRoles, roles); diff != "" || got.Step != test.wantStep || got.Inconclusive {
+				t.Errorf("step %q, inconclusive %t, roles (-want +got):\n%s", got.Step, got.Inconclusive, diff)
+			}
+			if got.Step == secrets.StepFirst && (got.Current.Serial != test.facts.Serial+1 || !clientsecret.WellFormed(got.Current.Plaintext)) {
+				t.Errorf("the fresh value is %+v", got.Current)
+			}
+			if len(roles) > 0 && roles[len(roles)-1] != record.RoleRetiring && test.wantStep == "" && got.Serial < test.facts.Serial {
+				t.Errorf("serial %d after %d", got.Serial, test.facts.Serial)
+			}
+		})
+	}
+}
+
+// A mark is valid only for one value of one client in one Realm.
+func TestMark(t *testing.T) {
+	value, other := newSecret(t, now), newSecret(t, now)
+	owner := secrets.Owner{Realm: "r1", Client: "c1"}
+	mark := owner.Mark(value.value(7))
+	for name, test := range map[string]struct {
+		owner     secrets.Owner
+		plaintext string
+		mark      string
+		want      int64
+	}{
+		"written by the operator":  {owner, value.plaintext, mark, 7},
+		"overwritten":              {owner, other.plaintext, mark, 0},
+		"another client":           {secrets.Owner{Realm: "r1", Client: "c2"}, value.plaintext, mark, 0},
+		"another Realm":            {secrets.Owner{Realm: "r2", Client: "c1"}, value.plaintext, mark, 0},
+		"another serial":           {owner, value.plaintext, "8" + mark[1:], 0},
+		"no mark":                  {owner, value.plaintext, "", 0},
+		"damaged":                  {owner, value.plaintext, "seven", 0},
+		"a digest without a value": {owner, "", mark, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.owner.Read(test.plaintext, test.mark); got.Serial != test.want || got.Plaintext != test.plaintext {
+				t.Errorf("Read() = %+v, want the serial %d", got, test.want)
 			}
 		})
 	}
@@ -188,31 +278,20 @@ func TestRotationIsDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			current := newSecret(t, now)
-			f := secrets.Facts{Recorded: []record.ClientSecret{current.ClientSecret}, Delivered: []string{current.plaintext}}
+			f := secrets.Facts{Recorded: []record.ClientSecret{current.ClientSecret}, Serial: 1, Credentials: &secrets.Credentials{Current: current.value(1)}}
 			got, err := secrets.Make(f, secrets.Want{Generated: &test.schedule}, now, noRandom)
-			if err != nil || !got.Next.Equal(test.want) {
-				t.Fatalf("next rotation %s, error %v; want %s", got.Next, err, test.want)
+			if err != nil || !got.NextRotation.Equal(test.want) {
+				t.Fatalf("next rotation %s, error %v; want %s", got.NextRotation, err, test.want)
 			}
 			if test.want.IsZero() {
 				test.want = now.Add(1000 * time.Hour)
-			} else if got, err = secrets.Make(f, secrets.Want{Generated: &test.schedule}, test.want, rand.Reader); err != nil || got.Step != secrets.StepBegun || len(got.Secrets) != 2 {
+			} else if got, err = secrets.Make(f, secrets.Want{Generated: &test.schedule}, test.want, rand.Reader); err != nil || got.Step != secrets.StepNext || got.Next.Serial != 2 {
 				t.Errorf("when it is due: %+v, error %v", got, err)
 			}
 			if _, err = secrets.Make(f, secrets.Want{Generated: &test.schedule}, test.want.Add(-time.Nanosecond), noRandom); err != nil {
 				t.Errorf("before it is due: %v", err)
 			}
 		})
-	}
-}
-
-// A secret with an expiration is replaced even if it is the only one, for example because a user
-// restored an old credentials Secret.
-func TestExpiringSecretIsReplaced(t *testing.T) {
-	restored := newSecret(t, now.Add(-time.Hour))
-	f := secrets.Facts{Recorded: []record.ClientSecret{restored.until(now.Add(time.Minute))}, Delivered: []string{restored.plaintext}}
-	got, err := secrets.Make(f, secrets.Want{Generated: &secrets.Schedule{}}, now, rand.Reader)
-	if err != nil || got.Step != secrets.StepBegun || len(got.Secrets) != 2 || got.Deliver != restored.plaintext {
-		t.Errorf("plan %+v, error %v", got, err)
 	}
 }
 
@@ -226,7 +305,7 @@ func TestMakeReturnsRandomSourceError(t *testing.T) {
 		"generated, not provided": {[]record.ClientSecret{external}, secrets.Want{Generated: &secrets.Schedule{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := secrets.Make(secrets.Facts{Recorded: test.recorded}, test.want, now, noRandom); !errors.Is(err, errRandom) {
+			if got, err := secrets.Make(secrets.Facts{Recorded: test.recorded, Live: true}, test.want, now, noRandom); !errors.Is(err, errRandom) {
 				t.Errorf("plan %+v, error %v", got, err)
 			}
 		})

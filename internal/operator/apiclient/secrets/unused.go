@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -20,30 +21,30 @@ func (u Use) Unused(s record.ClientSecret) time.Duration {
 	return u.Until.Sub(latest(u.Last, s.ReplacedAt))
 }
 
-// endWhenUnused removes the replaced secrets that have not been used for the given time since their
-// replacement was delivered. A secret whose uses are not known stays valid until it expires.
-func (p *Plan) endWhenUnused(uses map[string]Use, after time.Duration, now time.Time) {
-	if after <= 0 {
-		return
+// endWhenUnused drops the replaced secrets that have not been used for the time in the schedule since
+// their replacement was delivered, and reports whether there are any. A secret whose uses are not known
+// stays valid until it expires.
+func (r *rotation) endWhenUnused() bool {
+	if r.UnusedFor <= 0 {
+		return false
 	}
-	newest := p.Secrets[len(p.Secrets)-1]
-	kept := make([]record.ClientSecret, 0, len(p.Secrets))
-	for _, s := range p.Secrets[:len(p.Secrets)-1] {
-		// A secret can be replaced twice, because a user can restore an old credentials Secret.
-		if s.ReplacedAt.Before(newest.CreatedAt) {
-			s.ReplacedAt = roundUp(now)
+	before := len(r.plan.Secrets)
+	r.plan.Secrets = slices.DeleteFunc(r.plan.Secrets, func(s record.ClientSecret) bool {
+		if s.Role != record.RoleRetiring {
+			return false
 		}
-		check := now
-		if use, known := uses[s.ID]; known {
-			unused := use.Unused(s)
-			if unused >= after {
-				continue
-			}
-			check = now.Add(after - unused)
+		use, known := r.Uses[s.ID]
+		r.plan.Check = r.now
+		if !known {
+			return false
 		}
-		p.Check = check
-		kept = append(kept, s)
+		unused := use.Unused(s)
+		r.plan.Check = r.now.Add(r.UnusedFor - unused)
+		return unused >= r.UnusedFor
+	})
+	if len(r.plan.Secrets) == before {
+		return false
 	}
-	kept = append(kept, newest)
-	p.Secrets = kept
+	r.plan.Step, r.plan.Unfinished, r.plan.Check = StepEndedUnused, true, time.Time{}
+	return true
 }

@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -16,6 +17,9 @@ import (
 type ClientSecretStatusApplyConfiguration struct {
 	// id identifies the secret in audit events. It reveals nothing about the secret's value.
 	ID *string `json:"id,omitempty"`
+	// role is Current for a secret that workloads use, Next for a generated secret that replaces it as
+	// soon as all token servers accept it, and Retiring for a secret that was replaced and expires.
+	Role *apiv1alpha1.SecretRole `json:"role,omitempty"`
 	// createdAt is the time at which the secret was created.
 	CreatedAt *v1.Time `json:"createdAt,omitempty"`
 	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
@@ -38,6 +42,14 @@ func ClientSecretStatus() *ClientSecretStatusApplyConfiguration {
 // If called multiple times, the ID field is set to the value of the last call.
 func (b *ClientSecretStatusApplyConfiguration) WithID(value string) *ClientSecretStatusApplyConfiguration {
 	b.ID = &value
+	return b
+}
+
+// WithRole sets the Role field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Role field is set to the value of the last call.
+func (b *ClientSecretStatusApplyConfiguration) WithRole(value apiv1alpha1.SecretRole) *ClientSecretStatusApplyConfiguration {
+	b.Role = &value
 	return b
 }
 

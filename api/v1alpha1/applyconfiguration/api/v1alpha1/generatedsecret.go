@@ -31,6 +31,8 @@ type GeneratedSecretApplyConfiguration struct {
 	//
 	// - client_id: the client ID
 	// - client_secret: the client secret
+	// - next_client_secret: the client secret that replaces it; present only during a rotation, until
+	// all token servers accept it
 	// - token_url: the token endpoint at the instance domain
 	// - cluster_token_url: the token endpoint at the token servers' Service, for workloads in
 	// this cluster
